@@ -70,6 +70,10 @@ class AccountError(LadderError):
     """What is asked of an account makes sense, but not in its present state."""
 
 
+class NameNeeded(AccountError):
+    """A code for a new author came without a name."""
+
+
 class CodeRefused(AccountError):
     """A code that was mistyped, redeemed or revoked, or has expired: the message is the same."""
 

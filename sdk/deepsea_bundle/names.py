@@ -1,13 +1,16 @@
 """Names of bots and authors.
 
-Invariants: a name is ASCII without spaces, safe in a terminal, a page, a file name and a URL; two
-names that differ only in case are one name; no name can be taken for a version of another, which
-is labelled "greedy v3".
+Invariants: a bot's name is ASCII without spaces, safe in a terminal, a page, a file name and a URL;
+an author's may be of any script, with spaces; two names that differ only in case, or in how Unicode
+writes the same, are one name; no name can be taken for a version of another, which is labelled
+"greedy v3".
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from typing import Final
 
 from deepsea_bundle.errors import BundleError
 
@@ -29,6 +32,25 @@ def checked(what: str, name: str) -> str:
     return name
 
 
+PERSON: Final = f"1 to {LONGEST} letters and digits of any script, spaces and . ' _ - between them"
+_BETWEEN: Final = frozenset(" .'’·_-")
+
+
+def person(name: str) -> str:
+    """An author's name as it is stored: composed, with single spaces. Raises `BundleError`."""
+    found = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip(" ")
+    kinds = [unicodedata.category(letter)[0] for letter in found]
+    fits = 1 <= len(found) <= LONGEST and len(key(found)) <= LONGEST and kinds[0] in "LN"
+    known = all(
+        kind in "LMN" or letter in _BETWEEN for kind, letter in zip(kinds, found, strict=True)
+    )
+    if not fits or not known:
+        raise BundleError(f"the author's name {name[:60]!a} is not allowed: {PERSON}")
+    if _VERSION.search(found):
+        raise BundleError(f"the author's name {name!a} ends like a version of a bot")
+    return found
+
+
 def name_from(text: str) -> str:
     """A valid name made of any text, such as "my-bot" of the file "my bot.py".
 
@@ -41,4 +63,4 @@ def name_from(text: str) -> str:
 
 def key(name: str) -> str:
     """What two names have in common that count as one."""
-    return name.lower()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())

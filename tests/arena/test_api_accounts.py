@@ -96,7 +96,7 @@ def test_a_code_becomes_a_token_that_says_who_one_is(service: LadderService) -> 
 def test_codes_are_bounded(service: LadderService, days: int) -> None:
     for fields in ({}, {"count": -1}, {"count": 501}, {"count": 1, "days": days}):
         assert refused(service, MACHINE, "create_codes", **fields).kind is Kind.INVALID
-    for name in ("", "a b", "x" * 41, "machine"):
+    for name in ("", "a/b", "x" * 41, "machine"):
         assert refused(service, MACHINE, "create_codes", authors=[name]).kind is Kind.INVALID
     assert LocalLadder(service, MACHINE).codes().codes == ()
 
@@ -186,7 +186,7 @@ def test_a_name_that_is_not_allowed_is_no_failure(service: LadderService) -> Non
     for _ in range(9):
         found = refused(service, visitor(HERE), "redeem", code=code, author="zoe")
         assert found.kind is Kind.NOT_NOW
-        found = refused(service, visitor(HERE), "redeem", code=code, author="a b")
+        found = refused(service, visitor(HERE), "redeem", code=code, author="a/b")
         assert found.kind is Kind.INVALID
 
 
@@ -336,7 +336,7 @@ def test_limits_are_parameters(played: Store) -> None:
 
 
 def test_strange_names_are_just_not_there(service: LadderService) -> None:
-    for name in ("\x00", "\ud800", "x" * 100_000, "ben'; DROP TABLE authors", "ä"):
+    for name in ("\x00", "\ud800", "x" * 100_000, "ben'; DROP TABLE authors"):
         assert refused(service, MACHINE, "reset_author", author=name).kind is Kind.NOT_FOUND
         assert refused(service, MACHINE, "rename_author", author="ben-senior", to=name).kind in (
             Kind.INVALID,

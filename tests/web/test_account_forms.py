@@ -55,6 +55,19 @@ def test_a_code_makes_an_author_and_shows_the_token_once(world: World) -> None:
     assert 'role="alert"' in refused.text
 
 
+def test_a_name_is_asked_for_if_the_code_has_none(world: World) -> None:
+    code = a_code(world)
+    answer = world.person().send("/join", "/join", {"code": code})
+    assert (answer.status, 'name="author"' in answer.text) == (200, True)
+    typed = {"code": code, "author": "Anna Müller"}
+    answer = world.person().send("/join", "/join", typed)
+    assert "<h1>Welcome, Anna Müller</h1>" in answer.text
+    page = world.person("admin").get("/admin/authors/anna%20m%C3%BCller").text
+    assert "<bdi>Anna Müller</bdi>" in page
+    answer = world.person().send("/join", "/join", {"code": a_code(world, "Ülkü")})
+    assert "<h1>Welcome, Ülkü</h1>" in answer.text
+
+
 def test_what_was_typed_is_there_again_but_for_secrets(world: World) -> None:
     code = a_code(world)
     typed = {"code": code, "author": '"><script>', "label": "a 'b' \"c\""}

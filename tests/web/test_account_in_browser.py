@@ -111,11 +111,12 @@ def test_one_joins_submits_and_leaves_by_keys(
             # The code came with the address, and is gone from it.
             expect(field).to_have_value(code.code)
             assert page.evaluate("location.hash") == ""
-            expect(page.get_by_label("Author name")).to_be_focused()
+            expect(page.get_by_role("button", name="Join")).to_be_focused()
         else:
             field.focus()
             page.keyboard.insert_text(code.code)
-            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Author name")).to_be_focused()
         page.keyboard.type("zoe")
         page.keyboard.press("Enter")
         expect(page.locator("h1")).to_have_text("Welcome, zoe")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepsea_arena.play.rated_games import hosting
-from deepsea_bundle import names
 from deepsea_bundle.bot_cache import unpack
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE
@@ -137,7 +136,6 @@ def submit(
     somebody else's bot, files that are on the ladder already, packages that a season lacks, or
     more than an author may submit.
     """
-    names.checked("the author's name", author)
     store.bots.check_quota(author)
     check_packages(bundle, seasons_to_fit(store))
     refusal = play_admission(bundle, seasons_to_fit(store), on_game)

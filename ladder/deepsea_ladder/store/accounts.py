@@ -45,7 +45,13 @@ from deepsea_ladder.accounts import (
     scopes_of,
     scopes_text,
 )
-from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder, StoreUnavailable
+from deepsea_ladder.errors import (
+    AccountError,
+    CodeRefused,
+    NameNeeded,
+    NotOnLadder,
+    StoreUnavailable,
+)
 from deepsea_ladder.limits import DAY_MS
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
@@ -53,6 +59,7 @@ from deepsea_ladder.store.authors import (
     active_author,
     add_author,
     author_named,
+    check_spelling,
     chosen_name,
     end_rights,
     ensure_author,
@@ -131,7 +138,7 @@ class Accounts:
             at = now(connection)
             code = _valid_code(connection, digest)
             if code.author_id is None and not author:
-                raise AccountError("this code is for a new author: choose a name")
+                raise NameNeeded("this code is for a new author: choose a name")
             if code.author_id is None:
                 author_id = add_author(connection, chosen_name(author), at)
             else:
@@ -359,6 +366,8 @@ def _add_code(
     connection: Connection, digest: str, author: str, at: int, days: int, by: Actor
 ) -> CodeLine:
     """Store a code for an active author, who is added if there is none; "" for anybody."""
+    if author:
+        check_spelling(connection, author)
     author_id = ensure_author(connection, author, at) if author else None
     code_id = added(
         connection,

@@ -55,7 +55,7 @@ class Authors:
     def rename(self, name: str, to: str, by: Actor) -> StoredAuthor:
         """Give an author another name. Raises `BundleError` for a bad one, `AccountError` for one
         that somebody else has."""
-        _checked_name(to)
+        to = author_name(to)
         with self._database.write() as connection:
             row = find_author(connection, name)
             if row.state == AuthorState.ANONYMISED:
@@ -157,7 +157,7 @@ def _keep_an_admin(connection: Connection, row: Row[Any]) -> None:
 
 def author_named(connection: Connection, name: str) -> Row[Any] | None:
     """The row of the author of that name, if there is one."""
-    if not (name.isascii() and name.isprintable()):  # what PostgreSQL cannot even be asked
+    if not name.isprintable():  # what PostgreSQL cannot even be asked
         return None
     return connection.execute(
         select(_authors).where(_authors.c.name_key == names.key(name))
@@ -190,9 +190,20 @@ def ensure_author(connection: Connection, name: str, at: int) -> int:
     return add_author(connection, name, at)
 
 
+def check_spelling(connection: Connection, name: str) -> None:
+    """Raise `AccountError` if an author is spelled otherwise: somebody else may be meant."""
+    row = author_named(connection, name)
+    if row is not None and row.name != author_name(name):
+        raise AccountError(
+            f"{name} and {row.name}, who is there, would be one author: write {row.name}, or "
+            "choose another name"
+        )
+
+
 def add_author(connection: Connection, name: str, at: int) -> int:
     """Add an author; the id. `AccountError` if the name is taken."""
-    if author_named(connection, _checked_name(name)) is not None:
+    name = author_name(name)
+    if author_named(connection, name) is not None:
         raise AccountError(f"the name {name!r} is taken; choose another one")
     return added(
         connection,
@@ -208,14 +219,15 @@ def add_author(connection: Connection, name: str, at: int) -> int:
 
 def chosen_name(name: str) -> str:
     """The same, for a name that somebody chooses. Raises `BundleError`."""
-    if names.key(_checked_name(name)) in RESERVED:
+    name = author_name(name)
+    if names.key(name) in RESERVED:
         raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
     return name
 
 
-def _checked_name(name: str) -> str:
-    """The name, if an author may have it. Raises `BundleError`."""
-    names.checked("the author's name", name)
+def author_name(name: str) -> str:
+    """The name as it is stored, if an author may have it. Raises `BundleError`."""
+    name = names.person(name)
     if names.key(name) == MACHINE.name or names.key(name).startswith(ANONYMOUS):
         raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
     return name

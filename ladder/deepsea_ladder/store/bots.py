@@ -24,7 +24,7 @@ from deepsea_ladder.model.bots import BotConduct, BotState, BotVersion, LadderBo
 from deepsea_ladder.model.games import AttemptEnd, StoredSeason
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.authors import check_deadline, check_quota, ensure_author
+from deepsea_ladder.store.authors import author_name, check_deadline, check_quota, ensure_author
 from deepsea_ladder.store.database import Database, added, now
 from deepsea_ladder.store.history import seat_result
 from deepsea_ladder.store.leases import cancel_games_of
@@ -61,7 +61,7 @@ class Bots:
 
     def check_quota(self, author: str) -> None:
         """Raise `SubmissionError` if an author may submit no more, before games are played."""
-        key = schema.authors.c.name_key == names.key(author)
+        key = schema.authors.c.name_key == names.key(author_name(author))
         with self._database.read() as connection:
             author_row = connection.execute(select(schema.authors).where(key)).first()
             author_id = None if author_row is None else author_row.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.values import parse_time
 from deepsea_referee.errors import UserError
@@ -18,9 +19,9 @@ def _read_season(visit: Visit, query: Query) -> Values:
 
 
 def _read_author(visit: Visit, query: Query) -> Values:
-    wanted = (query.text("author") or "").lower()
+    wanted = names.key(query.text("author") or "")
     for one in visit.ladder.authors().authors:
-        if one.author.lower() == wanted:
+        if names.key(one.author) == wanted:
             found = visit.ladder.submissions(author=one.author, limit=SUBMISSIONS)
             return {"one": one, "submissions": found.submissions}
     raise NotOnLadder("there is no such author")
@@ -110,10 +111,10 @@ def _pause(visit: Visit, form: Form) -> Redirect:
 
 
 def _make_codes(visit: Visit, form: Form) -> OneTimePage:
-    names = [line.strip() for line in form.text("authors").splitlines()]
+    authors = [line.strip() for line in form.text("authors").splitlines()]
     made = visit.ladder.create_codes(
         count=form.number("count"),
-        authors=tuple(filter(None, names)),
+        authors=tuple(filter(None, authors)),
         days=form.number("days"),
     )
     return _shown(made.codes)
@@ -142,7 +143,7 @@ def _block(visit: Visit, form: Form) -> Redirect:
 
 def _anonymise(visit: Visit, form: Form) -> Redirect:
     author = form.text("author")
-    if form.text("confirm").lower() != author.lower():
+    if names.key(form.text("confirm")) != names.key(author):
         raise UserError("write the author's name once more to confirm that it shall go")
     line = visit.ladder.anonymise_author(author=author).author
     return _to_author(line.author, "anonymised")

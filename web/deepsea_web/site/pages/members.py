@@ -8,9 +8,11 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from deepsea_arena.api.declarations import Flow
+from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.types import SubmissionStep
 from deepsea_arena.documents import json_text
+from deepsea_ladder.errors import NameNeeded
 from deepsea_rules.printable import quoted
 from deepsea_web.server.http_api import AnswerStream
 from deepsea_web.site.forms import (
@@ -30,7 +32,11 @@ from deepsea_web.site.words import SCOPES, may, submission
 ENTRIES = 50
 SUBMISSIONS = 20
 JOIN = OwnPage(
-    path="/join", template="join.html", title=lambda values: "Join with a code", open=True
+    path="/join",
+    template="join.html",
+    title=lambda values: "Join with a code",
+    read=lambda visit, query: {"code": ""},
+    open=True,
 )
 DAY_S = 86_400
 HOME = "/account"
@@ -123,10 +129,18 @@ def _file(bot: str, version: int) -> str:
     return f"{plain}-v{version}.zip" if version else f"{plain}.zip"
 
 
-def _join(visit: Visit, form: Form) -> LoggedIn:
-    made = visit.ladder.redeem(
-        code=form.text("code"), author=form.text("author"), label=form.text("label")
-    )
+def _join(visit: Visit, form: Form) -> LoggedIn | OneTimePage:
+    code, label = form.text("code"), form.text("label")
+    try:
+        made = visit.ladder.redeem(code=code, author=form.text("author"), label=label)
+    except ApiError as refused:
+        if not isinstance(refused.__cause__, NameNeeded):
+            raise
+        return OneTimePage(
+            template="join.html",
+            title="Choose a name",
+            values={"code": code, "typed": {"label": [label]}},
+        )
     login = visit.service.log_in(made.token, visit.caller.address)
     return LoggedIn(
         secret=login.session,

@@ -5,7 +5,7 @@ function fill() {
   if (!/^[A-Za-z0-9 -]{16,64}$/.test(code)) return;
   document.getElementById("f-code").value = code;
   history.replaceState(null, "", location.pathname);
-  document.getElementById("f-author").focus();
+  document.querySelector(".own-form button").focus();
 }
 
 try { fill(); } catch { /* what is no code stays in the address */ }
