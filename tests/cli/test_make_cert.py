@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import socket
 import ssl
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from deepsea_arena.api import certificates
+from deepsea_web.serve import ServeOptions
+from deepsea_web.server.access import access
 from deepsea_web.server.connections import Certificate
 from helpers.commands import Run
 
@@ -46,6 +49,24 @@ def test_a_client_that_knows_the_certificate_trusts_the_server(run: Run, tmp_pat
                 # A client that closes before it reads resets the connection, which ends the server.
                 assert secured.recv(1) == b"x"
         server.join()
+
+
+@pytest.mark.parametrize("host", ["ladder.example", "192.0.2.7", "2001:db8::7"])
+def test_the_line_that_serves_with_it_is_one_that_serve_takes(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    asked: list[ServeOptions] = []
+    monkeypatch.setattr(
+        "deepsea_web.serve.serve", lambda target, options, announce: asked.append(options)
+    )
+    made = run("ladder", "make-cert", tmp_path / "a folder", "--host", host)
+    program, *words = shlex.split(made.out.splitlines()[-1])
+    done = run(*words, "--store", tmp_path / "ladder.db")
+    assert (program, done.status, done.err) == ("deepsea-referee", 0, "")
+    (options,) = asked
+    reach = access(options.host, options.port, public_url=options.public_url, tls=True)
+    assert reach.canonical("/join") == f"{options.public_url}/join"
+    assert options.tls_cert == tmp_path / "a folder" / "cert.pem"
 
 
 def test_nothing_is_overwritten(run: Run, tmp_path: Path) -> None:

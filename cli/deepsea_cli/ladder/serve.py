@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -134,7 +135,11 @@ def make_cert(*, folder: Path, hosts: tuple[str, ...], days: int) -> None:
     write_atomically(certificate, made)
     echo(f"{certificate} and {key}, for {', '.join(hosts)}, good for {days} days")
     echo(f"fingerprint: {fingerprint(made)}")
-    echo(f"deepsea-referee ladder serve --tls-cert {certificate} --tls-key {key} --host {hosts[0]}")
+    host = f"[{hosts[0]}]" if ":" in hosts[0] else hosts[0]
+    serving = ["deepsea-referee", "ladder", "serve", "--host", "0.0.0.0", "--port", "8443"]
+    serving += ["--public-url", f"https://{host}:8443"]
+    serving += ["--tls-cert", str(certificate), "--tls-key", str(key)]
+    echo(shlex.join(serving))
 
 
 def _alternative(host: str) -> str:
