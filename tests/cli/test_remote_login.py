@@ -630,3 +630,20 @@ def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: 
         "deepsea_sdk",
         "deepsea_arena.coach.analysis",
     }
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["status", "season cup", "close main", "tournament round-robin cup", "run", "serve", "upgrade"],
+)
+def test_what_is_done_on_the_ladders_machine_says_so_to_who_is_logged_in_elsewhere(
+    run: Run, file: CredentialsFile, command: str
+) -> None:
+    before = run("ladder", *command.split())
+    assert "there is no ladder at" in one_line(before.err)
+    assert "another machine" not in before.err
+    url = "https://ladder.example"
+    file.write(file.read().with_login(url, Login(token=TOKEN, author="anna")))
+    done = run("ladder", *command.split())
+    assert (done.status, done.out) == (2, "")
+    assert f"on the ladder's machine alone: run it where {url} is" in one_line(done.err)

@@ -351,6 +351,20 @@ def open_store(text: str) -> Store:
     """Open the ladder; raises `StoreError` if there is none."""
     if text.startswith(("http://", "https://")):
         raise UserError(f"{text} is a ladder on another machine: name it with --remote")
+    check_is_here(text)
     from deepsea_ladder.store import Store
 
     return Store.open(text)
+
+
+def check_is_here(text: str) -> None:
+    """Raise UserError if the only ladder that the user knows is on another machine."""
+    if text != default_store() or Path(text).exists():
+        return
+    from deepsea_cli.remote.logins import default_target
+
+    if (target := default_target()) is not None:
+        raise UserError(
+            f"this is done on the ladder's machine alone: run it where {target.address.url} is "
+            f"served; here is no ladder at {text}"
+        )

@@ -15,6 +15,7 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
     SETTLED,
+    check_is_here,
     make_workers,
     read_time,
     season_option,
@@ -189,6 +190,7 @@ def run(
     Exit status: 0 done, 1 too many games failed, 130 interrupted.
     """
     needs_linux("ladder run")
+    check_is_here(store_text)
     if games is not None and (forever or until is not None):
         raise UserError("--games excludes --until and --forever")
     from deepsea_arena.play import runner
@@ -270,6 +272,7 @@ def tournament(
     elimination seeds the bots in their order. The same command goes on after a stop.
     """
     needs_linux("ladder tournament")
+    check_is_here(store_text)
     from deepsea_arena.documents import to_json
     from deepsea_arena.play.runner import RunStopped, open_ladder
     from deepsea_arena.tournaments import TournamentRequest, play_tournament

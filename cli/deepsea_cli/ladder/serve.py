@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from deepsea_bundle.atomic import write_atomically
-from deepsea_cli.ladder.options import store_option, until_option
+from deepsea_cli.ladder.options import check_is_here, store_option, until_option
 from deepsea_cli.options import needs_linux, number_option, path_option, workers_option
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
@@ -83,6 +83,7 @@ def serve(
     if no_run and (workers is not None or until is not None):
         raise UserError("--workers and --until are those of the runner, and --no-run starts none")
     needs_linux("ladder serve")
+    check_is_here(store_text)
     from deepsea_web.serve import ServeOptions, serve
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.options import open_store, season_option, store_option
+from deepsea_cli.ladder.options import check_is_here, open_store, season_option, store_option
 from deepsea_cli.ladder.tables import number, skill, whole
 from deepsea_cli.options import number_option
 from deepsea_cli.output import Column, count, echo, grid
@@ -76,6 +76,7 @@ def upgrade(*, store_text: str) -> None:
     """Migrate the ladder's tables to the schema of this program, in one transaction."""
     from deepsea_arena.backups import upgrade_ladder
 
+    check_is_here(store_text)
     upgraded = upgrade_ladder(store_text)
     if upgraded.former_schema == upgraded.schema:
         echo(f"{upgraded.store} has this program's schema {upgraded.schema} already")
