@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +19,6 @@ from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
     from deepsea_referee.sandbox.interface import IsolationLevel
-
-GAMES = 63
 
 
 @click.command("check")
@@ -44,8 +43,9 @@ def command(
 
     spec, control = resolve(bot), TimeControl.parse(clock)
     hosting = Hosting(isolation=SYSTEM.choose(isolation), grace_us=5_000_000)
-    with Progress(GAMES) as progress:
-        report = asyncio.run(examine(spec, hosting, control, on_game=progress.advance))
+    with Progress(None, printed=True) as progress:
+        checking = examine(spec, hosting, control, on_game=partial(progress.advance, 1))
+        report = asyncio.run(checking)
     if as_json:
         checks = [asdict(finding) for finding in report.findings]
         print_json({"bot": spec.name, "fine": report.fine, "checks": checks, "log": report.log})
@@ -62,5 +62,8 @@ def command(
             echo("what it printed:")
             for line in report.log:
                 echo(f"  {line}")
-        echo(f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready")
+        ready = f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready"
+        unmet = [finding for finding in report.findings if not finding.ok and not finding.needed]
+        about = ", ".join(dict.fromkeys(finding.name for finding in unmet))
+        echo(f"{ready}; see the notes on: {about}" if about and report.fine else ready)
     ctx.exit(DONE if report.fine else NEGATIVE)

@@ -13,7 +13,8 @@ from .errors import InvalidTimeControl
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
 _SPAN = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?(us|ms|s|m)")
-_LONGEST_US = 24 * 3600 * 1_000_000
+LONGEST_US = 24 * 3600 * 1_000_000
+"""The longest time for a decision, its bank included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class TimeControl:
     def __post_init__(self) -> None:
         if self.budget_us < 0 or self.bank_us < 0:
             raise ValueError("a clock's times may not be negative")
-        if not 0 < self.budget_us + self.bank_us <= _LONGEST_US:
+        if not 0 < self.budget_us + self.bank_us <= LONGEST_US:
             raise ValueError("budget and bank together must be more than 0 and at most 24 hours")
 
     @classmethod

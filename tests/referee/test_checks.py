@@ -29,6 +29,7 @@ from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT, program
 
 HOUR = TimeControl.parse("60m")
+HOUR_US = HOUR.budget_us
 
 
 ONE, TWO = (PRESETS["manual"],), (PRESETS["manual"], PRESETS["guide"])
@@ -40,8 +41,9 @@ def examined(
     control: TimeControl = HOUR,
     rules: tuple[RuleSet, ...] = ONE,
 ) -> CheckReport:
-    """All checks, with fewer games than usual."""
-    return asyncio.run(examine(bot, hosting, control, rules=rules, tables=2))
+    """All checks, with fewer games than usual, however slow the machine is."""
+    checking = examine(bot, hosting, control, rules=rules, tables=2, time_us=HOUR_US)
+    return asyncio.run(checking)
 
 
 def failures(report: CheckReport) -> list[CheckResult]:
@@ -94,7 +96,7 @@ def test_the_size_of_a_bot_and_what_is_no_part_of_it_are_told(tmp_path: Path) ->
         "files",
         ok=True,
         needed=True,
-        found="3 of 5,000, 0.0 of 64 MiB, deepest 1 of 20; "
+        found="3 files and folders, 1 kB, 1 deep (limits: 5,000, 64 MiB, 20); "
         "left out 0.pyc, 1.pyc, 2.pyc, 3.pyc, 4.pyc and 3 more; "
         "kept as copies, being links: link.py",
     )
@@ -146,7 +148,7 @@ def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("", "it brought nothing home in 10 games: it decides as a Bot that overrides nothing"),
+        ("", "it brought nothing home in 10 games: it plays exactly like the empty Bot class"),
         pytest.param(
             "    def turn_back(self, view):\n        return True\n",
             "it brought nothing home in 10 games",
@@ -164,7 +166,7 @@ def test_a_bot_that_achieves_nothing_gets_a_note(tmp_path: Path, source: str, fo
     note = finding(report, "play")
     assert (note.ok, note.needed) == (False, False)
     assert note.found.startswith(found)
-    assert ("overrides nothing" in note.found) == (not source)
+    assert ("empty Bot class" in note.found) == (not source)
 
 
 @pytest.mark.slow
@@ -222,12 +224,17 @@ def test_a_bot_that_takes_too_long_is_told(tmp_path: Path) -> None:
     # What is said to one who may declare more, or is right not to: before a release.
     [
         (True, "self", True, "the same decisions in 8 games one by one and at once"),
-        (True, "Mine", False, "games were played differently when all were on at once"),
+        (True, "Mine", False, "games were played differently with all on at once"),
         *(
             pytest.param(*case, marks=pytest.mark.release)
             for case in (
-                (False, "self", True, "one, but decisions are the same in 8 games at once"),
-                (False, "Mine", True, "games differ if all are on at once"),
+                (
+                    False,
+                    "self",
+                    True,
+                    "one game at a time. 8 at once gave the same decisions",
+                ),
+                (False, "Mine", True, "one game at a time: "),
             )
         ),
     ],
@@ -256,6 +263,54 @@ def test_a_bot_that_keeps_its_game_in_its_class_is_found(
     assert (tables.ok, failures(report)) == (ok, [] if ok else [tables])
     assert found in tables.found
     assert bool(tables.remedy) is not ok
+
+
+SEARCH = """
+from deepsea_sdk import LEAVE, TAKE, Bot, run
+class Mine(Bot):
+    concurrent_games = True
+    games = 0
+    def on_game_start(self, info): Mine.games += 1
+    def turn_back(self, view): return view.me.load > 1
+    def search(self, view):
+        at_its_end = self.clock.budget {enough}
+        return TAKE if view.can_take and (at_its_end or Mine.games % 4 < 2) else LEAVE
+run(Mine)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("enough", "same", "tables"),
+    [
+        ("> 1", (True, "with 4s it repeats its game: with 1s the clock ends"), (True, "the same")),
+        ("> 4", (False, "played differently"), (False, "not tested: the bot does not repeat")),
+    ],
+)
+def test_a_search_that_the_clock_ends_is_no_state(
+    tmp_path: Path, enough: str, same: tuple[bool, str], tables: tuple[bool, str]
+) -> None:
+    (tmp_path / "mine.py").write_text(SEARCH.format(enough=enough), encoding="utf-8")
+    bot, second = resolve(str(tmp_path / "mine.py")), TimeControl.parse("1s")
+    report = asyncio.run(examine(bot, PATIENT, second, rules=ONE, tables=4, clock=ManualClock()))
+    assert failures(report) == []
+    for name, (ok, found) in (("same again", same), ("tables", tables)):
+        assert finding(report, name).ok is ok
+        assert found in finding(report, name).found
+
+
+def test_a_slow_bot_plays_every_preset_and_each_number_of_seats_once() -> None:
+    games: list[str] = []
+    checking = examine(
+        resolve("greedy"), PATIENT, HOUR, clock=ManualClock(), time_us=-10, on_game=games.append
+    )
+    report = asyncio.run(checking)
+    assert failures(report) == []
+    assert games[:6] == [*(f"rules {name}" for name in PRESETS), "late answer"]
+    sizes = [finding(report, f"rules {name}").found.split("games of ")[1][0] for name in PRESETS]
+    assert sizes == ["2", "3", "4", "5", "6"]
+    assert "the bot is slow" in finding(report, "rules guide").found
+    assert "in 2 games" in finding(report, "tables").found
 
 
 # A disturbance reports to the game what a session could report, and when it could
@@ -289,7 +344,7 @@ def test_a_late_answer_is_reported_once_the_session_has_its_outcome(
 ) -> None:
     session = Recorder()
     heard: list[TimedAnswer | BotFault | RefereeError] = []
-    disturbed = TooLate(cast(Session, session))
+    disturbed = TooLate(None, cast(Session, session))
     for _ in range(TooLate.QUESTION):
         disturbed.ask(b"", TIME_LEFT, heard.append)
     # A notice of a fault before its request was written would name a request nobody knows.
@@ -300,3 +355,16 @@ def test_a_late_answer_is_reported_once_the_session_has_its_outcome(
     assert isinstance(reported, BotFault)
     assert reported.fault is fault
     assert (reported.detail == TooLate.SAID) == (fault is Fault.TIMEOUT)
+
+
+def test_the_bot_may_use_all_its_time_before_it_reads_the_request_after_a_late_answer() -> None:
+    session = Recorder()
+    heard: list[TimedAnswer | BotFault | RefereeError] = []
+    disturbed = TooLate(None, cast(Session, session))
+    for _ in range(TooLate.QUESTION):
+        disturbed.ask(b"", TIME_LEFT, heard.append)
+    disturbed.ask(b"", TimeLeft(1_000, 0), heard.append)
+    disturbed.ask(b"", TimeLeft(1_000, 0), heard.append)
+    assert [left for left, _ in session.asked[-2:]] == [(22_000, 0), (1_000, 0)]
+    session.asked[-2][1](TimedAnswer("down", 21_500))
+    assert heard == [TimedAnswer("down", 0)]

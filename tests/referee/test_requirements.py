@@ -116,7 +116,7 @@ def test_check_says_which_of_them_are_here() -> None:
 
     click = f"click {metadata.version('click')}"
     assert check(None) == []
-    assert check("click>=8") == [(True, False, f"here are {click}")]
+    assert check("click>=8") == [(True, False, f"{click} installed")]
     assert check("click\nno-such-package") == [
-        (False, False, f"not here: no-such-package; here are {click}")
+        (False, False, f"no-such-package required but not installed here; {click} installed")
     ]

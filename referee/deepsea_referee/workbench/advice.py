@@ -47,9 +47,12 @@ class CheckResult:
 def files(facts: BundleFacts) -> CheckResult:
     """The size of a bot's files and their limits; skipped files, and links that were copied."""
     mib = 1 << 20
-    counts = f"{facts.entries:,} of {LIMITS.entries:,}"
-    sizes = f"{facts.total_bytes / mib:.1f} of {LIMITS.total_bytes // mib} MiB"
-    parts = [f"{counts}, {sizes}, deepest {facts.deepest} of {LIMITS.depth}"]
+    size = f"{-(-facts.total_bytes // 1000)} kB"
+    if facts.total_bytes >= mib:
+        size = f"{facts.total_bytes / mib:.1f} MiB"
+    counts = f"{facts.entries:,} files and folders"
+    limits = f"(limits: {LIMITS.entries:,}, {LIMITS.total_bytes // mib} MiB, {LIMITS.depth})"
+    parts = [f"{counts}, {size}, {facts.deepest} deep {limits}"]
     if facts.skipped:
         parts.append(f"left out {some(facts.skipped)}")
     if facts.links:
@@ -71,9 +74,10 @@ def requirements(facts: BundleFacts) -> list[CheckResult]:
     needed = parse_requirements(facts.requirements)
     missing = missing_here(needed)
     here = [f"{need.name} {installed_version(need)}" for need in needed if str(need) not in missing]
-    found = f"here are {', '.join(here) or 'none of them'}"
+    parts = [f"{', '.join(here)} installed"] if here else []
     if missing:
-        found = f"not here: {', '.join(missing)}; {found}"
+        parts = [f"{', '.join(missing)} required but not installed here", *parts]
+    found = "; ".join(parts)
     remedy = "install them where deepsea-referee is; a season names those that it offers"
     return [CheckResult("requirements", not missing, False, found, remedy)]
 

@@ -2,7 +2,8 @@
 
 Invariants: the bot is a process as in a match, with the same clock, limits and faults; the other
 seats need none; everything that is tested can happen in a match; a failed check says what its
-author can do.
+author can do. A slow bot plays fewer games, but every preset and every number of seats. Games are
+compared only with those that the bot repeats alone: what the clock changes is no state.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 from deepsea_referee.bots.output import joined
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import BotFault, BotStartError, RefereeError
+from deepsea_referee.errors import BotFault, BotStartError, HostTooBusy, RefereeError
 from deepsea_referee.game_loop import AskedSeat
 from deepsea_referee.play_game import play_game
 from deepsea_referee.tables import QUICK_US
@@ -31,7 +33,7 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
-from deepsea_rules.time_control import TimeControl
+from deepsea_rules.time_control import LONGEST_US, TimeControl
 from deepsea_sdk.bot import HINT, Bot
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
@@ -40,11 +42,19 @@ from deepsea_sdk.wire import CONCURRENT_GAMES, NO_EVENTS
 SEED = seed_from_text("check")
 TABLES = 16
 """The number of games at once in the test of whether the bot keeps games apart."""
+TIME_US = 60_000_000
+"""How long the checks may take with the usual clock, about."""
+MORE_TIME = 4
+"""How many times the clock a search gets that does not repeat its game with it."""
 LONGEST_LOG = 20
 """The number of lines of the bot's output that are shown."""
 NO_TIME = TimeLeft(0, 0)
 
-DECLARE = "`concurrent_games = True` in its class makes long matches faster"
+Between: TypeAlias = Callable[[Game, Session], AskedSeat]
+"""Who is asked in the bot's seat: its session in a wrapper."""
+
+DECLARE = "so you may set `concurrent_games = True` in its class (faster matches)"
+DIFFERS = "the bot does not repeat its own games"
 APART = (
     "keep all that it knows of a game in self, and nothing in its class or module; or do not "
     "declare concurrent_games, and a match plays its games one by one"
@@ -73,19 +83,24 @@ async def examine(
     rules: Iterable[RuleSet] = tuple(PRESETS.values()),
     tables: int = TABLES,
     clock: Clock | None = None,
-    on_game: Callable[[], object] = lambda: None,
+    time_us: int = TIME_US,
+    on_game: Callable[[str], object] = lambda check: None,
 ) -> CheckReport:
     """Run all checks of a bot.
 
-    rules    each is played with every number of seats
-    tables   the number of games that are played one by one and at once
-    on_game  called after each game
+    rules    each is played with every number of seats, or some if the bot is slow
+    tables   the number of games that are played one by one and at once; fewer if it is slow
+    time_us  about the time to take
+    on_game  called after each game with the name of the check
+
+    Raises HostTooBusy if the host is too busy to time the bot.
     """
-    pool = BotPool([bot], hosting, clock or SystemClock())
+    clock = clock or SystemClock()
+    pool = BotPool([bot], hosting, clock)
     findings = [] if bot.facts is None else [files(bot.facts), *requirements(bot.facts)]
     try:
         async with pool:
-            examination = _Examination(pool, control, on_game)
+            examination = _Examination(pool, control, clock, time_us, on_game)
             process = await pool.ready(0)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
@@ -94,7 +109,7 @@ async def examine(
                 findings.append(CheckResult("start", False, True, found, remedy))
             else:
                 findings.append(CheckResult("start", True, True, "it starts and connects"))
-                findings += [await examination.preset(each) for each in rules]
+                findings += await examination.presets(tuple(rules))
                 findings += examination.clock()
                 findings += examination.play()
                 findings += hints(joined(*process.log()))
@@ -121,10 +136,21 @@ def hints(log: str) -> list[CheckResult]:
 class _Examination:
     """The checks of a bot that has started; it is the only one in the pool."""
 
-    def __init__(self, pool: BotPool, control: TimeControl, on_game: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        pool: BotPool,
+        control: TimeControl,
+        clock: Clock,
+        time_us: int,
+        on_game: Callable[[str], object],
+    ) -> None:
         self._pool = pool
         self._control = control
+        self._clock = clock
+        self._time_us = time_us
         self._on_game = on_game
+        self._check = ""
+        """The name of the check that is on."""
         self._numbers = itertools.count(1)
         self._times_us: list[int] = []
         self._timeouts: list[FaultReport] = []
@@ -137,27 +163,47 @@ class _Examination:
         self._repeats = False
         """Whether it has played the same game in the same way twice."""
 
-    async def preset(self, rules: RuleSet) -> CheckResult:
-        """Play a game of each size."""
-        name = f"rules {rules.name}"
-        decisions = 0
-        for players in range(MIN_PLAYERS, MAX_PLAYERS + 1):
-            seat = players % 3 % players  # the first, a middle and the last one
-            played, faults = await self._play(rules, players, seat)
-            own = [decision for decision in played.record.decisions if decision.seat == seat]
-            decisions += len(own)
-            self._games += 1
-            self._points += played.record.points[seat]
-            again = RefereedGame(Game(rules, players, played.record.seed), "", self._control)
-            self._idle = self._idle and _decides_nothing(again, played.record, seat)
-            self._times_us += [decision.us for decision in own]
-            self._timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
-            for fault in faults:
-                self._sound = False
-                found = f"with {players} seats, decision {fault.decision}: {fault.explanation()}"
-                return CheckResult(name, False, True, found, REMEDIES[fault.fault], fault.error)
-        found = f"{decisions} decisions in games of {MIN_PLAYERS} to {MAX_PLAYERS}, no fault"
-        return CheckResult(name, True, True, found)
+    async def presets(self, rules: Sequence[RuleSet]) -> list[CheckResult]:
+        """Play each preset with every number of seats; if time runs short, with some of them.
+
+        The first round has a game of each preset, and as far as it goes each number of seats.
+        """
+        until_us = self._clock.now_us() + self._time_us * 2 // 5
+        sizes = range(MIN_PLAYERS, MAX_PLAYERS + 1)
+        played: dict[str, dict[int, int]] = {each.name: {} for each in rules}
+        failed: dict[str, CheckResult] = {}
+        for turn in range(len(sizes)):
+            for number, preset in enumerate(rules):
+                if preset.name in failed or (turn and self._clock.now_us() > until_us):
+                    continue
+                size = sizes[(turn + number) % len(sizes)]
+                found = await self._preset(preset, size)
+                if isinstance(found, CheckResult):
+                    failed[preset.name] = found
+                else:
+                    played[preset.name][size] = found
+        return [
+            failed.get(name) or CheckResult(f"rules {name}", True, True, _no_fault(found))
+            for name, found in played.items()
+        ]
+
+    async def _preset(self, rules: RuleSet, players: int) -> CheckResult | int:
+        """Play a game; the number of the bot's decisions, or the first fault."""
+        self._check = name = f"rules {rules.name}"
+        seat = players % 3 % players  # the first, a middle and the last one
+        played, faults = await self._play(rules, players, seat)
+        own = [decision for decision in played.record.decisions if decision.seat == seat]
+        self._games += 1
+        self._points += played.record.points[seat]
+        again = RefereedGame(Game(rules, players, played.record.seed), "", self._control)
+        self._idle = self._idle and _decides_nothing(again, played.record, seat)
+        self._times_us += [decision.us for decision in own]
+        self._timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
+        for fault in faults:
+            self._sound = False
+            found = f"with {players} seats, decision {fault.decision}: {fault.explanation()}"
+            return CheckResult(name, False, True, found, REMEDIES[fault.fault], fault.error)
+        return len(own)
 
     def clock(self) -> list[CheckResult]:
         """Judge the times of all these games."""
@@ -186,13 +232,13 @@ class _Examination:
         found = f"it brought nothing home in {self._games} games"
         remedy = "have it take treasure, and turn back while the air lasts"
         if self._idle:
-            found += ": it decides as a Bot that overrides nothing"
+            found += ": it plays exactly like the empty Bot class, and no method of yours is called"
             remedy = "override turn_back and search, and spell them so"
         return [CheckResult("play", False, False, found, remedy)]
 
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
-        name = "late answer"
+        self._check = name = "late answer"
         played, faults = await self._play(PRESETS[DEFAULT], 2, 0, TooLate)
         others = [fault for fault in faults if fault.came != TooLate.SAID]
         if others:
@@ -203,12 +249,12 @@ class _Examination:
             return CheckResult(name, False, True, found, remedy, others[0].error)
         own = sum(decision.seat == 0 for decision in played.record.decisions)
         answered = own - len(faults)
-        found = f"after a timeout on purpose it answered {answered} more requests"
+        found = f"after a deliberate timeout it answered the next {answered} requests"
         return CheckResult(name, True, True, found)
 
     async def dropped(self) -> CheckResult:
         """Drop the connection during a game: the program must exit, and start again."""
-        name = "dropped connection"
+        self._check = name = "dropped connection"
         process = await self._pool.ready(0)
         await self._play(PRESETS[DEFAULT], 2, 0, Dropped)
         end = await process.exit_text()
@@ -223,81 +269,167 @@ class _Examination:
         return CheckResult(name, True, True, "it exited, was restarted and played")
 
     async def forgets(self) -> CheckResult:
-        """Play the same game before and after another one, and compare."""
-        name = "same again"
+        """Play the same game before and after another one, and compare.
+
+        A search that stops by the clock may differ: so once more, with more time.
+        """
+        self._check = name = "same again"
         if not self._sound:
             return CheckResult(name, False, False, "skipped", "fix its faults first")
-        first = await self._decisions(1)
-        await self._decisions(2)
-        again = await self._decisions(1)
-        pairs = zip(first, again, strict=False)
-        other = next((i for i, (a, b) in enumerate(pairs) if a.action != b.action), None)
-        if other is None and len(first) == len(again):
+        first, other, again = [await self._decisions(number) for number in (1, 2, 1)]
+        differs = _first_difference(first, again)
+        if differs is None:
             self._repeats = True
             return CheckResult(name, True, False, "the same game was played in the same way twice")
-        where = f"from decision {other} on" if other is not None else "at the end"
+        more = _longer(self._control, MORE_TIME)
+        slow, other, again = [
+            await self._decisions(number, control)
+            for number, control in ((1, more), (2, self._control), (1, more))
+        ]
+        clock, longer = self._control.format(), more.format()
+        if _first_difference(slow, again) is None:
+            self._repeats = True
+            found = f"with {longer} it repeats its game: with {clock} the clock ends its search"
+            return CheckResult(name, True, False, found)
+        if _median_us(slow) > 2 * _median_us([*first, *other]):
+            found = f"not tested: {DIFFERS}, since it thinks for as long as the clock allows"
+            return CheckResult(name, True, False, found)
         return CheckResult(
             name,
             False,
             False,
-            f"the same game was played differently {where}",
+            f"the same game was played differently from its decision {differs + 1} on",
             "reset the state of the last game in on_game_start, and seed random numbers with "
-            "info.commitment and info.seat; a search that stops by the clock may differ",
+            "info.commitment and info.seat",
         )
 
     async def tables(self, count: int) -> CheckResult:
-        """Play the same games one after another and all at once, and compare."""
-        name = "tables"
+        """Play the same games one after another and all at once, and compare.
+
+        All at once have the time of one, so that each has as many times the clock as there are.
+        """
+        self._check = name = "tables"
         process = await self._pool.ready(0)
         declared = CONCURRENT_GAMES in process.session.features
+        untested = CheckResult(name, not declared, False, f"not tested: {DIFFERS}", APART)
         if not self._repeats:
-            found = "skipped: nobody can tell for a bot that plays a game differently each time"
-            return CheckResult(name, not declared, False, found, APART)
+            return untested
         if not declared and statistics.median_low(self._times_us) >= QUICK_US:
-            found = "one, as for all bots that think: decisions take more than 1 ms"
+            found = "one game at a time, as for all bots that take more than 1 ms for a decision"
             return CheckResult(name, True, False, found)
-        numbers = range(1, count + 1)
-        alone = [await self._actions(number) for number in numbers]
-        at_once = await asyncio.gather(*map(self._actions, numbers))
-        differ = sum(one != other for one, other in zip(alone, at_once, strict=True))
+        more = _longer(self._control, count)
+        alone: list[list[Decision]] = []
+        until_us = self._clock.now_us() + self._time_us // 8
+        for number in range(1, count + 1):
+            if len(alone) > 1 and self._clock.now_us() > until_us:
+                break
+            alone.append(await self._decisions(number, more))
+        count = len(alone)
+        at_once = await asyncio.gather(
+            *(self._decisions(number, more, count) for number in range(1, count + 1))
+        )
+        differ = [
+            number
+            for number, (one, other) in enumerate(zip(alone, at_once, strict=True), 1)
+            if _first_difference(one, other) is not None
+        ]
+        if differ:
+            again = await self._decisions(differ[0], more)
+            if _first_difference(alone[differ[0] - 1], again) is not None:
+                return untested
         if differ and declared:
-            found = f"{differ} of {count} games were played differently when all were on at once"
+            found = f"{len(differ)} of {count} games were played differently with all on at once"
             return CheckResult(name, False, True, found, APART)
         if differ:
-            found = f"one: {differ} of {count} games differ if all are on at once"
+            found = f"one game at a time: {len(differ)} of {count} differ with all on at once"
         elif declared:
             found = f"the same decisions in {count} games one by one and at once"
         else:
-            found = f"one, but decisions are the same in {count} games at once: {DECLARE}"
+            found = f"one game at a time. {count} at once gave the same decisions, {DECLARE}"
         return CheckResult(name, True, False, found)
 
-    async def _actions(self, number: int) -> list[tuple[int, str]]:
-        return [(decision.seat, decision.action) for decision in await self._decisions(number)]
+    async def _decisions(
+        self, number: int, control: TimeControl | None = None, beside: int = 1
+    ) -> list[Decision]:
+        """The bot's decisions in the first seat of a game, or those until it has used its time.
 
-    async def _decisions(self, number: int) -> Sequence[Decision]:
-        played, _ = await self._play(PRESETS[DEFAULT], 2, 0, number=number)
-        return played.record.decisions
+        beside  the number of games that are on
+        """
+        limit_us = self._time_us // 12 * beside
+        seats: list[UntilTired] = []
+
+        def tired(game: Game, session: Session) -> UntilTired:
+            seats.append(UntilTired(session, AtRandom(game, 0), limit_us))
+            return seats[-1]
+
+        played, _ = await self._play(PRESETS[DEFAULT], 2, 0, tired, number, control)
+        own = [decision for decision in played.record.decisions if decision.seat == 0]
+        return own[: seats[-1].asked]
 
     async def _play(
         self,
         rules: RuleSet,
         players: int,
         seat: int,
-        between: type[Disturbed] | None = None,
+        between: Between | None = None,
         number: int | None = None,
+        control: TimeControl | None = None,
     ) -> tuple[PlayedGame, list[FaultReport]]:
-        """Play a game with the bot in that seat; returns its faults. RefereeError if void."""
+        """Play a game with the bot in that seat; returns its faults. RefereeError if void.
+
+        If it is void because the host was too busy, another one is played once.
+        """
+        try:
+            return await self._play_once(rules, players, seat, between, number, control)
+        except HostTooBusy:
+            return await self._play_once(rules, players, seat, between, number, control)
+
+    async def _play_once(
+        self,
+        rules: RuleSet,
+        players: int,
+        seat: int,
+        between: Between | None,
+        number: int | None,
+        control: TimeControl | None,
+    ) -> tuple[PlayedGame, list[FaultReport]]:
         count = next(self._numbers)
         game = Game(rules, players, game_seed(SEED, number or count))
         seats: dict[int, Callable[[Session], AskedSeat]] = {
             other: partial(AtRandom, game, other) for other in range(players) if other != seat
         }
         if between is not None:
-            seats[seat] = between
-        refereed = RefereedGame(game, f"check-{count:03}", self._control)
+            seats[seat] = partial(between, game)
+        refereed = RefereedGame(game, f"check-{count:03}", control or self._control)
         played = await play_game(refereed, self._pool, [0] * players, seats)
-        self._on_game()
+        self._on_game(self._check)
         return played, [fault for fault in played.faults if fault.seat == seat]
+
+
+def _no_fault(decisions: Mapping[int, int]) -> str:
+    """What was found in games without a fault, by their numbers of seats."""
+    sizes = sorted(decisions)
+    several = f"{MIN_PLAYERS} to {MAX_PLAYERS}"
+    if len(sizes) < MAX_PLAYERS - MIN_PLAYERS + 1:
+        several = ", ".join(map(str, sizes)) + " (the bot is slow: other sizes were left out)"
+    return f"{sum(decisions.values())} decisions in games of {several}, no fault"
+
+
+def _longer(control: TimeControl, times: int) -> TimeControl:
+    """A clock with so many times the time, as far as clocks go."""
+    limits = (control.budget_us, control.bank_us)
+    times = max(1, min(times, LONGEST_US // sum(limits)))
+    return TimeControl(*(times * us for us in limits))
+
+
+def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> int | None:
+    """The first of a seat's decisions that differ; the rest of a game follows from them."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a.action != b.action), None)
+
+
+def _median_us(decisions: Sequence[Decision]) -> int:
+    return statistics.median_low([decision.us for decision in decisions] or [0])
 
 
 def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int) -> bool:
@@ -340,6 +472,36 @@ class AtRandom:
         return 0
 
 
+class UntilTired:
+    """A seat that asks the bot until it has used some time in the game; then another player."""
+
+    def __init__(self, session: Session, then: AskedSeat, limit_us: int) -> None:
+        self._session = session
+        self._then = then
+        self._left_us = limit_us
+        self.asked = 0
+        """The number of requests to the bot."""
+
+    @property
+    def features(self) -> frozenset[str]:
+        return self._session.features
+
+    def send(self, message: bytes) -> None:
+        self._session.send(message)
+
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        if self._left_us < 0:
+            return self._then.ask(request, time_left, on_answer)
+        self.asked += 1
+
+        def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
+            if isinstance(outcome, TimedAnswer):
+                self._left_us -= outcome.wall_us
+            on_answer(outcome)
+
+        return self._session.ask(request, time_left, report)
+
+
 # Sessions that are disturbed on purpose
 
 
@@ -349,7 +511,7 @@ class Disturbed:
     SAID = ""
     QUESTION = 3
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, _game: object, session: Session) -> None:
         self._session = session
         self._asked = 0
 
@@ -372,12 +534,28 @@ class Disturbed:
 
 
 class TooLate(Disturbed):
-    """Leaves no time for the answer: whenever it comes, it is reported as a timeout."""
+    """Leaves no time for the answer: whenever it comes, it is reported as a timeout.
+
+    The bot was given the time, and works on while the next request waits: that wait is not charged.
+    """
 
     SAID = "a timeout on purpose"
+    _late_us = 0
+
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        late_us, self._late_us = self._late_us, 0
+        if not late_us:
+            return super().ask(request, time_left, on_answer)
+
+        def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
+            on_answer(outcome._replace(us=0) if isinstance(outcome, TimedAnswer) else outcome)
+
+        self._asked += 1
+        return self._session.ask(request, TimeLeft(late_us + sum(time_left), 0), report)
 
     def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        timeout = BotFault(Fault.TIMEOUT, self.SAID, sum(time_left))
+        self._late_us = sum(time_left)
+        timeout = BotFault(Fault.TIMEOUT, self.SAID, self._late_us)
 
         def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
             crashed = isinstance(outcome, BotFault) and outcome.fault is not Fault.TIMEOUT
