@@ -1,7 +1,7 @@
-"""A seat's view as an array of numbers, for training: pip install 'deepsea-sdk[pettingzoo]'.
+"""A seat's view and its actions as numbers, for training: pip install 'deepsea-sdk[pettingzoo]'.
 
 Invariants: the features come from the seat's view and nothing else; none is scaled; their number is
-the same in every position. docs/pettingzoo.md lists them.
+the same in every position. docs/pettingzoo.md lists them and the numbers of the actions.
 
 The array is joined from bytes; those of units, cargos and banks are made once and kept.
 """
@@ -15,11 +15,24 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsea_rules.actions import CHIPS, LEVEL_OF, LEVELS, Unit, count_levels, values_of_level
+from deepsea_rules.actions import (
+    BACK,
+    CHIPS,
+    DOWN,
+    LEAVE,
+    LEVEL_OF,
+    LEVELS,
+    TAKE,
+    Unit,
+    count_levels,
+    drop,
+    values_of_level,
+)
+from deepsea_rules.cleanup import LISTED_ORDERS
 from deepsea_rules.ruleset import HOME, MAX_PLAYERS
 from deepsea_rules.view import View
 
-__all__ = ["LENGTH", "Features", "features"]
+__all__ = ["ACTIONS", "LENGTH", "Features", "Mask", "features", "mask", "numbered"]
 
 SPACES = len(CHIPS)
 HEAD = 12
@@ -32,6 +45,15 @@ LARGEST = 500.0
 
 Features = NDArray[np.float32]
 """An array of `LENGTH` numbers."""
+
+WORDS = (DOWN, BACK, LEAVE, TAKE)
+DROPS = 8
+"""Places for carried units; with six of them a diver does not move any more."""
+ACTIONS = len(WORDS) + DROPS + LISTED_ORDERS
+"""The number of actions of all decisions together."""
+
+Mask = NDArray[np.int8]
+"""An array of `ACTIONS` numbers, 1 for each legal action and else 0."""
 
 _KEPT = 4096
 """Bytes of each kind that are kept: those of some games, 4 MB at most."""
@@ -79,6 +101,28 @@ def features(view: View) -> Features:
     parts.append(bytes(_DIVER_BYTES * (MAX_PLAYERS - players)))
     # Unlike that of bytes, the array of a bytearray can be written to.
     return np.frombuffer(bytearray().join(parts), np.float32)
+
+
+def numbered(view: View) -> dict[int, str]:
+    """The legal actions by their numbers; none for a seat that is not asked."""
+    if view.seat != view.to_move:
+        return {}
+    if view.kind == "order":
+        first = len(WORDS) + DROPS
+        return {first + i: action for i, action in enumerate(view.legal)}
+    found = {i: word for i, word in enumerate(WORDS) if word in view.legal}
+    for i, unit in enumerate(view.cargo[view.to_move][:DROPS]):
+        # Units of the same name are the same; the first one stands for them.
+        if drop(unit) in view.legal and drop(unit) not in found.values():
+            found[len(WORDS) + i] = drop(unit)
+    return found
+
+
+def mask(view: View) -> Mask:
+    """Which actions are legal, by their numbers."""
+    legal = np.zeros(ACTIONS, np.int8)
+    legal[list(numbered(view))] = 1
+    return legal
 
 
 def _unknown_means(known: Mapping[int, int]) -> list[float]:

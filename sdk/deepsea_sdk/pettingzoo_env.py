@@ -11,29 +11,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop
-from deepsea_rules.cleanup import LISTED_ORDERS
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS, RuleSet, preset
 from deepsea_rules.scoring import placement_scores
-from deepsea_rules.view import View
 
-from .features import LARGEST, LENGTH, Features, features
+from .features import ACTIONS, LARGEST, LENGTH, Features, Mask, features, mask, numbered
 
 __all__ = ["DeepSeaEnv", "env"]
 
-WORDS = (DOWN, BACK, LEAVE, TAKE)
-DROPS = 8
-"""Places for carried units; with six of them a diver does not move any more."""
-ACTIONS = len(WORDS) + DROPS + LISTED_ORDERS
-
-Observation = dict[str, Features | NDArray[np.int8]]
+Observation = dict[str, Features | Mask]
 
 
 def env(
@@ -76,9 +67,9 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         self.possible_agents = [f"seat_{letter}" for letter in SEAT_LETTERS[:players]]
         self.agents: list[str] = []
         box = spaces.Box(-LARGEST, LARGEST, (LENGTH,), np.float32)
-        mask = spaces.Box(0, 1, (ACTIONS,), np.int8)
+        legal = spaces.Box(0, 1, (ACTIONS,), np.int8)
         self.observation_spaces = {
-            agent: spaces.Dict({"observation": box, "action_mask": mask})
+            agent: spaces.Dict({"observation": box, "action_mask": legal})
             for agent in self.possible_agents
         }
         self.action_spaces = {agent: spaces.Discrete(ACTIONS) for agent in self.possible_agents}
@@ -112,10 +103,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
 
     def observe(self, agent: str) -> Observation:
         view = self.game.view(self.possible_agents.index(agent))
-        mask = np.zeros(ACTIONS, np.int8)
-        if agent == self.agent_selection and not self.terminations.get(agent, True):
-            mask[list(self._legal)] = 1
-        return {"observation": features(view), "action_mask": mask}
+        return {"observation": features(view), "action_mask": mask(view)}
 
     def step(self, action: int | None) -> None:
         agent = self.agent_selection
@@ -151,16 +139,3 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
 
     def close(self) -> None:
         """There is nothing to close."""
-
-
-def numbered(view: View) -> dict[int, str]:
-    """The legal actions by their numbers in the action space."""
-    if view.kind == "order":
-        first = len(WORDS) + DROPS
-        return {first + i: action for i, action in enumerate(view.legal)}
-    found = {i: word for i, word in enumerate(WORDS) if word in view.legal}
-    for i, unit in enumerate(view.cargo[view.to_move][:DROPS]):
-        # Units of the same name are the same; the first one stands for them.
-        if drop(unit) in view.legal and drop(unit) not in found.values():
-            found[len(WORDS) + i] = drop(unit)
-    return found

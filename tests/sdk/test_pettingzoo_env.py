@@ -24,8 +24,8 @@ from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
 from deepsea_sdk import features as row
-from deepsea_sdk.features import LENGTH, features
-from deepsea_sdk.pettingzoo_env import ACTIONS, DeepSeaEnv, env, numbered
+from deepsea_sdk.features import ACTIONS, LENGTH, features, mask, numbered
+from deepsea_sdk.pettingzoo_env import DeepSeaEnv, env
 from helpers.games import Chooser, play_out, rng
 
 PAGE = Path(__file__).parents[2] / "docs" / "pettingzoo.md"
@@ -91,6 +91,8 @@ def test_every_legal_action_has_a_number_of_its_own() -> None:
             found = numbered(game.view(question.seat))
             assert sorted(found.values()) == sorted(question.legal)
             assert max(found) < ACTIONS
+            assert list(np.flatnonzero(mask(game.view(question.seat)))) == sorted(found)
+            assert not mask(game.view((question.seat + 1) % game.players)).any()
 
     for name in PRESETS:
         for players in (2, 6):
