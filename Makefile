@@ -114,7 +114,7 @@ api: .venv-dev/installed
 release-proto: .venv-dev/installed
 	.venv-dev/bin/buf build --exclude-source-info --output proto/released.binpb
 
-# Both distributions: deepsea-referee (everything) and deepsea-sdk (for bot authors).
+# Both distributions: deepsea-sdk (for bot authors) and deepsea-referee, which depends on it.
 .PHONY: wheels
 wheels: .venv-dev/installed
 	$(DEV) build --wheel --outdir dist .
@@ -132,8 +132,8 @@ other = $(if $(filter-out file,$(origin PYTHON)),$(shell \
 	[ "$$($(1)/bin/python -V 2>/dev/null)" = "$$("$(PYTHON)" -V 2>&1)" ] || echo other-python))
 
 # Both are editable installs: only a change of pyproject.toml or another Python asks for a new one.
-.venv-match/installed: pyproject.toml $(call other,.venv-match)
-	$(call environment,.venv-match,--editable .)
+.venv-match/installed: pyproject.toml sdk/pyproject.toml $(call other,.venv-match)
+	$(call environment,.venv-match,--editable ./sdk --editable .)
 
-.venv-dev/installed: pyproject.toml $(call other,.venv-dev)
-	$(call environment,.venv-dev,--editable '.[dev]')
+.venv-dev/installed: pyproject.toml sdk/pyproject.toml $(call other,.venv-dev)
+	$(call environment,.venv-dev,--editable ./sdk --editable '.[dev]')

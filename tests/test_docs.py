@@ -150,7 +150,8 @@ def run_in_docs(page: str, line: str, cwd: Path, shorter: bool) -> None:
                     some = ROOT / "tests/test_packaging.py"
                     run([sys.executable, "-m", "pytest", "--collect-only", "-q", str(some)], ROOT)
         case ["pip", "install", *what]:
-            check_installable(what[-1])
+            for each in what:
+                check_installable(each)
         case ["python3", "-m", "venv", _] | [".", _]:
             pass  # the environment that the tests run in stands for it
         case ["deepsea-referee", *rest] if shorter:

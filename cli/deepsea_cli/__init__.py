@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import gc
 import io
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -61,7 +60,6 @@ class CommandLine(LazyGroup):
         **extra: Any,
     ) -> Any:
         def run() -> object:
-            _refuse_two_distributions()
             return super(CommandLine, self).main(
                 args, PROGRAM, complete_var, standalone_mode=False, **extra
             )
@@ -84,28 +82,6 @@ def _write_as_everywhere() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", newline="\n")
-
-
-def _refuse_two_distributions() -> None:
-    """Both contain deepsea_rules and deepsea_sdk: it would be unclear which copy is imported."""
-    if all(map(_is_installed, ("deepsea_sdk", "deepsea_referee"))):
-        raise click.UsageError(
-            "deepsea-referee and deepsea-sdk are both installed and contain the same packages; "
-            "run `pip uninstall deepsea-sdk deepsea-referee`, then install deepsea-referee alone"
-        )
-
-
-def _is_installed(distribution: str) -> bool:
-    """Does not use importlib.metadata, whose import takes half as long as that of click."""
-    for folder in sys.path:
-        try:
-            with os.scandir(folder or os.curdir) as entries:
-                names = [entry.name for entry in entries]
-        except OSError:
-            continue
-        if any(n.startswith(f"{distribution}-") and n.endswith(".dist-info") for n in names):
-            return True
-    return False
 
 
 def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:

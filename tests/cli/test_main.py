@@ -162,22 +162,6 @@ def test_an_error_in_the_program_itself_is_not_hidden() -> None:
         exit_status(fail)
 
 
-def test_two_distributions_in_one_environment_are_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(tmp_path / "missing")])
-    (tmp_path / "deepsea_referee-0.1.0.dist-info").mkdir()
-    (tmp_path / "deepsea_sdk-0.1.0").mkdir()
-    (tmp_path / "deepsea_sdk_extras-0.1.0.dist-info").mkdir()
-    assert run("rules").status == 0
-    (tmp_path / "deepsea_sdk-0.1.0.dist-info").mkdir()
-    for arguments in (("rules",), ("--help",), ()):
-        done = run(*arguments)
-        assert (done.status, done.out) == (2, "")
-        line = one_line(done.err)
-        assert "pip uninstall deepsea-sdk" in line
-
-
 def test_ctrl_c_in_a_command_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(path: Path) -> None:
         raise KeyboardInterrupt
