@@ -101,7 +101,8 @@ def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
             submit(store, "me", bundle)
         assert str(refused.value) == (
             "mine needs click>=8, numpy>=2, torch, which season s1 does not offer; "
-            "bots may count on nothing beside the SDK"
+            "bots may count on nothing beside the SDK. A season with more is opened with "
+            "`ladder season NAME --packages click,numpy,torch`, once this one is closed"
         )
         store.seasons.close("s1")
         offered = ("click", "numpy==1.26.4", "torch")

@@ -160,9 +160,11 @@ def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
     for season in seasons:
         if lacking := not_offered(needed, season.packages):
             offered = ", ".join(season.packages) or "nothing beside the SDK"
+            names = [need.name for need in needed if str(need) in lacking]
             raise SubmissionError(
                 f"{bundle.name} needs {', '.join(lacking)}, which season {season.name} does not "
-                f"offer; bots may count on {offered}"
+                f"offer; bots may count on {offered}. A season with more is opened with "
+                f"`ladder season NAME --packages {','.join(names)}`, once this one is closed"
             )
 
 
