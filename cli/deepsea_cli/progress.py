@@ -27,7 +27,7 @@ REDRAW_US = 200_000
 PRINT_US = 30_000_000
 """How often a line is printed where stderr is no terminal."""
 ROOMY = 80
-"""Columns of a terminal that is wide enough for a bar and the remaining time."""
+"""Columns of a terminal that is wide enough for a bar and the speed, too."""
 
 
 class Progress:
@@ -85,8 +85,10 @@ class Progress:
                 table_column=Column(no_wrap=True, overflow="ellipsis"),
             ),
         ]
-        if self._total is not None and console.width >= ROOMY:
-            columns[1:1] = [progress.BarColumn(bar_width=20), progress.TimeRemainingColumn()]
+        if self._total is not None:
+            bar, rest = progress.BarColumn(bar_width=20), progress.TimeRemainingColumn()
+            roomy = console.width >= ROOMY
+            columns[1:2] = [bar, rest, columns[1]] if roomy else [rest]
         return progress.Progress(
             *columns,
             console=console,

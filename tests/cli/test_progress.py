@@ -114,6 +114,7 @@ def test_a_long_note_fits_sixty_columns(terminal: Make) -> None:
     assert drawn[0].endswith(note)
     assert drawn[1].endswith("…")
     assert all(len(line) <= 60 for line in drawn)
+    assert re.match(r"120/2000 [0-9:-]+ ", drawn[0])  # the remaining time
 
 
 def test_no_color_leaves_plain_text(terminal: Make, monkeypatch: pytest.MonkeyPatch) -> None:
