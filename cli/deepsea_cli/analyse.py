@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from deepsea_cli.errors import Interrupted
 from deepsea_cli.options import (
     SEAT,
     load_record,
@@ -43,7 +45,9 @@ from deepsea_rules.ruleset import SEAT_LETTERS
 )
 @click.option("--luck", is_flag=True, help="Measure the luck of dice and of values too.")
 @click.option("--all", "show_all", is_flag=True, help="Show every decision, not only marked ones.")
-@click.option("--seed", metavar="TEXT", default="", help="Another text is another random stream.")
+@click.option(
+    "--seed", metavar="TEXT", default="", help="Change the text to get different random numbers."
+)
 @number_option(
     "--workers", default=1, help="Processes that share the work; the result is the same."
 )
@@ -71,7 +75,7 @@ def command(
     Every legal action of a decision is played on to the end of the game, many times, from what the
     seat could know, with the same dice for each action. ?! is an action that loses 0.05 of
     placement score or more, ? 0.10, ?? 0.20, and it is marked only where that is sure. A folder
-    stands for the records in it; `-` reads one from stdin.
+    stands for the records in it; `-` reads one from stdin. Ctrl-C shows what is complete.
     """
     from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings
     from deepsea_sdk.coach.decisions import Effort
@@ -90,6 +94,8 @@ def command(
     analysis = Analysis(games, settings)
     with Progress(analysis.steps, "steps", printed=True) as counter:
         analyses = analysis.run(workers=workers, on_steps=counter.advance)
+    if analysis.interrupted and not analyses[0].chances:
+        settings = replace(settings, luck=0)
     if html is not None:
         from deepsea_cli.pages import write_analyses
 
@@ -98,10 +104,12 @@ def command(
         from deepsea_arena.coach.document import document
 
         print_json(document(analyses, settings))
-        return
-    from deepsea_cli.analysis_report import report
+    else:
+        from deepsea_cli.analysis_report import report
 
-    report(analyses, settings, show_all=show_all)
+        report(analyses, settings, show_all=show_all)
+    if analysis.interrupted:
+        raise Interrupted(analysis.interrupted)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from deepsea_cli.progress import Progress
 from helpers.commands import Run, faulty, one_line, played, record_of, written
 from helpers.planted import planted
 
@@ -81,6 +83,27 @@ def test_many_games_have_sums_first(run: Run, folder: Path) -> None:
     assert lines[4].startswith("OneTurnLate ")
     assert any(line.startswith("the worst of ") for line in lines)
     assert sum(line.startswith("decision ") for line in lines) <= 10
+    assert "without luck" not in done.out
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_ctrl_c_keeps_what_was_found(
+    run: Run, game: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    decisions = len(record_of(played(players=2)).decisions)
+    wanted = decisions + 2 if whole else 5
+    seen = itertools.count(1)
+
+    def interrupt(self: Progress, steps: int = 1) -> None:
+        if next(seen) == wanted:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Progress, "advance", interrupt)
+    done = run("analyse", game, game, *QUICK, "--all", *([] if whole else ["--luck"]))
+    shown = "after 1 of 2 games" if whole else "in the first game"
+    assert (done.status, one_line(done.err)) == (130, f"deepsea-referee: interrupted {shown}")
+    heads = [line for line in done.out.splitlines() if line.startswith("decision ")]
+    assert len(heads) == decisions if whole else 0 < len(heads) <= 5
     assert "without luck" not in done.out
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum, sqrt
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class AnalysisSettings:
     luck    roll-outs for each sum that the dice may show, and before and after each reveal of
             values; 0: luck is not measured
     seat    the seat whose decisions are judged; None: all
-    seed    another text is another random stream
+    seed    a text from which all random numbers follow
     """
 
     effort: Effort
@@ -185,6 +185,8 @@ class Analysis:
         """Raises InvalidRecord, with the name, if a re-run differs."""
         self._settings = settings
         self._jobs = [_Job(name, record, settings) for name, record in records]
+        self.interrupted = ""
+        """What was complete when Ctrl-C ended the run."""
 
     @property
     def steps(self) -> int:
@@ -196,9 +198,27 @@ class Analysis:
     ) -> list[GameAnalysis]:
         """Analyse the games, in this process or in several workers.
 
+        After Ctrl-C these are the games that are complete; if there is none, the first one with the
+        decisions that were judged, and without luck.
+
         on_steps  receives how many more steps have been looked at
-        Raises RefereeError if a worker ended.
+        Raises RefereeError if a worker ended, KeyboardInterrupt if nothing was found before it.
         """
+        try:
+            self._look(workers, on_steps)
+        except KeyboardInterrupt:
+            self.interrupted = "in the first game"
+        complete = [job for job in self._jobs if len(job.found) == len(job.notes)]
+        if complete and self.interrupted:
+            self.interrupted = f"after {len(complete)} of {len(self._jobs)} games"
+        if complete or not self.interrupted:
+            return [job.analysis() for job in complete]
+        begun = next((job for job in self._jobs if job.found), None)
+        if begun is None:
+            raise KeyboardInterrupt
+        return [replace(begun.analysis(), chances=())]
+
+    def _look(self, workers: int, on_steps: Callable[[int], object]) -> None:
         shares = [
             (index, job.wanted[first : first + SHARE])
             for index, job in enumerate(self._jobs)
@@ -213,7 +233,6 @@ class Analysis:
                     on_steps(1)
         else:
             _share(self._jobs, shares, self._settings, min(workers, len(shares)), on_steps)
-        return [job.analysis() for job in self._jobs]
 
 
 class _Note(NamedTuple):
@@ -254,7 +273,8 @@ class _Job:
         decisions: list[AnalysedDecision] = []
         chances: list[ChanceEvent] = []
         for number, (turn, seat, decision, dice) in self.notes.items():
-            found = self.found[number]
+            if (found := self.found.get(number)) is None:
+                continue
             if isinstance(found, Judgement):
                 assert decision is not None
                 assert seat is not None
