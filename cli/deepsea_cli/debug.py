@@ -29,12 +29,12 @@ class BotRaised(Exception):
 @click.option("--seat", metavar="LETTER", type=SEAT, required=True, help="The seat to sit in.")
 @click.option("--all", "show_all", is_flag=True, help="Show every decision, not only new ones.")
 def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
-    """Put BOT, a Python bot, into a seat of RECORD and show where it decides otherwise now.
+    """Put BOT, a Python bot, into a seat of RECORD and show which decisions change.
 
     It runs in this process and thread, on the views and events of that seat. breakpoint() works,
     and what the bot raises ends the program with its traceback; to look at that afterwards:
-    python -m pdb -m deepsea_cli debug RECORD BOT --seat B. At each
-    decision the bot has the time that the record gives, and nothing counts it.
+    python -m pdb -m deepsea_cli debug RECORD BOT --seat B. The clock shows the
+    recorded times; your bot's own time is not measured.
     """
     from deepsea_referee.bots.loading import load
     from deepsea_referee.bots.resolve import resolve
@@ -46,7 +46,8 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
         course = Replay(source, SEAT_LETTERS.index(seat))
     player = load(spec)
     echo(
-        f"{spec.name} in seat {seat} of game {source.game_id}, for {source.seats[course.seat].name}"
+        f"{spec.name} replays seat {seat} of game {source.game_id}, "
+        f"which {source.seats[course.seat].name} played"
     )
     decisions = others = 0
     with _authors_code():

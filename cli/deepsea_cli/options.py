@@ -79,7 +79,19 @@ def number_option(
     return click.option(*names, metavar="N", type=kind, show_default=shown, **rest)
 
 
-SEAT = click.Choice(tuple(SEAT_LETTERS), case_sensitive=False)
+class _Seat(click.ParamType[str]):
+    """A seat's letter, of either case."""
+
+    name = "seat"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        letter = str(value).upper()
+        if len(letter) != 1 or letter not in SEAT_LETTERS:
+            self.fail(f"{value!r} is no seat: name one of {', '.join(SEAT_LETTERS)}", param, ctx)
+        return letter
+
+
+SEAT = _Seat()
 
 rules_option = click.option(
     "--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP
@@ -130,7 +142,7 @@ bot_uids_option = click.option(
     metavar="FIRST-LAST",
     expose_value=False,
     callback=_use_bot_uids,
-    help="Where this runs as root: users of this machine, one for each bot in a sandbox.  "
+    help="As root only: a range of user ids; each bot in a sandbox gets its own.  "
     f"[default: {BOT_USERS[0]}-{BOT_USERS[1]}]",
 )
 
@@ -138,7 +150,7 @@ freeze_option = click.option(
     "--freeze/--no-freeze",
     default=True,
     show_default=True,
-    help="Stop bots in a sandbox outside of their turns: none computes on others' time.",
+    help="Pause bots in a sandbox while it is not their turn.",
 )
 
 in_process_option = click.option(

@@ -133,7 +133,7 @@ def _match_seed(path: Path) -> str | None:
 
 def _line(verdict: RecordCheck) -> str:
     if verdict.verdict == "summary":
-        return f"passed over {verdict.path}: a summary proves nothing, records do"
+        return f"skipped {verdict.path}: only game records can be verified"
     reason = f": {verdict.difference}" if verdict.difference else ""
     return f"{verdict.verdict} {verdict.path}{reason}"
 

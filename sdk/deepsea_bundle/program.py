@@ -22,6 +22,8 @@ from deepsea_bundle.manifest import MANIFEST, Manifest
 
 PYTHON = ("python", "python3")
 """Programs that stand for the interpreter of whoever runs the bot."""
+LONGEST_LINE = 60
+"""How much is shown of a line with a mistake."""
 LONGEST_COMPILED = 1 << 20
 """Compiling takes 400 bytes of memory for each byte; programs are not so long, data may be."""
 _KEPT_AS = "bot.py"
@@ -66,7 +68,9 @@ def _check_script(script: str, files: Files) -> None:
         from deepsea_rules.printable import printable
 
         where = f"line {error.lineno}: " if error.lineno else ""
-        raise BundleError(f"{path} is not valid Python: {where}{printable(error.msg)}") from None
+        line = (error.text or "").strip()[:LONGEST_LINE]
+        shown = f"{where}{printable(error.msg)}{f': {printable(line)}' if line else ''}"
+        raise BundleError(f"{path} is not valid Python: {shown}") from None
     except (ValueError, OverflowError) as error:
         raise BundleError(f"{path} is not valid Python: {error}") from None
     except (RecursionError, MemoryError):

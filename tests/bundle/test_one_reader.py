@@ -123,7 +123,9 @@ ODD_BOTS = [
         words=r"there is no such file \(such files are left out of bots\)",
     ),
     Odd(
-        "syntax", files={"bot.py": b"x = 1\ndef (:\n"}, words=r"bot\.py is not valid Python: line 2"
+        "syntax",
+        files={"bot.py": b"x = 1\ndef (:\n"},
+        words=r"is not valid Python: line 2: .*: def \(:",
     ),
     Odd("binary", files={"bot.py": b"\0\1\2"}, words=r"bot\.py is not valid Python"),
     Odd("deep", files={"bot.py": b"-" * 99999 + b"1"}, words=r"bot\.py is not valid Python"),

@@ -223,11 +223,11 @@ def test_check_says_what_to_do(run: Run, tmp_path: Path) -> None:
 # debug, branch and show
 
 
-def test_debug_shows_where_a_bot_decides_otherwise(run: Run, tmp_path: Path) -> None:
+def test_debug_shows_which_decisions_change(run: Run, tmp_path: Path) -> None:
     record = written(tmp_path, played())
     done = run("debug", record, bot(tmp_path), "--seat", "b")
     assert done.status == 0
-    assert done.out.startswith("mine in seat B of game demo-0001, for cautious\n")
+    assert done.out.startswith("mine replays seat B of game demo-0001, which cautious played\n")
     assert "  then     " in done.out
     assert "  now      " in done.out
     last = done.out.splitlines()[-1]
@@ -262,7 +262,7 @@ def test_branch_sets_the_two_games_side_by_side(run: Run, tmp_path: Path) -> Non
         (["greedy", "greedy", "--at", "1"], "not 2"),
         (["greedy", "--at", "9999"], "there is no 9999"),
         (["greedy", "--at", "1", "--action", "fly"], "--action"),
-        (["--at", "1"], "sample bots"),
+        (["--at", "1"], "does not contain"),
         (["greedy"], "--at"),
     ],
 )

@@ -93,5 +93,5 @@ def test_faults_before_the_decision_stay() -> None:
 
 def test_only_sample_bots_are_found_by_themselves() -> None:
     seats = (*GAME.seats[:2], GAME.seats[2]._replace(digest="00"))
-    with pytest.raises(UserError, match="name one bot for all seats"):
+    with pytest.raises(UserError, match="name a bot for each seat"):
         original_bots(replace(GAME, seats=seats))

@@ -505,7 +505,7 @@ def run(
     make_checker: Callable[[], Workers] = local_checker,
     make_analyst: Callable[[], Workers] = local_analyst,
 ) -> RunReport:
-    """Play rated games: the bot that needs one most, against bots of about its strength.
+    """Play rated games: always the bot whose rating is least certain, against bots of its strength.
 
     Submissions are checked beside the games; a run with an end first checks those that wait, and
     one without end goes on checking while no season is open. Analyses are done beside the games

@@ -290,7 +290,7 @@ _SETTINGS = (
         "--beta",
         metavar="X",
         type=float,
-        help="The luck in a game for the ratings; use 8 for seasons of two seats.",
+        help="TrueSkill's beta: how much luck decides a single game; 8 is right for two seats.",
     ),
     path_option(
         "--settings",

@@ -182,7 +182,9 @@ def run(
     workers: int | None,
     cluster: str | None,
 ) -> None:
-    """Play rated games: the bot that needs one most, against bots of about its strength.
+    """Play rated games.
+
+    Next is always the bot whose rating is least certain, against opponents of similar strength.
 
     Ctrl-C finishes the games that are being played, a second one gives up their leases. Several
     runs may work on one ladder.

@@ -73,8 +73,8 @@ def original_bots(record: GameRecord) -> list[BotSpec]:
     for seat in record.seats:
         if seat.digest not in samples:
             raise UserError(
-                f"{seat.name!r} is not one of the sample bots as they are here: "
-                "name one bot for all seats, or one for each"
+                f"the record does not contain {seat.name}'s program: "
+                "name a bot for each seat, or one for all"
             )
     return [samples[seat.digest] for seat in record.seats]
 
