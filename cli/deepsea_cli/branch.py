@@ -1,21 +1,27 @@
 """`deepsea-referee branch`: continues a recorded game from one of its decisions.
 
-Prints the new result beside the original.
+Prints the new result beside the original, or the mean results of many games with other dice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from deepsea_cli.options import load_record, naming, number_option
-from deepsea_cli.output import echo
+from deepsea_cli.output import Column, echo, grid
+from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
 from deepsea_rules.printable import printable
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
+
+if TYPE_CHECKING:
+    from deepsea_referee.bots.resolve import BotSpec
 
 
 @click.command("branch")
@@ -28,6 +34,12 @@ from deepsea_rules.ruleset import SEAT_LETTERS
     help="The decision to continue from, numbered as by `show RECORD --seat` and `debug`.",
 )
 @click.option("--action", metavar="ACTION", help="The action of that decision.")
+@number_option(
+    "--games",
+    most=100_000,
+    default=1,
+    help="Play on N times, each with other dice, and show the mean placement scores.",
+)
 @click.option(
     "--out",
     metavar="FILE",
@@ -35,14 +47,18 @@ from deepsea_rules.ruleset import SEAT_LETTERS
     help="Write the record of the new game.",
 )
 def command(
-    record: Path, bots: tuple[str, ...], at: int, action: str | None, out: Path | None
+    record: Path, bots: tuple[str, ...], at: int, action: str | None, games: int, out: Path | None
 ) -> None:
     """Continue RECORD from decision N with other bots or another action.
 
     BOT is one Python bot for all seats, or one for each, seat A first; without a BOT the same bots
-    play, if they are sample bots. They run in this process and no clock runs. The dice come from
-    the same seed.
+    play, if they are sample bots. They run in this process and no clock runs.
+
+    The dice are those of the record: one future of many. With --games they are others in each game,
+    and with --action the recorded action is played on with the same ones.
     """
+    if games > 1 and out is not None:
+        raise click.UsageError("--out writes one game, with the dice of the record: omit --games")
     from deepsea_bundle.atomic import write_atomically
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.workbench.variations import branch, original_bots
@@ -54,7 +70,11 @@ def command(
     if len(bots) not in (0, 1, seats):
         raise UserError(f"name one bot for all seats, or {seats}, one for each; not {len(bots)}")
     specs = [resolve(bot) for bot in bots] * (seats if len(bots) == 1 else 1)
-    done = branch(original, at, specs or original_bots(original), action)
+    specs = specs or original_bots(original)
+    if games > 1:
+        _futures(original, at, specs, action, games)
+        return
+    done = branch(original, at, specs, action)
     echo(f"{narration.title(original)}, played on from decision {at}")
     first = done.first_other
     if first is None:
@@ -62,14 +82,16 @@ def command(
     else:
         old, new = original.decisions[first], done.record.decisions[first]
         echo(
-            f"first other decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}"
+            f"first different decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}"
             f" where {SEAT_LETTERS[old.seat]} played {old.action}"
             if old.seat != new.seat
-            else f"first other decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}, "
+            else f"first different decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}, "
             f"not {old.action}"
         )
     click.echo()
     _table(original, done.record)
+    click.echo()
+    echo("this is one future of many, with the dice of the record: --games 100 plays 100 others")
     if lines := narration.tell_faults(done.game):
         click.echo()
         for line in lines:
@@ -81,6 +103,45 @@ def command(
             raise UserError(f"{out}: cannot be written: {error.strerror or error}") from None
         click.echo()
         echo(f"record of the new game: {out}")
+
+
+def _futures(
+    original: GameRecord, at: int, bots: Sequence[BotSpec], action: str | None, games: int
+) -> None:
+    """Play on with other dice, and print the mean placement scores of all seats."""
+    from deepsea_arena.coach.analysis import mean
+    from deepsea_referee.bots.resolve import with_unique_names
+    from deepsea_referee.workbench.variations import futures
+
+    def shown(numbers: Sequence[float], sign: str = "") -> str:
+        found = mean(numbers)
+        assert found is not None
+        return f"{found.mean:{sign}.3f} ±{found.error:.3f}"
+
+    made = original.decisions[at]
+    columns = [action, made.action] if action not in (None, made.action) else [action]
+    with Progress(games * len(columns), printed=True) as progress:
+        scores = [futures(original, at, bots, each, games, progress.advance) for each in columns]
+    echo(f"{narration.title(original)}, played on from decision {at} in {games} games")
+    click.echo()
+    letters = SEAT_LETTERS[: len(original.seats)]
+    names = [
+        f"{letter} {bot.name}" for letter, bot in zip(letters, with_unique_names(bots), strict=True)
+    ]
+    grid(
+        [
+            Column("placement score", names, text=True),
+            *[
+                Column(each or "as the bots decide", [shown(seat) for seat in found])
+                for each, found in zip(columns, scores, strict=True)
+            ],
+        ]
+    )
+    if len(columns) > 1:
+        new, old = (found[made.seat] for found in scores)
+        gains = [one - other for one, other in zip(new, old, strict=True)]
+        click.echo()
+        echo(f"{letters[made.seat]}: {action} instead of {made.action} is {shown(gains, '+')}")
 
 
 def _table(original: GameRecord, new: GameRecord) -> None:

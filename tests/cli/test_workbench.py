@@ -256,10 +256,24 @@ def test_branch_sets_the_two_games_side_by_side(run: Run, tmp_path: Path) -> Non
     assert run("branch", record, "greedy", "cautious", "random", "--at", 4).status == 0
 
 
+def test_branch_plays_many_futures(run: Run, tmp_path: Path) -> None:
+    game = played()
+    at = next(i for i, decision in enumerate(game.decisions) if decision.action == "take")
+    words = ("branch", written(tmp_path, game), "greedy", "--at", at, "--games", 3)
+    done = run(*words)
+    assert (done.status, done.err) == (0, "")
+    assert "in 3 games" in done.out
+    done = run(*words, "--action", "leave")
+    head = next(line for line in done.out.splitlines() if line.startswith("placement score"))
+    assert head.split() == ["placement", "score", "leave", "take"]
+    assert "leave instead of take is " in done.out.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
         (["greedy", "greedy", "--at", "1"], "not 2"),
+        (["greedy", "--at", "1", "--games", "2", "--out", "x"], "--out"),
         (["greedy", "--at", "9999"], "there is no 9999"),
         (["greedy", "--at", "1", "--action", "fly"], "--action"),
         (["--at", "1"], "does not contain"),

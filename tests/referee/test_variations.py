@@ -10,7 +10,7 @@ from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.workbench.variations import branch, original_bots
+from deepsea_referee.workbench.variations import branch, futures, original_bots
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
@@ -66,6 +66,17 @@ def test_another_choice_is_made_where_it_is_wanted() -> None:
     assert done.first_other == at
     assert done.record.decisions[at].action == "leave"
     verify(done.record)
+
+
+def test_futures_differ_by_their_dice_alone() -> None:
+    at = next(i for i, d in enumerate(GAME.decisions) if d.action == "take")
+    bots = original_bots(GAME)
+    scores = futures(GAME, at, bots, None, 12)
+    assert [len(seat) for seat in scores] == [12, 12, 12]
+    assert all(sum(game) == pytest.approx(1.5) for game in zip(*scores, strict=True))
+    assert len(set(zip(*scores, strict=True))) > 1
+    assert futures(GAME, at, bots, "take", 12) == scores  # which the bots decide anyway
+    assert futures(GAME, at, bots, "leave", 12) != scores
 
 
 @pytest.mark.parametrize("action", ["fly", "drop:4", "back"])
