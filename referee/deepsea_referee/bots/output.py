@@ -22,6 +22,7 @@ from typing import TextIO
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.system.interface import System
 from deepsea_rules.printable import printable
+from deepsea_sdk.bot import HINT
 
 KEPT_BYTES = 64 * 1024
 """How much of a process's output is in memory: its end, one half for each of its two streams."""
@@ -67,6 +68,12 @@ def joined(stdout: str, stderr: str) -> str:
     return "".join(f"--- {stream}\n{text.rstrip()}\n" for stream, text in parts if text)
 
 
+def hints_in(log: str) -> list[str]:
+    """The SDK's hints in what a bot printed, each once."""
+    lines = [line.removeprefix(HINT) for line in log.splitlines() if line.startswith(HINT)]
+    return list(dict.fromkeys(lines))
+
+
 def log_name(bot: int, start: int, worker: int = 0) -> str:
     """The file with the output of a process."""
     by = f"-worker-{worker}" if worker else ""
@@ -83,6 +90,8 @@ class OutputPlan:
     """The bots with output that is shown on stderr as it comes."""
     worker: int = 0
     """The worker that starts the processes, from 1; 0 if there are none."""
+    hints: bool = False
+    """Whether the SDK's hints, such as one on a misspelt method, are logged as warnings."""
     kept: int = 10
     """For each bot: the number of starts in which it was at fault of which the output is kept."""
 

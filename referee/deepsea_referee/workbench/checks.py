@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from deepsea_referee.bots.output import joined
+from deepsea_referee.bots.output import hints_in, joined
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
@@ -34,7 +34,7 @@ from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
 from deepsea_rules.time_control import LONGEST_US, TimeControl
-from deepsea_sdk.bot import HINT, Bot
+from deepsea_sdk.bot import Bot
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 from deepsea_sdk.wire import CONCURRENT_GAMES, NO_EVENTS
@@ -128,9 +128,8 @@ async def examine(
 
 def hints(log: str) -> list[CheckResult]:
     """Warnings of the SDK in the bot's stderr, such as a misspelt method name."""
-    lines = [line.removeprefix(HINT) for line in log.splitlines() if line.startswith(HINT)]
     remedy = "rename the method; give a helper a name that is not similar"
-    return [CheckResult("methods", False, False, line, remedy) for line in dict.fromkeys(lines)]
+    return [CheckResult("methods", False, False, hint, remedy) for hint in hints_in(log)]
 
 
 class _Examination:
