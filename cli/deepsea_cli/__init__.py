@@ -20,6 +20,7 @@ from deepsea_cli.errors import BAD_INPUT, ClosedPipe, Interrupted, exit_status
 from deepsea_cli.lazy import LazyCommand, LazyGroup
 
 PROGRAM = "deepsea-referee"
+
 COMMANDS = {
     "match": "Play games between two to six bots.",
     "compare": "Find out which of two bots is stronger.",

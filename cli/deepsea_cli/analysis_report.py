@@ -5,7 +5,6 @@ Invariant: the numbers are those of the analysis and its sums, nothing is estima
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 import click
@@ -22,11 +21,11 @@ from deepsea_arena.coach.analysis import (
     by_seat,
     mean,
 )
-from deepsea_cli.output import Column, echo, grid
+from deepsea_cli.output import Column, echo, grid, print_command
+from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
-from deepsea_rules.game import Game
 from deepsea_rules.printable import printable
-from deepsea_rules.record import GameRecord, RecordSeat
+from deepsea_rules.record import RecordSeat
 from deepsea_rules.ruleset import DIVES, SEAT_LETTERS
 from deepsea_sdk.coach.decisions import MARKS, Interval, Judgement
 from deepsea_sdk.policies import STEADY_VERSION
@@ -68,11 +67,10 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
     for decision, analysis in shown:
         click.echo()
         _print_decision(decision, analysis)
-        # Not wrapped: they are there to be copied.
         for words in (("show",), ("branch", "--action", decision.judged.best, "--games", "100")):
             command, *options = words
             at = (analysis.name, "--at", str(decision.number))
-            click.echo(f"  {printable(shlex.join(('deepsea-referee', command, *at, *options)))}")
+            print_command("deepsea-referee", command, *at, *options)
 
 
 def _method(settings: AnalysisSettings, policy: str = STEADY_VERSION) -> str:
@@ -118,20 +116,12 @@ def _print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:
         f"decision {decision.number}, turn {decision.turn}, dive {judged.dive}: "
         f"{SEAT_LETTERS[seat]} {analysis.record.seats[seat].name} to {judged.kind}{fault}{mark}"
     )
-    click.echo(f"  {_position(analysis.record, decision.number)}")
+    # As its seat knew it; not wrapped, because it is there to be copied to `explain`.
+    click.echo(f"  {game_at(analysis.record, decision.number).view(seat)}")
     wide = max(len(option.action) for option in judged.options)
     for option in judged.options:
         note = _played(judged) if option.action == judged.played else ""
         click.echo(f"  {option.action:{wide}}  {_with_error(option.score)}{note}")
-
-
-def _position(record: GameRecord, number: int) -> str:
-    """The position at a decision as its seat knew it, as `explain` reads it."""
-    game = Game(record.rules, len(record.seats), record.seed)
-    for decision in record.decisions[:number]:
-        game.decide(decision.action, us=decision.us, fault=decision.fault, came=decision.came)
-    game.pending()  # which rolls the dice
-    return str(game.view(record.decisions[number].seat))
 
 
 def _played(judged: Judgement) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--at",
     least=0,
     required=True,
-    help="The decision to continue from, numbered as by `show RECORD --seat` and `debug`.",
+    help="The decision to continue from, numbered as by `show --at`, `debug` and `analyse`.",
 )
 @click.option("--action", metavar="ACTION", help="The action of that decision.")
 @number_option(

@@ -12,10 +12,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from deepsea_cli import PROGRAM
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
@@ -99,9 +101,19 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def print_command(*words: str) -> None:
-    """Print a command to be copied, not wrapped."""
-    click.echo(f"  {printable(shlex.join(words))}")
+def print_command(program: str, *words: str) -> None:
+    """Print a command to be copied, not wrapped; this program is named as it was called."""
+    program = called() if program == PROGRAM else program
+    click.echo(f"  {printable(shlex.join((program, *words)))}")
+
+
+def called() -> str:
+    """How to call this program: by its name if that finds it, else by the path that was used."""
+    path = Path(sys.argv[0])
+    if path.name != PROGRAM:  # python -m deepsea_cli
+        return PROGRAM
+    found = shutil.which(PROGRAM)
+    return PROGRAM if found and path.exists() and path.samefile(found) else str(path)
 
 
 def print_check(ok: bool, needed: bool, line: str) -> None:

@@ -52,7 +52,8 @@ LISTED = 40
     show_default=True,
     help="Turns per second.",
 )
-@number_option("--at", least=0, help="Print the position after turn N and exit.")
+@number_option("--at", least=0, help="Print the position at decision N, and what was decided.")
+@number_option("--turn", least=0, help="Print the position after turn N and exit.")
 @click.option("--events", is_flag=True, help="Print the events as JSON Lines and exit.")
 @click.option(
     "--frames",
@@ -80,6 +81,7 @@ def command(
     step: bool,
     speed: float,
     at: int | None,
+    turn: int | None,
     events: bool,
     as_frames: bool,
     seat: str | None,
@@ -97,15 +99,18 @@ def command(
     Keys: space pauses, then goes step by step; b goes back, p continues, q quits.
     """
     page = html is not None or browser
-    if sum((events, at is not None, as_frames or seat is not None, page)) > 1:
-        raise click.UsageError("--events, --at, --frames or --seat, and --html exclude each other")
-    if svg is not None and at is None:
-        raise click.UsageError("--svg draws one position: name it with --at N")
+    one = at is not None or turn is not None
+    if sum((events, at is not None, turn is not None, as_frames or seat is not None, page)) > 1:
+        raise click.UsageError(
+            "--events, --at, --turn, --frames or --seat, and --html exclude each other"
+        )
+    if svg is not None and turn is None:
+        raise click.UsageError("--svg draws one position: name it with --turn N")
     refuse_unwritable("--html", html)
     refuse_unwritable("--svg", svg)
     paths = records_in(record) if record.is_dir() and not from_ladder else [record]
     if len(paths) > 1 and not page:
-        wanted = events or step or as_frames or at is not None or seat is not None
+        wanted = events or step or as_frames or one or seat is not None
         _list(record, paths, wanted=wanted)
         return
     load = partial(_of_ladder, store_text) if from_ladder else load_record
@@ -127,7 +132,9 @@ def command(
         for event in game.events_for(None):
             click.echo(json.dumps(event))
     elif at is not None:
-        _print_position(source, game, at, svg)
+        _print_at(source, at)
+    elif turn is not None:
+        _print_position(source, game, turn, svg)
     elif sys.stdout.isatty() and sys.stdin.isatty():
         from deepsea_cli.terminal_board import animate
 
@@ -166,7 +173,7 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
 
     *_, last = narration.moments(game)
     if turn > last.turn:
-        raise UserError(f"--at: the game has {last.turn} turns, not {turn}")
+        raise UserError(f"--turn: the game has {last.turn} turns, not {turn}")
     moments = [moment for moment in narration.moments(game) if moment.turn == turn]
     moment = moments[-1]  # after its search
     if svg is not None:
@@ -182,6 +189,27 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
         echo(text)
     # Not wrapped: it is there to be copied.
     click.echo(format_position(moment.state, "all"))
+
+
+def _print_at(record: GameRecord, number: int) -> None:
+    """Print the position at a decision, and the decision as its seat knew it."""
+    from deepsea_cli.terminal_board import draw_board
+    from deepsea_referee.workbench.replay import Replay, control_of, game_at
+
+    if number >= len(record.decisions):
+        last = len(record.decisions) - 1
+        raise UserError(f"--at: the game has decisions 0 to {last}; there is no {number}")
+    seat = record.decisions[number].seat
+    echo(f"{narration.title(record)}, at decision {number}")
+    for line in draw_board(game_at(record, number).state, narration.names(record), None, width()):
+        draw(line)
+    click.echo()
+    echo(f"{SEAT_LETTERS[seat]} {record.seats[seat].name}:")
+    faults = 0
+    for moment in Replay(record, seat).moments():
+        faults += moment.decision.fault is not None
+        if moment.number == number:
+            _print_decision(moment, control_of(record), faults)
 
 
 def _print_frames(record: GameRecord, game: Game, viewer: int | None) -> None:

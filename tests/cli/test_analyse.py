@@ -42,13 +42,15 @@ def test_one_game(run: Run, tmp_path: Path) -> None:
     ]
     (head,) = (n for n, line in enumerate(lines) if line.endswith(" to declare  ??"))
     assert "dive 3: B OneTurnLate" in lines[head]
-    assert lines[head + 1].startswith("  down  0.")
-    assert "  played, 0." in lines[head + 1]
-    assert lines[head + 2].startswith("  back  0.")
+    position, down, back = lines[head + 1 : head + 4]
+    assert "*B" in position.partition("|")[2]
+    assert down.startswith("  down  0.")
+    assert "  played, 0." in down
+    assert back.startswith("  back  0.")
     assert "  played\n" not in done.out
     assert any(line.split()[:3] == ["seat", "bot", "decisions"] for line in lines)
     assert lines[-1].startswith("one game proves little")
-    assert max(map(len, lines)) <= 100
+    assert max(len(line) for line in lines if "|" not in line) <= 100
 
 
 def test_all_decisions(run: Run, game: Path) -> None:

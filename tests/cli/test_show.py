@@ -109,17 +109,33 @@ def test_faults_are_told(run: Run, tmp_path: Path) -> None:
     assert "  B forfeited\n" in out
 
 
-def test_at_prints_one_position(run: Run, tmp_path: Path) -> None:
+def test_turn_prints_one_position(run: Run, tmp_path: Path) -> None:
     game = played()
     record = written(tmp_path, game)
     last = turns_of(game)
-    opening = run("show", record, "--at", 0).out.splitlines()
+    opening = run("show", record, "--turn", 0).out.splitlines()
     assert opening[-1].endswith("| d1 a25")
     assert opening[-1].startswith("1=")
-    assert run("show", record, "--at", last).out.splitlines()[-1] == position_of(game)
-    done = run("show", record, "--at", last + 1)
+    assert run("show", record, "--turn", last).out.splitlines()[-1] == position_of(game)
+    done = run("show", record, "--turn", last + 1)
     assert (done.status, done.out) == (2, "")
     assert f"the game has {last} turns" in one_line(done.err)
+
+
+def test_at_prints_one_decision(run: Run, tmp_path: Path) -> None:
+    game = faulty()
+    record = written(tmp_path, game)
+    number = next(i for i, one in enumerate(game.decisions) if one.fault)
+    seat = game.decisions[number].seat
+    of_seat = run("show", record, "--seat", SEAT_LETTERS[seat]).out
+    lines = run("show", record, "--at", number).out.splitlines()
+    assert lines[0].endswith(f"at decision {number}")
+    shown = "\n".join(lines[lines.index(next(o for o in lines if o.startswith("decision "))) :])
+    assert shown in of_seat
+    assert "fault 1 of this seat" in shown
+    done = run("show", record, "--at", len(game.decisions))
+    assert (done.status, done.out) == (2, "")
+    assert f"decisions 0 to {len(game.decisions) - 1}" in one_line(done.err)
 
 
 @pytest.mark.parametrize("players", [2, 6])
@@ -168,7 +184,7 @@ def test_everybody_is_on_the_drawing(run: Run, tmp_path: Path) -> None:
     record = written(tmp_path, game)
     for turn in (0, 5, 20):
         state = moments[turn].state
-        lines = run("show", record, "--at", turn).out.splitlines()
+        lines = run("show", record, "--turn", turn).out.splitlines()
         trail = "\n".join(lines[3:11])
         for seat, place in enumerate(state.place):
             mark = f"{SEAT_LETTERS[seat]}{'▲' if state.homeward[seat] else '▼'}"
@@ -187,7 +203,7 @@ def test_a_folder_lists_its_games_or_shows_its_only_one(run: Run, tmp_path: Path
     assert lines[0].startswith(f"game-0001.json  1 {NAMES[best]} {result.points[best]}, ")
     assert lines[1].startswith("game-0002.json  1 ")
     assert lines[-1] == f"  deepsea-referee show {first}"
-    done = run("show", tmp_path, "--at", 3)
+    done = run("show", tmp_path, "--turn", 3)
     assert done.status == 2
     assert str(first) in one_line(done.err)
     (tmp_path / "empty").mkdir()
@@ -242,7 +258,7 @@ def test_an_altered_or_damaged_record_is_not_shown(run: Run, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "options", [("--at", "-1"), ("--at", "x"), ("--speed", "0"), ("--events", "--at", "1")]
+    "options", [("--turn", "-1"), ("--turn", "x"), ("--speed", "0"), ("--events", "--turn", "1")]
 )
 def test_bad_options_cost_one_line(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
     done = run("show", written(tmp_path, played()), *options)
@@ -256,7 +272,7 @@ def test_names_from_a_record_cannot_write_to_the_terminal(run: Run, tmp_path: Pa
     data["seats"][0]["name"] = "a\x1b[31m\u202eb"
     path = tmp_path / "evil.json"
     path.write_text(json.dumps(data))
-    for options in ((), ("--at", 3)):
+    for options in ((), ("--turn", 3)):
         out = run("show", path, *options).out
         assert "a\\x1b[31m" in out
         assert all(line.isprintable() for line in out.splitlines())

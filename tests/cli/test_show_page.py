@@ -34,11 +34,11 @@ def test_a_folder_becomes_a_page_with_its_first_games(run: Run, tmp_path: Path) 
 
 def test_one_position_becomes_a_picture(run: Run, tmp_path: Path) -> None:
     record, picture = written(tmp_path, played()), tmp_path / "turn.svg"
-    done = run("show", record, "--at", 5, "--svg", picture)
+    done = run("show", record, "--turn", 5, "--svg", picture)
     assert (done.status, done.out, done.err) == (0, "", "")
-    position = run("show", record, "--at", 5).out.splitlines()[-1]
+    position = run("show", record, "--turn", 5).out.splitlines()[-1]
     assert f"<desc>{position}</desc>" in picture.read_text()
-    done = run("show", record, "--at", 999, "--svg", tmp_path / "other.svg")
+    done = run("show", record, "--turn", 999, "--svg", tmp_path / "other.svg")
     assert done.status == 2
     assert "turns, not 999" in one_line(done.err)
     assert not (tmp_path / "other.svg").exists()
@@ -48,14 +48,14 @@ def test_the_picture_in_the_docs_is_the_one_that_is_drawn(run: Run, tmp_path: Pa
     match = ("match", "greedy", "cautious", "random", "--seed", "demo", "--in-process", "--quiet")
     assert run(*match, "--out", tmp_path / "demo").status == 0
     record = tmp_path / "demo" / "game-0001.json"
-    run("show", record, "--at", 36, "--svg", tmp_path / "position.svg")
+    run("show", record, "--turn", 36, "--svg", tmp_path / "position.svg")
     kept = Path(__file__).parents[2] / "docs" / "pictures" / "position.svg"
     assert (tmp_path / "position.svg").read_text() == kept.read_text(), (
-        "make it anew: deepsea-referee show RECORD --at 36 --svg docs/pictures/position.svg"
+        "make it anew: deepsea-referee show RECORD --turn 36 --svg docs/pictures/position.svg"
     )
 
 
-@pytest.mark.parametrize("options", [("--html",), ("--at", 1, "--svg")])
+@pytest.mark.parametrize("options", [("--html",), ("--turn", 1, "--svg")])
 def test_a_file_that_exists_is_left_as_it_is(
     run: Run, tmp_path: Path, options: tuple[object, ...]
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_damaged_record_makes_no_page(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [("--svg", "x.svg"), ("--html", "x.html", "--events"), ("--browser", "--at", "1")],
+    [("--svg", "x.svg"), ("--html", "x.html", "--events"), ("--browser", "--turn", "1")],
 )
 def test_options_that_do_not_go_together_cost_one_line(
     run: Run, tmp_path: Path, options: tuple[str, ...]

@@ -96,6 +96,15 @@ class Replay:
         bot.on_game_end(self._whole.end(self.seat))
 
 
+def game_at(record: GameRecord, number: int) -> Game:
+    """The game as it was when this decision was asked for."""
+    game = Game(record.rules, len(record.seats), record.seed)
+    for old in record.decisions[:number]:
+        game.decide(old.action, us=old.us, fault=old.fault, came=old.came)
+    game.pending()  # which rolls the dice
+    return game
+
+
 def control_of(record: GameRecord) -> TimeControl | None:
     """The clock of a recorded game; None if the record has no valid one."""
     try:

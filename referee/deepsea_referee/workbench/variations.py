@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots, with_unique_names
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.replay import control_of
+from deepsea_referee.workbench.replay import control_of, game_at
 from deepsea_rules.errors import RulesError
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision, Game
@@ -141,10 +141,7 @@ def original_bots(record: GameRecord) -> list[BotSpec]:
 
 def _check(original: GameRecord, at: int, decision: Decision) -> None:
     """Raises IllegalAction for an action that the position does not allow."""
-    game = Game(original.rules, len(original.seats), original.seed)
-    for old in original.decisions[:at]:
-        game.decide(old.action, us=old.us, fault=old.fault, came=old.came)
     try:
-        game.decide(decision.action)
+        game_at(original, at).decide(decision.action)
     except RulesError as error:
         raise UserError(f"--action at decision {at}: {error}") from None
