@@ -156,7 +156,7 @@ def command(
         seed=seed_from_text(text),
         seating=seating,
         tables=tables,
-        output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs)),
+        output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs), hints=True),
     )
     shown = None
     if browser:

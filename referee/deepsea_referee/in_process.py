@@ -15,6 +15,7 @@ the process.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import threading
@@ -28,7 +29,7 @@ from types import FrameType
 from typing import Self
 
 from deepsea_referee.bots.loading import load
-from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, author_error
+from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, author_error, hints_in
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings, OnGame
@@ -38,9 +39,10 @@ from deepsea_referee.timing.clock import ThreadClock
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.bot import AnyBot
+from deepsea_sdk.bot import AnyBot, misspelt
 from deepsea_sdk.table import play_to_end
 
+_log = logging.getLogger(__name__)
 _PACKAGE = __name__.partition(".")[0]
 ISOLATION = "in-process"
 """What results say where others name the level of isolation."""
@@ -71,7 +73,10 @@ def run_match(
     players: list[AnyBot] = []
     for number, bot in enumerate(settings.bots):
         with output.redirected(number):
-            players.append(load(bot))
+            players.append(player := load(bot))
+        if settings.output.hints and settings.output.worker <= 1 and isinstance(player, type):
+            for hint in hints_in("\n".join(misspelt(player))):
+                _log.warning("%s: %s", bot.name, hint)
     troubled: set[int] = set()
     try:
         with watch or HangWatch.of(settings.time_control) as watch:

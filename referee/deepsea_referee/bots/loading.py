@@ -13,7 +13,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
@@ -21,7 +20,7 @@ import deepsea_sdk
 from deepsea_referee.bots.output import author_error
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
-from deepsea_sdk.bot import HINT, Bot, NewBot, check_new_bot, first_at_once, misspelt
+from deepsea_sdk.bot import Bot, NewBot, check_new_bot, first_at_once
 from deepsea_sdk.launch import Parameters, apply_parameters
 
 _numbers = itertools.count(1)
@@ -31,22 +30,8 @@ def load(bot: BotSpec) -> NewBot:
     """Import the bot's file: what it gives to `run`, else the one Bot class that it defines.
 
     Raises UserError for a bot that is no Python file, cannot be imported, never calls `run`, or
-    leaves it open which of its classes plays. What it prints goes to stderr, and so do hints on
-    misspelt methods, once.
+    leaves it open which of its classes plays. What it prints goes to stderr.
     """
-    player = _load(bot)
-    if isinstance(player, type):
-        for hint in misspelt(player):
-            _tell(f"{bot.name}: {hint.removeprefix(HINT)}")
-    return player
-
-
-@lru_cache
-def _tell(hint: str) -> None:
-    sys.stderr.write(f"{hint}\n")
-
-
-def _load(bot: BotSpec) -> NewBot:
     file = python_file(bot)
     given: list[NewBot] = []
     module = _import(bot, file, given)
