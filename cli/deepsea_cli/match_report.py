@@ -104,7 +104,14 @@ def _winner(result: MatchResult, game: GameResult) -> str:
         f"{result.bots[game.seats[seat]].name} (seat {SEAT_LETTERS[seat]})" for seat in seats
     )
     verb = "wins" if len(seats) == 1 else "share the first place"
-    return f"{who} {verb} with {game.points[seats[0]]} points"
+    points = game.points[seats[0]]
+    level = [
+        f"{result.bots[bot].name} (seat {SEAT_LETTERS[seat]})"
+        for seat, bot in enumerate(game.seats)
+        if seat not in seats and game.points[seat] == points
+    ]
+    tie = f", ahead of {' and '.join(level)} by the tie-break" if level else ""
+    return f"{who} {verb} with {points} points{tie}"
 
 
 def _print_voids(result: MatchResult) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 from deepsea_cli.match_report import report
+from deepsea_cli.output import print_command
 from deepsea_referee.bots.output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
@@ -110,6 +112,32 @@ def test_one_game_names_its_winner_and_how_to_see_it(capsys: pytest.CaptureFixtu
     text = said(capsys, result(game()))
     again = "deepsea-referee match greedy 'cmd:node bot.js' --seed demo --out DIR\n"
     assert text.endswith(f":\n  {again}")
+
+
+def test_a_tie_break_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    won = replace(game(), points=(31, 31, 0))
+    text = said(capsys, result(won))
+    assert (
+        f"{NAMES[1]} (seat B) wins with 31 points, ahead of greedy (seat A) by the tie-break"
+        in text
+    )
+
+
+def test_a_command_names_this_program_as_it_was_called(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "deepsea-referee"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    for argument, path, shown in (
+        (str(program), "/nowhere", str(program)),
+        (str(program), str(tmp_path), "deepsea-referee"),
+        ("/somewhere/deepsea_cli/__main__.py", "/nowhere", "deepsea-referee"),
+    ):
+        monkeypatch.setattr(sys, "argv", [argument])
+        monkeypatch.setenv("PATH", path)
+        print_command("deepsea-referee", "rules")
+        assert capsys.readouterr().out == f"  {shown} rules\n"
 
 
 def test_a_shared_win_has_no_single_winner(capsys: pytest.CaptureFixture[str]) -> None:
