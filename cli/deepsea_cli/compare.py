@@ -44,7 +44,7 @@ BLOCKS_UNTIL_DECIDED = 2000
     "--seats",
     metavar="N",
     type=int,
-    help="Seats at the table.  [default: one for each named bot]",
+    help="Seats at the table.  [default: 4; with --field one for each named bot]",
 )
 @click.option(
     "--blocks",

@@ -105,8 +105,8 @@ def command(
 ) -> None:
     """Put bots in order by their placement scores in each other's company.
 
-    Each bot has a set of ranks that it may have. All verdicts on all pairs hold together, however
-    often you look and whenever you stop.
+    For each bot it shows which ranks are still possible. All verdicts on all pairs hold together,
+    however often you look and whenever you stop.
 
     Exit status: 0 if every pair has a verdict, 1 if pairs are open.
     """

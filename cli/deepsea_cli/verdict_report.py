@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from deepsea_web.live.news import Standing
 
 _SIGNS = {"better": ">", "worse": "<", "level": "=", None: "?"}
+LONGEST_NAME = 16
+"""How much of a bot's name heads its column."""
 _MOST_SHOWN = 20
 """Open pairs that are listed."""
 _KEY = "> better, = level, ? open, < worse, each against the bot of that rank"
@@ -45,7 +47,7 @@ def verdict_status(
     """
     if interrupted:
         kept = f"; they are in {out}, from where the same command goes on" if out else ""
-        raise Interrupted(f"after {counted} {unit}{kept}")
+        raise Interrupted(f"after {count(counted, group)}{kept}")
     if not counted:
         raise UserError(f"no {group} counts: every one had a void game")
     return DONE if decided else NEGATIVE
@@ -96,9 +98,13 @@ def report_comparison(games: CompareGames) -> None:
     if _same_program(settings):
         echo("A and B are the same program")
     if settings.until_decided and comparison.verdict in ("A", "B"):
-        echo("a run that stops at its verdict has a bound near 0: the verdict is no less certain")
+        echo(
+            "The interval touches 0 because the run stopped as soon as it was sure; the verdict is "
+            "just as reliable."
+        )
     if comparison.blocks_needed is not None:
-        echo(f"a verdict takes about {_rounded(comparison.blocks_needed)} blocks in all")
+        fewer = "" if settings.luck_adjusted else "; about half as many with --luck-adjusted"
+        echo(f"a verdict takes about {_rounded(comparison.blocks_needed)} blocks in all{fewer}")
     echo(_verdict(comparison, (a, b), settings.margin))
 
 
@@ -111,35 +117,35 @@ def comparison_facts(games: CompareGames) -> str:
 
 
 def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -> None:
-    wide = [max(8, min(len(name), 16)) for name in names]
     # The end of a long name has its parameters, in which A and B may differ alone.
     heads = [
-        f"{name if len(name) <= w else '…' + name[1 - w :]:>{w}}"
-        for name, w in zip(names, wide, strict=True)
+        name if len(name) <= LONGEST_NAME else f"…{name[1 - LONGEST_NAME :]}" for name in names
     ]
-    click.echo(f"{'':15}  {'  '.join(heads)}  difference  {_percent(alpha)} interval")
-    rows: tuple[tuple[str, int, int, ConfidenceSequence], ...] = (
+    rows = [
         ("placement score", 0, 3, comparison.placement),
         ("points", 1, 1, comparison.points),
-    )
+    ]
+    lines: list[tuple[str, ...]] = []
     for title, which, digits, sequence in rows:
-        means = [
-            f"{mean[which]:{w}.{digits}f}" for mean, w in zip(comparison.means, wide, strict=True)
-        ]
-        difference = comparison.means[0][which] - comparison.means[1][which]
-        low, high = sequence.interval
-        click.echo(
-            f"{title:15}  {'  '.join(means)}  {difference:+10.{digits}f}  "
-            f"{low:+.{digits}f} to {high:+.{digits}f}"
-        )
-        if sequence is comparison.placement and comparison.adjusted is not None:
-            low, high = comparison.adjusted.interval
-            click.echo(
-                f"{'  without luck':15}  {'  '.join(' ' * w for w in wide)}  "
-                f"{comparison.adjusted.mean:+10.3f}  {low:+.3f} to {high:+.3f}"
-            )
-    counts = [f"{side.total():{w}}" for side, w in zip(comparison.faults, wide, strict=True)]
-    click.echo(f"{'faults':15}  {'  '.join(counts)}")
+        ours, theirs = (mean[which] for mean in comparison.means)
+        figures = (f"{ours:.{digits}f}", f"{theirs:.{digits}f}", f"{ours - theirs:+.{digits}f}")
+        lines.append((title, *figures, _range(sequence, digits)))
+        if sequence is comparison.placement and (adjusted := comparison.adjusted) is not None:
+            lines.append(("  without luck", "", "", f"{adjusted.mean:+.3f}", _range(adjusted, 3)))
+    lines.append(("faults", *(str(side.total()) for side in comparison.faults), "", ""))
+    titles, *numbers = zip(*lines, strict=True)
+    columns = [
+        *(Column(head, cells) for head, cells in zip(heads, numbers, strict=False)),
+        # Narrow terminals do without it: it is what stands before it, subtracted.
+        Column("difference", numbers[2], spare=1),
+        Column(f"{_percent(alpha)} interval", numbers[3]),
+    ]
+    grid([Column("", titles, text=True), *columns])
+
+
+def _range(sequence: ConfidenceSequence, digits: int) -> str:
+    low, high = sequence.interval
+    return f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
 def _explain_faults(comparison: Comparison, names: Sequence[str]) -> None:

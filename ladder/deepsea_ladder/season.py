@@ -32,7 +32,15 @@ from typing import Any, Literal, NoReturn, TypeVar, get_args
 from deepsea_ladder.errors import LadderError, SeasonError
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_rules.errors import InvalidRules
-from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet, preset
+from deepsea_rules.ruleset import (
+    DEFAULT,
+    MAX_PLAYERS,
+    MIN_PLAYERS,
+    PRESETS,
+    USUAL_PLAYERS,
+    RuleSet,
+    preset,
+)
 
 Isolation = Literal["sandbox", "process"]
 """How bots are kept apart. There is no "auto": all games of a season are played alike."""
@@ -98,7 +106,7 @@ class Season:
     name: str
     """Lower-case letters, digits and hyphens; game ids begin with it."""
     rules: RuleSet = PRESETS[DEFAULT]
-    seats: tuple[int, ...] = (4,)
+    seats: tuple[int, ...] = (USUAL_PLAYERS,)
     """How many bots may sit at a table, ascending."""
     clock: str = "100ms+2s"
     """As the referee reads it; whoever makes a season has the referee look at it."""

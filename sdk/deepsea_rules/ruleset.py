@@ -24,6 +24,7 @@ FACES = (1, 2, 3)
 """What a die can show, each on two of its six faces."""
 MIN_PLAYERS = 2
 MAX_PLAYERS = 6
+USUAL_PLAYERS = 4
 PILE_ITEMS = 3
 """How many items stranded divers lay on one pile."""
 SEAT_LETTERS = "ABCDEF"

@@ -17,7 +17,15 @@ from pettingzoo.utils import wrappers
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import game_seed, seed_from_text
-from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, SEAT_LETTERS, RuleSet, preset
+from deepsea_rules.ruleset import (
+    DEFAULT,
+    MAX_PLAYERS,
+    MIN_PLAYERS,
+    SEAT_LETTERS,
+    USUAL_PLAYERS,
+    RuleSet,
+    preset,
+)
 from deepsea_rules.scoring import placement_scores
 
 from .features import ACTIONS, LARGEST, LENGTH, Features, Mask, features, mask, numbered
@@ -28,7 +36,7 @@ Observation = dict[str, Features | Mask]
 
 
 def env(
-    players: int = 4,
+    players: int = USUAL_PLAYERS,
     rules: RuleSet | str = DEFAULT,
     render_mode: str | None = None,
     *,
@@ -53,7 +61,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
 
     def __init__(
         self,
-        players: int = 4,
+        players: int = USUAL_PLAYERS,
         rules: RuleSet | str = DEFAULT,
         render_mode: str | None = None,
         *,

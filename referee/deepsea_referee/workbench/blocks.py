@@ -22,7 +22,7 @@ from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.comparison import LUCK_BOUND, Comparison, largest_lead
 from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord, replay
-from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
+from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
 
 if TYPE_CHECKING:
     from deepsea_referee.workbench.folder import ComparisonFolder
@@ -157,7 +157,7 @@ def seated(
     order a b and once in the order b a. Without one, a and b share all seats in turns, once
     beginning with a and once with b: that makes two games, whatever the number of seats.
     """
-    players = seats or 2 + len(field)
+    players = seats or (2 + len(field) if field else USUAL_PLAYERS)
     if not MIN_PLAYERS <= players <= MAX_PLAYERS:
         raise UserError(f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} seats, not {players}")
     if len(field) > players - 2:

@@ -173,7 +173,10 @@ def _refuse_another(folder: Path, kept: Mapping[str, Any], asked: Mapping[str, A
                 if was.get(name) != now[name]
             )
         if was != now:
+            change = f"{what} was {was!r} and is {now!r} now"
+            if what.startswith("program"):
+                change = f"{what} changed since the games were played"
             raise UserError(
-                f"the folder {str(folder)!r} holds another comparison: {what} "
-                f"was {was!r} and is {now!r} now; name another folder, or ask for the same"
+                f"the folder {str(folder)!r} holds another comparison: {change}; "
+                "name another folder, or ask for the same"
             )

@@ -25,7 +25,7 @@ from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
 from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval, Spread
 from deepsea_rules.randomness import Stream, shuffled
-from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
+from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
 from deepsea_rules.scoring import placement_scores
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ of a game's score, so more than in confidence.py is safe."""
 FEWEST_ROUNDS = 10
 """Rounds before anything is forecast, or left to duels."""
 MOST_BOTS = 64
-USUAL_SEATS = 4
 DUELS_AT_ONCE = 50
 """Duels of a pair before the widest interval is looked for again."""
 
@@ -307,7 +306,7 @@ class RankSettings(GroupSettings):
 
 def seats_for(bots: int, seats: int | None) -> int:
     """The number of seats: what was asked for, or as many as there are bots for, at most four."""
-    return max(MIN_PLAYERS, min(USUAL_SEATS, bots)) if seats is None else seats
+    return max(MIN_PLAYERS, min(USUAL_PLAYERS, bots)) if seats is None else seats
 
 
 class RankGames:
