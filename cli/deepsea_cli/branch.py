@@ -54,8 +54,8 @@ def command(
     BOT is one Python bot for all seats, or one for each, seat A first; without a BOT the same bots
     play, if they are sample bots. They run in this process and no clock runs.
 
-    The dice are those of the record: one future of many. With --games they are others in each game,
-    and with --action the recorded action is played on with the same ones.
+    The dice are those of the record: one future of many. With --games each game has different dice;
+    with --action, too, the recorded action is played on with the same dice, for comparison.
     """
     if games > 1 and out is not None:
         raise click.UsageError("--out writes one game, with the dice of the record: omit --games")

@@ -72,7 +72,7 @@ BLOCKS_UNTIL_DECIDED = 2000
 @click.option(
     "--luck-adjusted",
     is_flag=True,
-    help="Decide by the lead less the luck in it: fewer blocks between bots that are nearly equal.",
+    help="Decide by the lead without the luck in it: half the blocks if bots are nearly equal.",
 )
 @rules_option
 @click.option(

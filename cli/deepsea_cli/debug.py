@@ -27,7 +27,7 @@ class BotRaised(Exception):
 @click.argument("record", type=click.Path(path_type=Path))
 @click.argument("bot", metavar="BOT")
 @click.option("--seat", metavar="LETTER", type=SEAT, required=True, help="The seat to sit in.")
-@click.option("--all", "show_all", is_flag=True, help="Show every decision, not only new ones.")
+@click.option("--all", "show_all", is_flag=True, help="Show every decision, not only changed ones.")
 def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
     """Put BOT, a Python bot, into a seat of RECORD and show which decisions change.
 

@@ -72,7 +72,7 @@ LISTED = 40
     help="Write a page with the game, or with the games of a FOLDER, to watch in a browser.",
 )
 @click.option("--browser", is_flag=True, help="Open that page in the browser.")
-@path_option("--svg", help="With --at: write a picture of the position.")
+@path_option("--svg", help="With --turn: write a picture of the position.")
 @click.option("--ladder", "from_ladder", is_flag=True, help="Show GAME-ID of a ladder.")
 @store_option
 def command(

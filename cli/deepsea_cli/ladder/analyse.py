@@ -31,7 +31,7 @@ def analyse(
     """Ask for the analysis of GAME, or print what was found.
 
     It is that of `deepsea-referee analyse --luck`, made once and kept for everybody: `ladder run`
-    and `ladder serve` make those that wait, with what games leave of the CPU.
+    and `ladder serve` make those that wait, while games leave CPU time for it.
 
     Exit status: 0 asked for or printed, 1 it could not be made.
     """

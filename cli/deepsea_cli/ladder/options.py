@@ -284,7 +284,7 @@ _SETTINGS = (
     click.option(
         "--best-of-author",
         is_flag=True,
-        help="The standings, and tournaments, have the best bot of each author.",
+        help="Standings and tournaments include only the best bot of each author.",
     ),
     click.option(
         "--beta",

@@ -247,7 +247,7 @@ def _print_order(order: OrderReport) -> None:
     "--embargo-until",
     metavar="TIME",
     callback=read_time,
-    help="Show strangers nothing of it before this time, such as 2027-01-31T18:00Z.",
+    help="Hide it from everybody else before this time, such as 2027-01-31T18:00Z.",
 )
 @workers_option(256, "Worker processes: games at once.")
 @cluster_option

@@ -47,7 +47,7 @@ deadline_option = click.option(
     "--deadline",
     metavar="TIME",
     callback=read_time,
-    help="Take in no bots after this time, such as 2027-01-31T18:00Z, while it is open.",
+    help="Accept no submissions after this time, such as 2027-01-31T18:00Z.",
 )
 
 

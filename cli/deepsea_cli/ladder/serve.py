@@ -40,7 +40,7 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
     help="The address to listen on; beyond this machine only with TLS or behind a proxy.",
 )
 @number_option(
-    "--port", least=0, most=65535, default=8080, help="The port; 0 is one of the system's choice."
+    "--port", least=0, most=65535, default=8080, help="The port; with 0 the system chooses one."
 )
 @click.option(
     "--public-url",
@@ -52,7 +52,7 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
     "trusted_proxies",
     metavar="ADDRESS",
     multiple=True,
-    help="The address of a proxy in front of it; without TLS no other machine is answered.",
+    help="The address of a proxy in front of it; without TLS, only the proxy is answered.",
 )
 @path_option("--tls-cert", help="Certificate chain, as PEM.")
 @path_option("--tls-key", help="Its private key, as PEM, without a password.")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--name", metavar="NAME", help="The bot's name.  [default: bot.toml's, or the file's]"
 )
 @click.option(
-    "--author", metavar="NAME", help="The bot's author; from afar the token says who that is."
+    "--author", metavar="NAME", help="The bot's author; for a remote ladder, that of the token."
 )
 @bot_uids_option
 @place_option
