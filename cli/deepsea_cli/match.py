@@ -156,7 +156,7 @@ def command(
         seed=seed_from_text(text),
         seating=seating,
         tables=tables,
-        output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs), hints=True),
+        output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs), hints=not quiet),
     )
     shown = None
     if browser:

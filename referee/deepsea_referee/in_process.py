@@ -15,7 +15,6 @@ the process.
 from __future__ import annotations
 
 import io
-import logging
 import os
 import sys
 import threading
@@ -29,7 +28,7 @@ from types import FrameType
 from typing import Self
 
 from deepsea_referee.bots.loading import load
-from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, author_error, hints_in
+from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, author_error, show_hints
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings, OnGame
@@ -42,7 +41,6 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import AnyBot, misspelt
 from deepsea_sdk.table import play_to_end
 
-_log = logging.getLogger(__name__)
 _PACKAGE = __name__.partition(".")[0]
 ISOLATION = "in-process"
 """What results say where others name the level of isolation."""
@@ -75,8 +73,7 @@ def run_match(
         with output.redirected(number):
             players.append(player := load(bot))
         if settings.output.hints and settings.output.worker <= 1 and isinstance(player, type):
-            for hint in hints_in("\n".join(misspelt(player))):
-                _log.warning("%s: %s", bot.name, hint)
+            show_hints(bot.name, "\n".join(misspelt(player)))
     troubled: set[int] = set()
     try:
         with watch or HangWatch.of(settings.time_control) as watch:

@@ -41,6 +41,7 @@ async def play_game(
     line_up: Sequence[int],
     between: Mapping[int, Callable[[Session], AskedSeat]] | None = None,
     suspects: Container[int] = frozenset(),
+    blamed: Container[int] = frozenset(),
 ) -> PlayedGame:
     """Play a game; raises RefereeError if it is void because the referee failed.
 
@@ -52,6 +53,7 @@ async def play_game(
              game on purpose, or another player; faults that follow are not blamed on the
              bot's process
     suspects seats that have made a game void so before: now it is their timeout
+    blamed   seats of `between` that pass all on, so that their faults are the bot's
     """
     between = between or {}
     running = [pool.running(bot) for bot in line_up]
@@ -72,7 +74,7 @@ async def play_game(
     played = refereed.played()
     faults = [
         _trimmed(report, processes[report.seat])
-        if report.seat in between
+        if report.seat in between and report.seat not in blamed
         else await _explained(report, processes[report.seat], missing.get(report.seat))
         for report in played.faults
     ]

@@ -344,7 +344,7 @@ def test_a_late_answer_is_reported_once_the_session_has_its_outcome(
 ) -> None:
     session = Recorder()
     heard: list[TimedAnswer | BotFault | RefereeError] = []
-    disturbed = TooLate(None, cast(Session, session))
+    disturbed = TooLate(cast(Session, session))
     for _ in range(TooLate.QUESTION):
         disturbed.ask(b"", TIME_LEFT, heard.append)
     # A notice of a fault before its request was written would name a request nobody knows.
@@ -360,7 +360,7 @@ def test_a_late_answer_is_reported_once_the_session_has_its_outcome(
 def test_the_bot_may_use_all_its_time_before_it_reads_the_request_after_a_late_answer() -> None:
     session = Recorder()
     heard: list[TimedAnswer | BotFault | RefereeError] = []
-    disturbed = TooLate(None, cast(Session, session))
+    disturbed = TooLate(cast(Session, session))
     for _ in range(TooLate.QUESTION):
         disturbed.ask(b"", TIME_LEFT, heard.append)
     disturbed.ask(b"", TimeLeft(1_000, 0), heard.append)

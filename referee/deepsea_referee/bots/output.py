@@ -74,6 +74,12 @@ def hints_in(log: str) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def show_hints(name: str, log: str) -> None:
+    """Write the SDK's hints on stderr, each in a line with the bot's name."""
+    for hint in hints_in(log):
+        sys.stderr.write(f"{printable(name)}: {hint}\n")
+
+
 def log_name(bot: int, start: int, worker: int = 0) -> str:
     """The file with the output of a process."""
     by = f"-worker-{worker}" if worker else ""
@@ -91,7 +97,7 @@ class OutputPlan:
     worker: int = 0
     """The worker that starts the processes, from 1; 0 if there are none."""
     hints: bool = False
-    """Whether the SDK's hints, such as one on a misspelt method, are logged as warnings."""
+    """Whether the SDK's hints, such as one on a misspelt method, are shown on stderr."""
     kept: int = 10
     """For each bot: the number of starts in which it was at fault of which the output is kept."""
 

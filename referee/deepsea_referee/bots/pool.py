@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from deepsea_referee.bots.output import BotLog, OutputPlan, hints_in, joined
+from deepsea_referee.bots.output import BotLog, OutputPlan, joined, show_hints
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError, HostTooBusy, RefereeError
@@ -26,8 +25,6 @@ from deepsea_referee.timing.freezing import Freezer
 from deepsea_referee.timing.off_turn import OffTurn
 from deepsea_rules.faults import Fault
 from deepsea_sdk.wire import CONCURRENT_GAMES
-
-_log = logging.getLogger(__name__)
 
 FAILURES_IN_A_ROW = 3
 STARTS_UNDER_LOAD = 2
@@ -213,8 +210,7 @@ class BotPool:
         await process.stop()
         self.off_turn[place.number].add(process.off_turn)
         if self._output.hints and place.starts == 1 and self._output.worker <= 1:
-            for hint in hints_in(joined(*process.log())):
-                _log.warning("%s: %s", place.bot.name, hint)
+            show_hints(place.bot.name, joined(*process.log()))
         texts = ("", "")
         if process.troubled and place.logs < self._output.kept and any(texts := process.log()):
             place.logs += 1

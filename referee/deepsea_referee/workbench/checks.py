@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -44,13 +45,15 @@ TABLES = 16
 """The number of games at once in the test of whether the bot keeps games apart."""
 TIME_US = 60_000_000
 """How long the checks may take with the usual clock, about."""
+GAMES_IN_TIME = 15
+"""The part of that time, one fifteenth, after which a bot is asked no more in a game."""
 MORE_TIME = 4
 """How many times the clock a search gets that does not repeat its game with it."""
 LONGEST_LOG = 20
 """The number of lines of the bot's output that are shown."""
 NO_TIME = TimeLeft(0, 0)
 
-Between: TypeAlias = Callable[[Game, Session], AskedSeat]
+Between: TypeAlias = Callable[[Session], AskedSeat]
 """Who is asked in the bot's seat: its session in a wrapper."""
 
 DECLARE = "so you may set `concurrent_games = True` in its class (faster matches)"
@@ -190,12 +193,11 @@ class _Examination:
         """Play a game; the number of the bot's decisions, or the first fault."""
         self._check = name = f"rules {rules.name}"
         seat = players % 3 % players  # the first, a middle and the last one
-        played, faults = await self._play(rules, players, seat)
-        own = [decision for decision in played.record.decisions if decision.seat == seat]
+        played, faults, own = await self._play(rules, players, seat)
         self._games += 1
         self._points += played.record.points[seat]
         again = RefereedGame(Game(rules, players, played.record.seed), "", self._control)
-        self._idle = self._idle and _decides_nothing(again, played.record, seat)
+        self._idle = self._idle and _decides_nothing(again, played.record, seat, len(own))
         self._times_us += [decision.us for decision in own]
         self._timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
         for fault in faults:
@@ -238,7 +240,7 @@ class _Examination:
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
         self._check = name = "late answer"
-        played, faults = await self._play(PRESETS[DEFAULT], 2, 0, TooLate)
+        _, faults, own = await self._play(PRESETS[DEFAULT], 2, 0, TooLate)
         others = [fault for fault in faults if fault.came != TooLate.SAID]
         if others:
             found = f"after a timeout: {others[0].explanation()}"
@@ -246,8 +248,7 @@ class _Examination:
             if not self._sound:
                 remedy = REMEDIES[others[0].fault]
             return CheckResult(name, False, True, found, remedy, others[0].error)
-        own = sum(decision.seat == 0 for decision in played.record.decisions)
-        answered = own - len(faults)
+        answered = len(own) - len(faults)
         found = f"after a deliberate timeout it answered the next {answered} requests"
         return CheckResult(name, True, True, found)
 
@@ -260,7 +261,7 @@ class _Examination:
         if process.running:
             remedy = "end the program when the stream ends, as deepsea_sdk.run does"
             return CheckResult(name, False, True, f"{end} after the connection was dropped", remedy)
-        _, faults = await self._play(PRESETS[DEFAULT], 2, 0)
+        _, faults, _ = await self._play(PRESETS[DEFAULT], 2, 0)
         if faults:
             found = f"restarted: {faults[0].explanation()}"
             remedy = REMEDIES[faults[0].fault]
@@ -275,23 +276,21 @@ class _Examination:
         self._check = name = "same again"
         if not self._sound:
             return CheckResult(name, False, False, "skipped", "fix its faults first")
-        first, other, again = [await self._decisions(number) for number in (1, 2, 1)]
+        first, _, again = [await self._decisions(number) for number in (1, 2, 1)]
         differs = _first_difference(first, again)
         if differs is None:
             self._repeats = True
             return CheckResult(name, True, False, "the same game was played in the same way twice")
-        more = _longer(self._control, MORE_TIME)
-        slow, other, again = [
-            await self._decisions(number, control)
-            for number, control in ((1, more), (2, self._control), (1, more))
-        ]
-        clock, longer = self._control.format(), more.format()
-        if _first_difference(slow, again) is None:
-            self._repeats = True
-            found = f"with {longer} it repeats its game: with {clock} the clock ends its search"
-            return CheckResult(name, True, False, found)
-        if _median_us(slow) > 2 * _median_us([*first, *other]):
+        if await self._uses_all_its_time():
             found = f"not tested: {DIFFERS}, since it thinks for as long as the clock allows"
+            return CheckResult(name, True, False, found)
+        more = _longer(self._control, MORE_TIME)
+        slow = await self._decisions(1, more)
+        await self._decisions(2)
+        if _first_difference(slow, await self._decisions(1, more)) is None:
+            self._repeats = True
+            clock, longer = self._control.format(), more.format()
+            found = f"with {longer} it repeats its game: with {clock} the clock ends its search"
             return CheckResult(name, True, False, found)
         return CheckResult(
             name,
@@ -301,6 +300,11 @@ class _Examination:
             "reset the state of the last game in on_game_start, and seed random numbers with "
             "info.commitment and info.seat",
         )
+
+    async def _uses_all_its_time(self) -> bool:
+        """Whether it thinks longer if it has more time: its search has no end of its own."""
+        slow = await self._decisions(1, _longer(self._control, MORE_TIME))
+        return _median_us(slow) > 2 * statistics.median_low(self._times_us)
 
     async def tables(self, count: int) -> CheckResult:
         """Play the same games one after another and all at once, and compare.
@@ -316,6 +320,9 @@ class _Examination:
         if not declared and statistics.median_low(self._times_us) >= QUICK_US:
             found = "one game at a time, as for all bots that take more than 1 ms for a decision"
             return CheckResult(name, True, False, found)
+        limit_us = self._control.budget_us + self._control.bank_us
+        if max(self._times_us) > limit_us // MORE_TIME and await self._uses_all_its_time():
+            return untested
         more = _longer(self._control, count)
         alone: list[list[Decision]] = []
         until_us = self._clock.now_us() + self._time_us // 8
@@ -350,20 +357,9 @@ class _Examination:
     async def _decisions(
         self, number: int, control: TimeControl | None = None, beside: int = 1
     ) -> list[Decision]:
-        """The bot's decisions in the first seat of a game, or those until it has used its time.
-
-        beside  the number of games that are on
-        """
-        limit_us = self._time_us // 12 * beside
-        seats: list[UntilTired] = []
-
-        def tired(game: Game, session: Session) -> UntilTired:
-            seats.append(UntilTired(session, AtRandom(game, 0), limit_us))
-            return seats[-1]
-
-        played, _ = await self._play(PRESETS[DEFAULT], 2, 0, tired, number, control)
-        own = [decision for decision in played.record.decisions if decision.seat == 0]
-        return own[: seats[-1].asked]
+        """The bot's decisions in the first seat of a game; `beside` is how many games are on."""
+        _, _, own = await self._play(PRESETS[DEFAULT], 2, 0, None, number, control, beside)
+        return own
 
     async def _play(
         self,
@@ -373,15 +369,17 @@ class _Examination:
         between: Between | None = None,
         number: int | None = None,
         control: TimeControl | None = None,
-    ) -> tuple[PlayedGame, list[FaultReport]]:
-        """Play a game with the bot in that seat; returns its faults. RefereeError if void.
+        beside: int = 1,
+    ) -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
+        """Play a game with the bot in that seat; its faults and decisions. RefereeError if void.
 
-        If it is void because the host was too busy, another one is played once.
+        If it is void because the host was too busy, another one is played once. A bot that has used
+        its share of the time for the checks is asked no more, and chance plays on.
         """
         try:
-            return await self._play_once(rules, players, seat, between, number, control)
+            return await self._play_once(rules, players, seat, between, number, control, beside)
         except HostTooBusy:
-            return await self._play_once(rules, players, seat, between, number, control)
+            return await self._play_once(rules, players, seat, between, number, control, beside)
 
     async def _play_once(
         self,
@@ -391,18 +389,29 @@ class _Examination:
         between: Between | None,
         number: int | None,
         control: TimeControl | None,
-    ) -> tuple[PlayedGame, list[FaultReport]]:
+        beside: int,
+    ) -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
         count = next(self._numbers)
         game = Game(rules, players, game_seed(SEED, number or count))
         seats: dict[int, Callable[[Session], AskedSeat]] = {
             other: partial(AtRandom, game, other) for other in range(players) if other != seat
         }
-        if between is not None:
-            seats[seat] = partial(between, game)
+        asked: list[UntilTired] = []
+
+        def tested(session: Session) -> AskedSeat:
+            bot = session if between is None else between(session)
+            limit_us = max(0, self._time_us // GAMES_IN_TIME * beside)
+            asked.append(UntilTired(bot, AtRandom(game, seat), limit_us))
+            return asked[-1]
+
+        seats[seat] = tested
         refereed = RefereedGame(game, f"check-{count:03}", control or self._control)
-        played = await play_game(refereed, self._pool, [0] * players, seats)
+        blamed = [seat] if between is None else []
+        played = await play_game(refereed, self._pool, [0] * players, seats, blamed=blamed)
         self._on_game(self._check)
-        return played, [fault for fault in played.faults if fault.seat == seat]
+        own = [decision for decision in played.record.decisions if decision.seat == seat]
+        faults = [fault for fault in played.faults if fault.seat == seat]
+        return played, faults, own[: asked[-1].asked]
 
 
 def _no_fault(decisions: Mapping[int, int]) -> str:
@@ -431,14 +440,16 @@ def _median_us(decisions: Sequence[Decision]) -> int:
     return statistics.median_low([decision.us for decision in decisions] or [0])
 
 
-def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int) -> bool:
-    """Whether a seat was played as by a Python bot without methods of its own; `refereed` is the
-    same game before its first decision."""
+def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int, asked: int) -> bool:
+    """Whether a seat made its first decisions as a Python bot without methods of its own does;
+    `refereed` is the same game before its first decision."""
     plain = Bot()
     for decision in record.decisions:
         refereed.game.pending()  # which rolls the dice
-        if decision.seat == seat and plain.decide(refereed.game.view(seat)) != decision.action:
-            return False
+        if decision.seat == seat and asked:
+            asked -= 1
+            if plain.decide(refereed.game.view(seat)) != decision.action:
+                return False
         refereed.repeat(decision)
     return True
 
@@ -474,7 +485,7 @@ class AtRandom:
 class UntilTired:
     """A seat that asks the bot until it has used some time in the game; then another player."""
 
-    def __init__(self, session: Session, then: AskedSeat, limit_us: int) -> None:
+    def __init__(self, session: AskedSeat, then: AskedSeat, limit_us: int) -> None:
         self._session = session
         self._then = then
         self._left_us = limit_us
@@ -482,7 +493,7 @@ class UntilTired:
         """The number of requests to the bot."""
 
     @property
-    def features(self) -> frozenset[str]:
+    def features(self) -> AbstractSet[str]:
         return self._session.features
 
     def send(self, message: bytes) -> None:
@@ -510,7 +521,7 @@ class Disturbed:
     SAID = ""
     QUESTION = 3
 
-    def __init__(self, _game: object, session: Session) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._asked = 0
 
