@@ -96,7 +96,7 @@ def _print_accepted(
 
     echo(f"{bot} version {version} by {author} is on the ladder")
     echo(f"digest {digest}")
-    echo(f"files {files(bundle.facts).found}")
+    echo(files(bundle.facts).found)
 
 
 def _print_refusal(refusal: SubmissionRefusal | Submission, name: str, path: str) -> None:
