@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
 
 from deepsea_bundle.errors import BundleError
 
@@ -32,8 +31,16 @@ def checked(what: str, name: str) -> str:
     return name
 
 
-PERSON: Final = f"1 to {LONGEST} letters and digits of any script, spaces and . ' _ - between them"
-_BETWEEN: Final = frozenset(" .'’·_-")
+PERSON = f"1 to {LONGEST} letters and digits of any script, spaces and . ' _ - between them"
+_BETWEEN = frozenset(" .'’·_-")
+_ODD = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that nobody sees."""
+_MOST_MARKS = 3
+"""Accents on one letter: more of them cover the lines above and below."""
+_ALIKE = frozenset({"LATIN", "GREEK", "CYRILLIC"})
+"""Scripts with letters that look the same; a name has letters of one of them."""
 
 
 def person(name: str) -> str:
@@ -44,8 +51,14 @@ def person(name: str) -> str:
     known = all(
         kind in "LMN" or letter in _BETWEEN for kind, letter in zip(kinds, found, strict=True)
     )
-    if not fits or not known:
+    piled = "M" * (_MOST_MARKS + 1) in "".join(kinds)
+    if not fits or not known or piled or _ODD.search(found):
         raise BundleError(f"the author's name {name[:60]!a} is not allowed: {PERSON}")
+    scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in found}
+    if len(scripts & _ALIKE) > 1:
+        raise BundleError(
+            f"the author's name {name!a} mixes scripts with letters that look alike: use one"
+        )
     if _VERSION.search(found):
         raise BundleError(f"the author's name {name!a} ends like a version of a bot")
     return found

@@ -130,6 +130,7 @@ WRITES: Final = {
         "/admin/season/deadline",
         lambda world: {"season": "s1", "until": "2099-01-01T00:00Z"},
     ),
+    "pause_season": Write("/admin/season/paused", lambda world: {"season": "s1", "paused": True}),
     "create_codes": Write("/admin/codes", lambda world: {"count": 2}),
     "revoke_code": Write("/admin/codes/revoke", _new_code),
     "reset_author": Write("/admin/author/reset", _somebody),
