@@ -17,27 +17,38 @@ from typing import Any
 import click
 
 from deepsea_cli.errors import BAD_INPUT, ClosedPipe, Interrupted, exit_status
-from deepsea_cli.lazy import LazyCommand, LazyGroup
+from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, documented
 
-PROGRAM = "deepsea-referee"
+SECTIONS = {
+    "Your bot": {
+        "new": "Write a folder with a working bot and its test.",
+        "check": "Test a bot for everything that happens in matches.",
+        "match": "Play games between two to six bots.",
+        "show": "Animate the game in RECORD; into a pipe, print it turn by turn.",
+        "analyse": "Judge the decisions of recorded games, and mark those that lost something.",
+        "compare": "Find out which of two bots is stronger.",
+        "debug": "Replay a recorded game to your bot and show its decisions now.",
+        "ladder": "Rate bots on a ladder of rated games.",
+    },
+    "More about bots and games": {
+        "rank": "Put many bots in order, as far as it can be known.",
+        "branch": "Continue a recorded game from one of its decisions.",
+        "verify": "Re-run each RECORD and compare commitment and result.",
+    },
+    "Rules and this machine": {
+        "explain": "Print the legal actions of a position, and apply steps to it.",
+        "rules": "Print the options of the rules and where the presets differ.",
+        "doctor": "Check whether the sandbox works here.",
+        "completion": "Print what lets a shell complete commands, options and bots.",
+    },
+}
+"""The commands in the order of help by section, with their short help."""
 
 COMMANDS = {
-    "match": "Play games between two to six bots.",
-    "compare": "Find out which of two bots is stronger.",
-    "rank": "Put many bots in order, as far as it can be known.",
-    "new": "Write a folder with a working bot and its test.",
-    "check": "Test a bot for everything that happens in matches.",
-    "debug": "Replay a recorded game to your bot and show its decisions now.",
-    "branch": "Continue a recorded game from one of its decisions.",
-    "show": "Animate the game in RECORD; into a pipe, print it turn by turn.",
-    "analyse": "Judge the decisions of recorded games, and mark those that lost something.",
-    "verify": "Re-run each RECORD and compare commitment and result.",
-    "explain": "Print the legal actions of a position, and apply steps to it.",
-    "rules": "Print the options of the rules and where the presets differ.",
-    "doctor": "Check whether the sandbox works here.",
-    "ladder": "Rate bots on a ladder of rated games.",
+    name: LazyCommand(f"{__name__}.{name}:command", line, section)
+    for section, commands in SECTIONS.items()
+    for name, line in commands.items()
 }
-"""The commands in the order of help, with their short help."""
 
 
 class CommandLine(LazyGroup):
@@ -95,9 +106,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
 
 @click.group(
     cls=CommandLine,
-    entries={
-        name: LazyCommand(f"{__name__}.{name}:command", line) for name, line in COMMANDS.items()
-    },
+    entries=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 a negative answer, 2 bad input, 130 interrupted. "
@@ -117,3 +126,6 @@ def main(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(BAD_INPUT)
+
+
+documented(main, "")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.options import load_record, naming, number_option
+from deepsea_cli.options import complete_bot, load_record, naming, number_option
 from deepsea_cli.output import Column, echo, grid
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.command("branch")
 @click.argument("record", type=click.Path(path_type=Path))
-@click.argument("bots", metavar="[BOT]...", nargs=-1)
+@click.argument("bots", metavar="[BOT]...", nargs=-1, shell_complete=complete_bot)
 @number_option(
     "--at",
     least=0,

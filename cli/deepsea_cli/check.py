@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
-from deepsea_cli.options import bot_uids_option, clock_option, isolation_option
+from deepsea_cli.options import bot_uids_option, clock_option, complete_bot, isolation_option
 from deepsea_cli.output import echo, echo_lines, print_check, print_json
 from deepsea_cli.progress import Progress
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@click.argument("bot", metavar="BOT")
+@click.argument("bot", metavar="BOT", shell_complete=complete_bot)
 @clock_option
 @isolation_option
 @bot_uids_option

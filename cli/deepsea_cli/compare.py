@@ -15,6 +15,7 @@ import click
 
 from deepsea_cli.options import (
     browser_option,
+    complete_bot,
     group_options,
     hosting_of,
     kept_folder,
@@ -37,9 +38,15 @@ BLOCKS_UNTIL_DECIDED = 2000
 
 
 @click.command("compare")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
-@click.option("--field", metavar="C,D,...", default="", help="Bots in the other seats.")
+@click.argument("a", metavar="A", shell_complete=complete_bot)
+@click.argument("b", metavar="B", shell_complete=complete_bot)
+@click.option(
+    "--field",
+    metavar="C,D,...",
+    default="",
+    shell_complete=complete_bot,
+    help="Bots in the other seats.",
+)
 @click.option(
     "--seats",
     metavar="N",

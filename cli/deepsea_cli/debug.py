@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.options import SEAT, load_record, naming
+from deepsea_cli.options import SEAT, complete_bot, load_record, naming
 from deepsea_cli.output import echo
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.errors import RulesError
@@ -25,7 +25,7 @@ class BotRaised(Exception):
 
 @click.command("debug")
 @click.argument("record", type=click.Path(path_type=Path))
-@click.argument("bot", metavar="BOT")
+@click.argument("bot", metavar="BOT", shell_complete=complete_bot)
 @click.option("--seat", metavar="LETTER", type=SEAT, required=True, help="The seat to sit in.")
 @click.option("--all", "show_all", is_flag=True, help="Show every decision, not only changed ones.")
 def command(record: Path, bot: str, seat: str, show_all: bool) -> None:

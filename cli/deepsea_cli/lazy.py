@@ -1,17 +1,27 @@
 """Groups of commands whose modules are imported when they are called.
 
-Invariant: listing the commands imports none of them; a command's module is imported for its own
-help or its call. So the short help of a command is written with the group.
+Invariant: listing the commands imports none of them, nor does completing their names; a command's
+module is imported for its own help or its call. So the short help of a command is written with the
+group. usage.py has the examples of each command, and the options that only `--help-all` lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
+from functools import partial
 from importlib import import_module
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from deepsea_cli.usage import EXAMPLES, RARE
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+PROGRAM = "deepsea-referee"
 
 
 class LazyCommand(NamedTuple):
@@ -26,11 +36,18 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group; `entries` has its commands by name, in the order of help."""
+    """A group.
 
-    def __init__(self, *args: Any, entries: Mapping[str, LazyCommand], **extra: Any) -> None:
+    entries  its commands by name, in the order of help
+    words    what stands between the program's name and theirs
+    """
+
+    def __init__(
+        self, *args: Any, entries: Mapping[str, LazyCommand], words: str = "", **extra: Any
+    ) -> None:
         super().__init__(*args, **extra)
         self._entries = entries
+        self._words = words
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._entries)
@@ -43,7 +60,7 @@ class LazyGroup(click.Group):
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
         command.short_help = entry.line
-        return command
+        return documented(command, f"{self._words} {cmd_name}".strip())
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -55,6 +72,16 @@ class LazyGroup(click.Group):
                 ctx.fail(f"there is no command {name!r}: did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        # As with the list of commands: click's own would import them all.
+        return [
+            CompletionItem(name, help=entry.line)
+            for name, entry in self._entries.items()
+            if name.startswith(incomplete)
+        ] + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # click's own asks every command, which would import them all.
         width = max(map(len, self._entries))
@@ -62,3 +89,42 @@ class LazyGroup(click.Group):
             with formatter.section(section):
                 # One width, so that the sections are columns of one table.
                 formatter.write_dl([(f"{name:{width}}", entry.line) for name, entry in items])
+
+
+def documented(command: click.Command, words: str) -> click.Command:
+    """Add the examples of its words to its help, and `--help-all`; the same command again."""
+    if command.params and command.params[-1].name == "help_all":
+        return command
+    rare = {*RARE.get(words, "").split()}
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    for option in options:
+        option.hidden |= not rare.isdisjoint(option.opts)
+    hidden = sum(option.hidden for option in options)
+    program = f"  {PROGRAM} {words}".rstrip()
+    lines = "\n".join(f"{program} {line}".rstrip() for line in EXAMPLES.get(words, ()))
+    full = "\n\n".join(filter(None, (f"\b\nExamples:\n{lines}", command.epilog)))
+    more = f"\n\n--help-all lists {hidden} more option{'s' * (hidden > 1)}." if hidden else ""
+    command.epilog = full + more
+    everything = click.Option(
+        ("--help-all",),
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        hidden=True,
+        callback=partial(_print_all, full),
+    )
+    command.params.append(everything)
+    return command
+
+
+def _print_all(epilog: str, ctx: click.Context, asked: click.Parameter, wanted: bool) -> None:
+    """Print the help with every option."""
+    if wanted and not ctx.resilient_parsing:
+        whole = copy(ctx.command)
+        whole.epilog = epilog
+        whole.params = [copy(param) for param in ctx.command.params if param is not asked]
+        for param in whole.params:
+            if isinstance(param, click.Option):
+                param.hidden = False
+        click.echo(whole.get_help(ctx))
+        ctx.exit()

@@ -20,6 +20,7 @@ from deepsea_cli.options import (
     browser_option,
     clock_option,
     cluster_option,
+    complete_bot,
     freeze_option,
     in_process_option,
     isolation_option,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @click.command("match")
-@click.argument("bots", metavar="BOT BOT [BOT]...", nargs=-1)
+@click.argument("bots", metavar="BOT BOT [BOT]...", nargs=-1, shell_complete=complete_bot)
 @click.option(
     "--games", metavar="N", type=int, default=1, show_default=True, help="Number of games."
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,10 +19,12 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import BOT_USERS
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import DEFAULT, SEAT_LETTERS, RuleSet, preset
+from deepsea_rules.ruleset import DEFAULT, PRESETS, SEAT_LETTERS, RuleSet, preset
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
+
+    from click.shell_completion import CompletionItem
 
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.sandbox.interface import IsolationLevel
@@ -40,10 +42,12 @@ LARGEST_FILE = 4 * 1024 * 1024
 def _warn_of_workers(
     _ctx: click.Context, _param: click.Parameter, workers: int | None
 ) -> int | None:
-    from deepsea_referee.system import SYSTEM
+    if workers is None or workers == 1:
+        return workers
+    from deepsea_referee.system import SYSTEM  # where one is enough it is not needed
 
     cpus = SYSTEM.cpus()
-    if workers is not None and workers > cpus:
+    if workers > cpus:
         click.echo(
             f"warning: {workers} workers on a machine with {cpus} CPUs: games may become void, "
             "because bots wait for a CPU",
@@ -93,8 +97,35 @@ class _Seat(click.ParamType[str]):
 
 SEAT = _Seat()
 
+
+def _completions(names: Iterable[str], word: str) -> list[CompletionItem]:
+    """The names that a shell may complete a word to, and files."""
+    from click.shell_completion import CompletionItem
+
+    known = [CompletionItem(name) for name in names if name.startswith(word)]
+    return [*known, CompletionItem(word, type="file")]
+
+
+def complete_bot(_ctx: click.Context, _param: click.Parameter, word: str) -> list[CompletionItem]:
+    """A sample bot's name, or a file; of a list with commas its last bot."""
+    from deepsea_referee.bots.resolve import sample_bots
+
+    before, comma, _ = word.rpartition(",")
+    return _completions([f"{before}{comma}{name}" for name in sample_bots()], word)
+
+
+def complete_rules(_ctx: click.Context, _param: click.Parameter, word: str) -> list[CompletionItem]:
+    """A preset's name, or a file."""
+    return _completions(PRESETS, word)
+
+
 rules_option = click.option(
-    "--rules", "rules_text", metavar="NAME|FILE.toml", default=DEFAULT, help=RULES_HELP
+    "--rules",
+    "rules_text",
+    metavar="NAME|FILE.toml",
+    default=DEFAULT,
+    shell_complete=complete_rules,
+    help=RULES_HELP,
 )
 
 cluster_option = click.option(

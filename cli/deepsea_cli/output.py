@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from deepsea_cli import PROGRAM
+from deepsea_cli.lazy import PROGRAM
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:

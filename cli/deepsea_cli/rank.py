@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.options import (
+    complete_bot,
     group_options,
     hosting_of,
     kept_folder,
@@ -35,7 +36,7 @@ GAMES_UNTIL_DECIDED = 20_000
 
 
 @click.command("rank")
-@click.argument("bots", metavar="A B C...", nargs=-1, required=True)
+@click.argument("bots", metavar="A B C...", nargs=-1, required=True, shell_complete=complete_bot)
 @click.option(
     "--seats",
     metavar="N",

@@ -9,7 +9,7 @@ import textwrap
 
 import click
 
-from deepsea_cli.options import load_rules
+from deepsea_cli.options import complete_rules, load_rules
 from deepsea_cli.output import draw, print_json, width
 from deepsea_rules.ruleset import DEFAULT, OPTIONS, PRESETS, Option, OptionValue, RuleSet
 
@@ -18,7 +18,7 @@ FULL_NAMES_FROM = 80
 
 
 @click.command("rules")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_rules)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(name: str | None, as_json: bool) -> None:
     """Print the options of the rules and where the presets differ.

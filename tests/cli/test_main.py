@@ -40,7 +40,7 @@ def test_every_command_has_help(run: Run, name: str) -> None:
 def test_without_a_command_there_is_help_on_stderr(run: Run) -> None:
     done = run()
     assert (done.status, done.out) == (2, "")
-    assert "Commands:" in done.err
+    assert "Your bot:" in done.err
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_version(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "own"),
     [
-        (("--help",), {"errors", "lazy"}),
-        (("ladder", "--help"), {"errors", "lazy", "ladder"}),
+        (("--help",), {"errors", "lazy", "usage"}),
+        (("ladder", "--help"), {"errors", "lazy", "ladder", "usage"}),
     ],
 )
 def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str]) -> None:

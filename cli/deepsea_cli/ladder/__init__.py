@@ -11,6 +11,16 @@ from deepsea_cli.errors import BAD_INPUT
 from deepsea_cli.lazy import LazyCommand, LazyGroup
 
 SECTIONS = {
+    "Authors": {
+        "submit": ("submit", "Submit a bot: check it, play admission games, add it."),
+        "standings": ("standings", "Show the standings."),
+        "bot": ("standings", "Show everything about a bot."),
+        "games": ("standings", "List the newest games."),
+        "log": ("standings", "Print what bots at fault left of a game."),
+        "analyse": ("analyse", "Ask what each decision of a game was worth."),
+        "withdraw": ("standings", "Withdraw a bot, for its author."),
+        "login": ("login", "Log in to a ladder on another machine."),
+    },
     "Seasons": {
         "init": ("seasons", "Create a ladder with one season."),
         "season": ("seasons", "Open another season."),
@@ -20,9 +30,7 @@ SECTIONS = {
         "close": ("seasons", "Close a season and show the seed of its games."),
     },
     "Bots": {
-        "submit": ("submit", "Submit a bot: check it, play admission games, add it."),
         "submissions": ("submit", "List what an author has submitted from afar."),
-        "withdraw": ("standings", "Withdraw a bot, for its author."),
         "disable": ("standings", "Disable a bot, for the ladder's operator."),
         "enable": ("standings", "Schedule games for a bot again."),
     },
@@ -31,12 +39,7 @@ SECTIONS = {
         "tournament": ("run", "Play a tournament in a season of its own."),
     },
     "Results": {
-        "standings": ("standings", "Show the standings."),
-        "bot": ("standings", "Show everything about a bot."),
-        "games": ("standings", "List the newest games."),
         "record": ("standings", "Print the record of a game."),
-        "log": ("standings", "Print what bots at fault left of a game."),
-        "analyse": ("analyse", "Ask what each decision of a game was worth."),
         "export": ("standings", "Print all results."),
         "serve": ("serve", "Show the ladder in a browser."),
     },
@@ -62,7 +65,6 @@ SECTIONS = {
     },
     "Other machines": {
         "make-cert": ("serve", "Make a certificate for a room without names."),
-        "login": ("login", "Log in to a ladder on another machine."),
         "logout": ("login", "End a login."),
         "whoami": ("login", "Say who you are at a ladder on another machine."),
     },
@@ -85,6 +87,7 @@ COMMANDS = {
     "ladder",
     cls=LazyGroup,
     entries=COMMANDS,
+    words="ladder",
     invoke_without_command=True,
 )
 @click.pass_context

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.ladder.tables import minute
-from deepsea_cli.options import bot_uids_option, needs_linux, number_option
+from deepsea_cli.options import bot_uids_option, complete_bot, needs_linux, number_option
 from deepsea_cli.output import Column, echo, echo_lines, grid, print_command, print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("submit")
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", shell_complete=complete_bot)
 @click.option(
     "--name", metavar="NAME", help="The bot's name.  [default: bot.toml's, or the file's]"
 )

@@ -1,0 +1,159 @@
+"""Help: examples that can be typed, options that only `--help-all` lists; completion in shells."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from deepsea_cli import main
+from deepsea_cli.usage import EXAMPLES, RARE
+from helpers.commands import Run, environment, one_line
+
+
+def commands(group: click.Group, words: str = "") -> dict[str, click.Command]:
+    """All commands by their words, groups too."""
+    found: dict[str, click.Command] = {words: group}
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        inner = f"{words} {name}".strip()
+        found |= commands(command, inner) if isinstance(command, click.Group) else {inner: command}
+    return found
+
+
+ALL = commands(main)
+LINES = [(words, line) for words, lines in EXAMPLES.items() for line in lines]
+
+
+def test_every_command_has_examples_and_no_other() -> None:
+    assert set(EXAMPLES) == set(ALL)
+    assert all(1 <= len(lines) <= 3 for lines in EXAMPLES.values())
+
+
+@pytest.mark.parametrize(("words", "line"), LINES)
+def test_every_example_can_be_typed(run: Run, words: str, line: str) -> None:
+    called = f"deepsea-referee {words} {line}".replace("  ", " ").strip()
+    assert f"\n    {called}\n" in run(*words.split(), "--help").out
+    command: click.Command = main
+    context: click.Context | None = None
+    name, *rest = [*words.split(), *shlex.split(line.partition(" >> ")[0])]
+    while isinstance(command, click.Group):
+        context = click.Context(command, parent=context, **command.context_settings)
+        found = command.get_command(context, name)
+        assert found is not None
+        command = found
+        if isinstance(command, click.Group):
+            name, *rest = rest
+    command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("words", ["new", "explain", "rules"])
+def test_examples_run(
+    run: Run, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in EXAMPLES[words]:
+        assert run(words, *shlex.split(line)).status == 0
+
+
+@pytest.mark.parametrize("words", RARE)
+def test_rare_options_are_listed_by_help_all_only(run: Run, words: str) -> None:
+    rare = RARE[words].split()
+    options = [option for option in ALL[words].params if isinstance(option, click.Option)]
+    assert set(rare) <= {name for option in options for name in option.opts}
+    short, full = (run(*words.split(), option) for option in ("--help", "--help-all"))
+    assert (short.status, full.status) == (0, 0)
+    for name in rare:
+        assert f"  {name} " not in short.out
+        assert f"  {name} " in full.out
+    count = f"{len(rare)} more option{'s' if len(rare) > 1 else ''}"
+    assert short.out.splitlines()[-1].strip() == f"--help-all lists {count}."
+    assert "--help-all" not in full.out
+    assert run(*words.split(), "--help") == short  # also after --help-all
+
+
+def test_help_all_is_help_where_nothing_is_rare(run: Run) -> None:
+    for words in ((), ("ladder",), ("rules",)):
+        assert run(*words, "--help-all") == run(*words, "--help")
+
+
+def test_authors_see_their_eight_commands_first(run: Run) -> None:
+    for words, heading in (((), "Your bot:"), (("ladder",), "Authors:")):
+        sections = run(*words, "--help").out.split("\n\n")
+        first = next(section for section in sections if not section.startswith((" ", "U", "O")))
+        assert first.splitlines()[0] == heading
+        assert len([line for line in first.splitlines() if re.match("  [a-z]", line)]) == 8
+
+
+# Completion
+
+
+def completed(line: str) -> tuple[list[str], set[str]]:
+    """What bash would complete the last word to, and the modules that this took."""
+    code = (
+        "import sys\n"
+        "from deepsea_cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules)"
+    )
+    words = line.split(" ")
+    variables = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+        "_DEEPSEA_REFEREE_COMPLETE": "bash_complete",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**environment(), **variables},
+        check=True,
+    )
+    *items, modules = done.stdout.splitlines()
+    return items, set(modules.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "items"),
+    [
+        ("deepsea-referee co", ["plain,compare", "plain,completion"]),
+        ("deepsea-referee ladder st", ["plain,standings", "plain,status"]),
+        ("deepsea-referee match --ga", ["plain,--games"]),
+        ("deepsea-referee match greedy st", ["plain,steady", "file,st"]),
+        (
+            "deepsea-referee compare mine greedy --field random,d",
+            ["plain,random,diver", "file,random,d"],
+        ),
+        ("deepsea-referee rank --rules p", ["plain,publisher", "file,p"]),
+        ("deepsea-referee show ru", ["file,ru"]),
+        ("deepsea-referee ladder submit my", ["file,my"]),
+    ],
+)
+def test_shells_complete(line: str, items: list[str]) -> None:
+    found, modules = completed(line)
+    assert found == items
+    assert not modules & {"asyncio", "google.protobuf", "grpc", "rich", "sqlalchemy"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_is_for_this_program(run: Run, shell: str) -> None:
+    done = run("completion", shell)
+    assert done.status == 0
+    assert f"_DEEPSEA_REFEREE_COMPLETE={shell}_complete" in done.out
+    if path := shutil.which(shell):
+        subprocess.run([path, "-n"], input=done.out, text=True, check=True)
+
+
+def test_another_shell_is_named(run: Run) -> None:
+    done = run("completion", "tcsh")
+    assert done.status == 2
+    assert "tcsh" in one_line(done.err)
