@@ -14,6 +14,7 @@ from deepsea_cli.options import (
     load_record,
     number_option,
     path_option,
+    precision_option,
     records_in,
     refuse_unwritable,
 )
@@ -29,14 +30,7 @@ from deepsea_rules.ruleset import SEAT_LETTERS
     "records", metavar="RECORD...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @click.option("--seat", metavar="LETTER", type=SEAT, help="Judge the decisions of that seat only.")
-@click.option(
-    "--precision",
-    metavar="X",
-    type=click.FloatRange(0.005, 0.2),
-    default=0.03,
-    show_default=True,
-    help="Compare options until the difference is known to ±X of placement score.",
-)
+@precision_option
 @number_option(
     "--rollouts",
     least=2,

@@ -53,6 +53,11 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
             for decision in analysis.decisions:
                 _print_decision(decision, analysis)
         return
+    print_worst(analyses)
+
+
+def print_worst(analyses: Sequence[GameAnalysis]) -> GameAnalysis | None:
+    """Print the worst decisions; returns the game of the first, None if there is none."""
     marked = [
         (decision, analysis)
         for analysis in analyses
@@ -71,6 +76,7 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
             command, *options = words
             at = (analysis.name, "--at", str(decision.number))
             print_command("deepsea-referee", command, *at, *options)
+    return shown[0][1] if shown else None
 
 
 def _method(settings: AnalysisSettings, policy: str = STEADY_VERSION) -> str:

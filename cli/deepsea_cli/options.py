@@ -204,6 +204,15 @@ def group_options(function: _F) -> _F:
     return function
 
 
+precision_option = click.option(
+    "--precision",
+    metavar="X",
+    type=click.FloatRange(0.005, 0.2),
+    default=0.03,
+    show_default=True,
+    help="Compare options until the difference is known to ±X of placement score.",
+)
+
 browser_option = click.option(
     "--browser", is_flag=True, help="Show the games in your browser as they end."
 )

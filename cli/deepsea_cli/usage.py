@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 RARE: Mapping[str, str] = {
     "match": "--bot-uids --cluster --freeze --isolation --quiet --seating --tables --tcp",
+    "improve": "--bot-uids --freeze --isolation --precision --rules --seed",
     "compare": "--alpha --bot-uids --freeze --isolation --margin",
     "rank": "--alpha --bot-uids --freeze --isolation --margin --markdown",
     "check": "--bot-uids --isolation",
@@ -26,7 +27,7 @@ RARE: Mapping[str, str] = {
 """Options that only `--help-all` lists, by the command's words."""
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
-    "": ("new mine", "match mine greedy cautious --games 20 --out runs/first"),
+    "": ("new mine", "match mine greedy cautious --games 20 --out runs/first", "improve mine"),
     "new": ("mine", "theirs --language node"),
     "check": ("mine", "mine --clock 10ms+1s"),
     "match": (
@@ -38,6 +39,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "runs/first/game-0001.json",
         "runs/first --html games.html",
         "runs/first/game-0001.json --seat B",
+    ),
+    "improve": (
+        "mine",
+        "mine --against steady,diver --minutes 10",
+        "new.py --against-version old.py --in-process",
     ),
     "compare": (
         "mine greedy --in-process --until-decided",

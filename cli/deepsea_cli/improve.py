@@ -1,0 +1,392 @@
+"""`deepsea-referee improve`: the loop of an author in one command.
+
+A match against a panel, the worst decisions of its lost games, and a comparison with the last
+version, all by what match, analyse and compare call; nothing more is computed here.
+
+Invariants: a run has a folder of its own in --out, with its records and, in `bot`, the program that
+played; the next run compares with the newest one that differs. When the time of a part is over, or
+at Ctrl-C, what is complete counts.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from deepsea_cli.errors import NEGATIVE, Interrupted
+from deepsea_cli.options import (
+    complete_bot,
+    group_options,
+    hosting_of,
+    load_rules,
+    number_option,
+    path_option,
+    precision_option,
+    rules_option,
+    seed_text,
+)
+from deepsea_cli.output import count, echo, print_command, print_json
+from deepsea_cli.progress import Progress
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import SEAT_LETTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deepsea_arena.coach.analysis import GameAnalysis
+    from deepsea_referee.bots.resolve import BotSpec
+    from deepsea_referee.match import MatchSettings
+    from deepsea_referee.results.folder import ResultsFolder
+    from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+    from deepsea_referee.sandbox.interface import IsolationLevel
+    from deepsea_referee.workbench.blocks import CompareGames, PlayedBlock
+    from deepsea_rules.record import GameRecord
+    from deepsea_sdk.coach.decisions import Effort
+
+GAMES = 40
+PANEL = "greedy,heuristic,steady"
+JUDGED = 3
+"""The lost games that are judged: a game takes some seconds of CPU time."""
+BLOCKS = 200
+
+
+class _Version(NamedTuple):
+    """What the bot is compared with, and how it is named on the command line."""
+
+    text: str
+    bot: BotSpec
+
+
+@dataclass(slots=True)
+class _Run:
+    """What a run found so far."""
+
+    settings: MatchSettings
+    folder: Path
+    workers: int
+    in_process: bool
+    part_us: int
+    """The time of the match, of the judgement and of the comparison, each a third of the whole."""
+    effort: Effort
+    result: MatchResult
+    lost: list[tuple[GameResult, GameRecord]]
+    """Games that the bot did not win, the worst first."""
+    analyses: list[GameAnalysis]
+    comparison: CompareGames | None = None
+    interrupted: str = ""
+    """What Ctrl-C has ended."""
+
+
+@click.command("improve")
+@click.argument("bot", metavar="MINE", shell_complete=complete_bot)
+@click.option(
+    "--against",
+    metavar="A,B,...",
+    default=PANEL,
+    show_default=True,
+    shell_complete=complete_bot,
+    help="The panel: one to five bots to play against.",
+)
+@click.option(
+    "--against-version",
+    metavar="BOT",
+    shell_complete=complete_bot,
+    help="The version to compare with.  [default: that of the last run in DIR]",
+)
+@number_option("--games", default=GAMES, help="Most games of the match.")
+@click.option(
+    "--minutes",
+    metavar="X",
+    type=click.FloatRange(0, min_open=True),
+    default=3.0,
+    show_default=True,
+    help="About how long it takes at most.",
+)
+@precision_option
+@path_option(
+    "--out", metavar="DIR", help="Folder of all runs of this bot.  [default: runs/improve-MINE]"
+)
+@rules_option
+@click.option("--seed", metavar="TEXT", help="Seed text: the same text gives the same deals.")
+@group_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    bot: str,
+    against: str,
+    against_version: str | None,
+    games: int,
+    minutes: float,
+    precision: float,
+    out: Path | None,
+    rules_text: str,
+    seed: str | None,
+    clock: str,
+    in_process: bool,
+    isolation: IsolationLevel,
+    freeze: bool,
+    workers: int,
+    as_json: bool,
+) -> None:
+    """Show what MINE does worst, and whether it is stronger than before.
+
+    It plays a match against the panel, judges its decisions in the worst lost games, and compares
+    it with its last version. Records and the program are kept in DIR, for the next time.
+
+    Exit status: 0 done, whatever the verdict; 1 every game was void.
+    """
+    rules = load_rules(rules_text)
+    from deepsea_bundle.bot_cache import unpack
+    from deepsea_referee.bots.resolve import read_in_subprocess, resolve, split_list
+    from deepsea_referee.match import MatchSettings
+    from deepsea_referee.results.folder import ResultsFolder
+    from deepsea_rules.time_control import TimeControl
+    from deepsea_sdk.coach.decisions import Effort
+
+    mine = resolve(bot)
+    text = seed_text(seed)
+    settings = MatchSettings(
+        bots=[mine, *map(resolve, split_list(against))],
+        hosting=hosting_of(isolation, in_process=in_process, freeze=freeze, workers=workers),
+        games=games,
+        rules=rules,
+        time_control=TimeControl.parse(clock),
+        seed=seed_from_text(text),
+        tables=None,
+    )
+    place = out or Path("runs") / f"improve-{_plain_name(mine)}"
+    version = _last_version(place, mine)
+    if against_version:
+        version = _Version(against_version, resolve(against_version))
+    where = "in-process" if in_process else settings.hosting.isolation_text
+    run = _Run(
+        settings=settings,
+        folder=place / str(max(_runs(place), default=0) + 1),
+        workers=workers,
+        in_process=in_process,
+        part_us=int(minutes * 20_000_000),
+        effort=Effort.to(precision),
+        result=settings.result(where),
+        lost=[],
+        analyses=[],
+    )
+    # Read before the match, in which its author may go on; a command line's is not known.
+    bundle = None if mine.source is None else read_in_subprocess(mine.source)
+    with ResultsFolder(run.folder) as results:
+        panel = ", ".join(one.name for one in settings.named[1:])
+        click.echo(
+            f"about {minutes:g} minutes at most: up to {count(games, 'game')} against {panel}, "
+            f"then its {JUDGED} worst lost games, then its last version",
+            err=True,
+        )
+        _play(run, results)
+    if bundle is not None and run.result.games:
+        unpack(bundle.archive, bundle.digest, run.folder / "bot")
+        (run.folder / "parameters").write_text(mine.parameters, encoding="utf-8")
+    if not run.interrupted:
+        _judge(run)
+    if not run.interrupted and version is not None:
+        _compare(run, version.bot, text)
+    if as_json:
+        print_json(_document(run, text))
+    else:
+        _report(run, bot, version, text)
+    if run.interrupted:
+        raise Interrupted(f"{run.interrupted}; what there is so far is in {run.folder}")
+    if not run.result.games:
+        ctx.exit(NEGATIVE)
+
+
+# Versions
+
+
+def _runs(place: Path) -> list[int]:
+    return [int(path.name) for path in place.glob("*") if path.name.isdecimal()]
+
+
+def _last_version(place: Path, mine: BotSpec) -> _Version | None:
+    """The newest other program that a run has kept."""
+    from deepsea_referee.bots.resolve import resolve
+
+    for number in sorted(_runs(place), reverse=True):
+        folder = place / str(number)
+        with suppress(FileNotFoundError):
+            parameters = (folder / "parameters").read_text(encoding="utf-8")
+            text = f"{folder / 'bot'}{parameters}"
+            bot = resolve(text)
+            if bot.digest != mine.digest:
+                name = f"{_plain_name(mine)}-{number}{parameters}"
+                return _Version(text, replace(bot, name=name))
+    return None
+
+
+def _plain_name(bot: BotSpec) -> str:
+    """Without parameters."""
+    return bot.name.removesuffix(bot.parameters)
+
+
+# The three parts
+
+
+class _Enough(Exception):
+    """The time of a part is over."""
+
+
+def _limit(run: _Run) -> Callable[[], None]:
+    """What raises `_Enough` once a part that begins now has had its time."""
+    from deepsea_referee.timing.clock import SystemClock
+
+    clock = SystemClock()
+    end_us = clock.now_us() + run.part_us
+
+    def refuse_more() -> None:
+        if clock.now_us() > end_us:
+            raise _Enough
+
+    return refuse_more
+
+
+def _play(run: _Run, results: ResultsFolder) -> None:
+    """The match; the games that it lost are put in order."""
+    from deepsea_referee.shared_match import run_match
+
+    refuse_more = _limit(run)
+
+    def on_game(game: GameResult, record: GameRecord) -> object:
+        run.result.add(game, record.decisions)
+        if game.placements[game.seats.index(0)] > 1:
+            run.lost.append((game, record))
+        progress.advance()
+        writing = results.add(game, record)
+        refuse_more()
+        return writing
+
+    def on_void(void: VoidGame) -> object:
+        run.result.add_void(void)
+        return results.add_void(void)
+
+    with Progress(run.settings.games, printed=True) as progress, suppress(_Enough):
+        played = run_match(run.settings, run.workers, on_game, on_void, in_process=run.in_process)
+        run.result.logs, run.result.tables = played.logs, played.tables
+        if played.interrupted:
+            run.result.interrupted = True
+            run.interrupted = f"after {run.result.games} of {run.settings.games} games"
+    results.finish(run.result)
+    run.lost.sort(key=lambda one: _badness(one[0]), reverse=True)
+
+
+def _badness(game: GameResult) -> tuple[int, int]:
+    seat = game.seats.index(0)
+    return game.placements[seat], max(game.points) - game.points[seat]
+
+
+def _judge(run: _Run) -> None:
+    """The decisions of the bot in the worst lost games, as `analyse --seat` judges them."""
+    from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
+    from deepsea_referee.results.summary import record_name
+
+    refuse_more = _limit(run)
+    chosen = run.lost[:JUDGED]
+    with Progress(len(chosen), "lost games", printed=True) as progress, suppress(_Enough):
+        for game, record in chosen:
+            settings = AnalysisSettings(run.effort, seat=game.seats.index(0))
+            name = str(run.folder / record_name(game.game))
+            analysis = Analysis([(name, record)], settings)
+            try:
+                run.analyses += analysis.run(workers=run.workers)
+            except KeyboardInterrupt:
+                analysis.interrupted = "before its first decision"
+            if analysis.interrupted:
+                run.interrupted = f"while {name} was judged"
+                return
+            progress.advance()
+            refuse_more()
+
+
+def _compare(run: _Run, version: BotSpec, text: str) -> None:
+    """The comparison with another version, at a table of as many seats."""
+    from deepsea_cli.verdict_report import comparison_note
+    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, seated
+
+    match = run.settings
+    bots, line_ups, ours, theirs = seated(match.bots[0], version, (), len(match.bots))
+    settings = BlockSettings(
+        bots=bots,
+        hosting=match.hosting,
+        games=BLOCKS * len(line_ups),
+        rules=match.rules,
+        time_control=match.time_control,
+        seed=match.seed,
+        seed_text=text,
+        until_decided=True,
+        line_ups=line_ups,
+        ours=ours,
+        theirs=theirs,
+    )
+    games = run.comparison = CompareGames(settings)
+    refuse_more = _limit(run)
+
+    def on_block(_played: PlayedBlock) -> None:
+        progress.advance(note=comparison_note(games.comparison))
+        refuse_more()
+
+    with Progress(games.left, "blocks", printed=True) as progress, suppress(_Enough):
+        if games.play(on_block, workers=run.workers, in_process=run.in_process):
+            run.interrupted = f"after {count(games.comparison.blocks, 'block')}"
+
+
+# Output
+
+
+def _document(run: _Run, text: str) -> dict[str, Any]:
+    from deepsea_arena.coach.analysis import AnalysisSettings
+    from deepsea_arena.coach.document import document
+    from deepsea_cli.verdict_report import comparison_document
+
+    comparison = run.comparison
+    judged = document(run.analyses, AnalysisSettings(run.effort))
+    return {
+        "folder": str(run.folder),
+        "seed": text,
+        "games": run.result.games,
+        "lost": len(run.lost),
+        "bots": [asdict(row) for row in run.result.summaries()],
+        "judged": judged["games"],
+        "comparison": None if comparison is None else comparison_document(comparison),
+    }
+
+
+def _report(run: _Run, bot: str, version: _Version | None, text: str) -> None:
+    from deepsea_cli.analysis_report import print_worst
+    from deepsea_cli.match_report import report
+    from deepsea_cli.verdict_report import report_comparison
+
+    report(run.result, text, run.folder, again=None)
+    worst = None
+    if run.result.games:
+        click.echo()
+        echo(f"{count(len(run.analyses), 'game')} judged of {len(run.lost)} that it did not win")
+        worst = print_worst(run.analyses)
+    click.echo()
+    if run.comparison is not None and run.comparison.comparison.blocks:
+        report_comparison(run.comparison)
+    elif version is None:
+        echo("no other version to compare with: after a change the next run compares with this one")
+    click.echo()
+    echo("what to do next:")
+    if run.result.summaries()[0].faults:
+        print_command("deepsea-referee", "check", bot)
+    if worst is not None:
+        seat = SEAT_LETTERS[worst.decisions[0].seat]
+        print_command("deepsea-referee", "debug", worst.name, bot, "--seat", seat)
+    else:
+        print_command("deepsea-referee", "analyse", str(run.folder))
+    if run.comparison is not None and run.comparison.comparison.verdict is None and version:
+        print_command("deepsea-referee", "compare", bot, version.text, "--until-decided")
+    echo(f"change {bot}, and run the same command again")
