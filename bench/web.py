@@ -218,7 +218,7 @@ class Figures:
         rates: dict[bool, list[float]] = {True: [], False: []}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "ladder.db"
-            _command("init", path, "--trusted")
+            _command("init", path, "--isolation", "process")
             for name in ("heuristic", "greedy", "cautious", "random"):
                 _command("submit", path, name, "--author", f"author-{name}")
             _command("run", path, "--games", "4")

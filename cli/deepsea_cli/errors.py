@@ -32,7 +32,8 @@ def exit_status(run: Callable[[], object]) -> int:
         sys.stdout.flush()
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        return _fail(f"{_one_line(error.format_message()).removesuffix('.')}{hint}", BAD_INPUT)
+        said = _former_name(error) or _one_line(error.format_message()).removesuffix(".")
+        return _fail(f"{said}{hint}", BAD_INPUT)
     except click.ClickException as error:
         return _fail(_one_line(error.format_message()), BAD_INPUT)
     except (Interrupted, KeyboardInterrupt, click.Abort) as error:
@@ -87,6 +88,17 @@ def _ours(error: Exception) -> tuple[str, int] | None:
         case UserError() | SandboxUnavailable() | BundleError() | LadderError() | RulesError():
             return line, BAD_INPUT
     return None
+
+
+def _former_name(error: click.UsageError) -> str | None:
+    """What to type for an option that is gone."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return None
+    from deepsea_cli.usage import FORMER
+
+    words = error.ctx.command_path.partition(" ")[2]
+    now = FORMER.get(f"{words} {error.option_name.removeprefix('--')}")
+    return now and f"there is no {error.option_name} any more: type {now}"
 
 
 def _open_missing_streams() -> None:

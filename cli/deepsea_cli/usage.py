@@ -86,7 +86,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "https://ladder.example.org --code - --author you",
     ),
     "ladder withdraw": ("mine", 'mine --reason "a new one comes"'),
-    "ladder init": ("", "--trusted --seats 2 --clock 1s+10s", "--season spring --packages numpy"),
+    "ladder init": (
+        "",
+        "--isolation process --seats 2 --clock 1s+10s",
+        "--season spring --packages numpy",
+    ),
     "ladder season": ("summer --seats 2,3,4 --best-of-author",),
     "ladder deadline": ("2027-01-31T18:00Z", "2027-02-01T18:00Z --author you"),
     "ladder pause": ("spring",),
@@ -126,3 +130,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder upgrade": ("",),
 }
 """What follows a command's words in lines that run as they stand, with the bot `mine` of `new`."""
+
+FORMER: Mapping[str, str] = {
+    "ladder init trusted": "--isolation process",
+    "ladder season trusted": "--isolation process",
+    "ladder season submissions-until": "--deadline",
+    "ladder run until-settled": "--until settled",
+    "ladder refold audit": "--trueskill",
+}
+"""What to type now, by the command and its option, without dashes, that are gone."""

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from deepsea_cli import main
-from deepsea_cli.usage import EXAMPLES, RARE
+from deepsea_cli.usage import EXAMPLES, FORMER, RARE
 from helpers.commands import Run, environment, one_line
 
 
@@ -91,6 +91,17 @@ def test_authors_see_their_eight_commands_first(run: Run) -> None:
         first = next(section for section in sections if not section.startswith((" ", "U", "O")))
         assert first.splitlines()[0] == heading
         assert len([line for line in first.splitlines() if re.match("  [a-z]", line)]) == 8
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_a_former_option_is_answered_with_what_to_type(run: Run, former: str) -> None:
+    *words, name = former.split()
+    option = f"--{name}"
+    command = ALL[" ".join(words)]
+    assert {known for param in command.params for known in param.opts} & {*FORMER[former].split()}
+    done = run(*words, option)
+    assert (done.status, done.out) == (2, "")
+    assert f"there is no {option} any more: type {FORMER[former]} (see " in one_line(done.err)
 
 
 # Completion

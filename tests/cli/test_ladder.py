@@ -65,11 +65,11 @@ def test_a_ladder_is_made_in_the_users_data_folder(
 ) -> None:
     monkeypatch.delenv(options.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    done = run("ladder", "init", "--trusted")
+    done = run("ladder", "init", "--isolation", "process")
     assert (done.status, done.err) == (0, "")
     assert (tmp_path / "deepsea-referee" / "ladder.db").is_file()
     assert "season main" in run("ladder", "standings").out
-    again = run("ladder", "init", "--trusted")
+    again = run("ladder", "init", "--isolation", "process")
     assert again.status == 2
     assert "already" in one_line(again.err)
 
@@ -81,8 +81,8 @@ def test_a_relative_data_folder_counts_as_not_set(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_season_takes_in_bots_until_a_time(run: Run, place: Path) -> None:
-    assert run("ladder", "init", "--trusted").status == 0
-    until = ("--trusted", "--deadline")
+    assert run("ladder", "init", "--isolation", "process").status == 0
+    until = ("--isolation", "process", "--deadline")
     done = run("ladder", "season", "cup", *until, "2101-01-31T18:00+02:00")
     assert done.status == 0
     assert "takes in bots until 2101-01-31 16:00 UTC" in done.out.splitlines()
@@ -134,9 +134,9 @@ def test_settings_that_make_no_sense_make_no_ladder_and_no_season(run: Run, plac
         assert one_line(done.err)
 
     for words in (*SENSELESS, ("--season", "No Name")):
-        refused("init", "--trusted", *words)
+        refused("init", "--isolation", "process", *words)
     assert not place.exists()
-    assert run("ladder", "init", "--trusted").status == 0
+    assert run("ladder", "init", "--isolation", "process").status == 0
     for words in SENSELESS:
         refused("season", "other", *words)
     with Store.open(place) as store:
@@ -161,7 +161,17 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
         """
     )
     done = run(
-        *("ladder", "init", "--trusted", "--settings", file, "--former-versions", "--seats", 4),
+        *(
+            "ladder",
+            "init",
+            "--isolation",
+            "process",
+            "--settings",
+            file,
+            "--former-versions",
+            "--seats",
+            4,
+        ),
         *("--memory", 300, "--best-of-author", "--rules", "guide", "--clock", "0.05s", "--beta", 8),
     )
     assert (done.status, done.err) == (0, "")
@@ -203,7 +213,7 @@ def test_a_file_of_settings_that_makes_no_sense_is_refused_by_name(
     run: Run, place: Path, tmp_path: Path, text: str, words: str
 ) -> None:
     (tmp_path / "s.toml").write_text(text)
-    done = run("ladder", "init", "--trusted", "--settings", tmp_path / "s.toml")
+    done = run("ladder", "init", "--isolation", "process", "--settings", tmp_path / "s.toml")
     assert (done.status, done.out) == (2, "")
     assert words in one_line(done.err)
     assert not place.exists()
@@ -223,7 +233,7 @@ def test_ladder_alone_prints_its_help(run: Run) -> None:
 
 
 def test_another_season_and_the_end_of_one(run: Run, played: Path) -> None:
-    assert run("ladder", "season", "s2", "--trusted").status == 0
+    assert run("ladder", "season", "s2", "--isolation", "process").status == 0
     both = run("ladder", "standings")
     assert both.status == 2
     assert "s1, s2" in one_line(both.err)
@@ -245,7 +255,7 @@ def test_another_season_and_the_end_of_one(run: Run, played: Path) -> None:
     nobody = run("ladder", "close", "s2").out
     assert "nobody wins season s2" in nobody
     assert "at once" not in nobody
-    assert run("ladder", "season", "s3", "--trusted").status == 0
+    assert run("ladder", "season", "s3", "--isolation", "process").status == 0
     assert run("ladder", "standings").out.startswith("season s3: 0 games")
     assert run("ladder", "standings", "--season", "s1").out.startswith("season s1, closed: 8 games")
     with Store.open(played) as store:
@@ -307,7 +317,7 @@ def test_bots_are_taken_out_and_come_back(run: Run, played: Path) -> None:
 
 
 def test_a_run_without_enough_bots_says_so(run: Run, place: Path) -> None:
-    run("ladder", "init", "--trusted")
+    run("ladder", "init", "--isolation", "process")
     done = run("ladder", "run", "--games", 1)
     assert done.status == 2
     assert "submit more" in one_line(done.err)
@@ -331,7 +341,7 @@ def test_the_status_says_which_season_is_played_and_which_one_pages_show(
     run: Run, played: Path
 ) -> None:
     line = "pages show season s2, but games of s1 are played"
-    assert run("ladder", "season", "s2", "--trusted").status == 0
+    assert run("ladder", "season", "s2", "--isolation", "process").status == 0
     assert line not in run("ladder", "status").out
     with Store.open(played) as store:
         season = store.seasons.get("s1")
@@ -555,7 +565,7 @@ def test_a_refold_agrees_or_says_where_not(run: Run, played: Path) -> None:
 
 
 def test_an_audit_compares_with_the_package(run: Run, played: Path) -> None:
-    done = run("ladder", "refold", "--audit")
+    done = run("ladder", "refold", "--trueskill")
     assert (done.status, done.err) == (0, "")
     found = re.fullmatch(
         r"season s1: 8 games, as the package trueskill rates them; largest difference "
@@ -564,7 +574,7 @@ def test_an_audit_compares_with_the_package(run: Run, played: Path) -> None:
     )
     assert found
     assert float(found[1]) < 1e-9
-    assert run("ladder", "refold", "--audit", "--rewrite").status == 2
+    assert run("ladder", "refold", "--trueskill", "--rewrite").status == 2
 
 
 def test_status_tells_what_waits_and_what_is_stuck(run: Run, played: Path) -> None:

@@ -119,7 +119,7 @@ def test_an_odd_name_is_refused_in_one_line(
     attempts: list[tuple[object, ...]] = [
         ("ladder", "submit", bot, f"--name={name}", "--author", "me"),
         *(() if name in people else [("ladder", "submit", bot, f"--author={name}")]),
-        ("ladder", "season", "--trusted", "--", name),
+        ("ladder", "season", "--isolation", "process", "--", name),
         ("ladder", "tournament", "--", "round-robin", name),
         ("ladder", "init", "--store", tmp_path / "other.db", f"--season={name}"),
     ]

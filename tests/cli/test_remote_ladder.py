@@ -217,7 +217,7 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
         return run("ladder", *words)
 
-    assert ran("init", "--trusted", "--seats", 2, *place)[0] == 0
+    assert ran("init", "--isolation", "process", "--seats", 2, *place)[0] == 0
     invited = ran("invite", "--count", 1, *place)[1]
     (code,) = CODE.findall(invited)
     # 2: what it says is shown with the failure of this test.

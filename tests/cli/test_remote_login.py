@@ -328,7 +328,7 @@ def test_which_ladder_is_meant(
     assert not asks_the_server()
     assert asks_the_server("--remote", name)
     monkeypatch.delenv("DEEPSEA_LADDER")
-    assert run("ladder", "init", "--trusted").status == 0
+    assert run("ladder", "init", "--isolation", "process").status == 0
     assert not asks_the_server()
     typed(TOKEN)
     hint = f"there is a ladder on this machine, too: name this one with --remote {name}"

@@ -252,7 +252,6 @@ _SETTINGS = (
         show_default="sandbox",
         help="Isolation of bots; `process` is for bots that you trust.",
     ),
-    click.option("--trusted", is_flag=True, help="The same as --isolation process."),
     click.option(
         "--packages",
         metavar="NAME[,NAME]...",
@@ -313,7 +312,7 @@ def season_from(name: str | None, given: Mapping[str, Any]) -> Season:
         rules=None if given["rules"] is None else load_rules(given["rules"]),
         seats=None if given["seats"] is None else _seats(given["seats"]),
         clock=given["clock"],
-        isolation="process" if given["trusted"] else given["isolation"],
+        isolation=given["isolation"],
         packages=None if given["packages"] is None else _words(given["packages"]),
         memory_mib=given["memory"],
         processes=given["processes"],

@@ -238,4 +238,7 @@ def _print_season(season: SeasonInfo) -> None:
     if season.isolation == "process":
         echo("its bots are trusted: they run as plain processes with your rights")
     if trouble := missing_sandbox(season.isolation):
-        echo(f"note: the sandbox does not work here: {trouble}; or open a season with --trusted")
+        echo(
+            f"note: the sandbox does not work here: {trouble}; or open a season "
+            "with --isolation process"
+        )

@@ -88,7 +88,9 @@ def upgrade(*, store_text: str) -> None:
 @season_option
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
 @click.option("--records", is_flag=True, help="Also re-run every record, and compare.")
-@click.option("--audit", is_flag=True, help="Compare with the package `trueskill`, all seasons.")
+@click.option(
+    "--trueskill", is_flag=True, help="Compare with the package `trueskill`, all seasons."
+)
 @number_option(
     "--workers",
     help="Processes that re-run records; the result is the same.  [default: one for each CPU]",
@@ -114,25 +116,25 @@ def refold(
     check: bool,
     records: bool,
     workers: int | None,
-    audit: bool,
+    trueskill: bool,
     rewrite: bool,
     **parameters: float | None,
 ) -> None:
     """Recompute the ratings from the stored games, in their order.
 
     Without parameters it compares with the stored ratings, and exits 1 if any differ, as with
-    --audit, which computes them with another program. With other
-    parameters it shows the standings that would result, and changes nothing.
+    --trueskill, which computes them with another program. With other parameters it shows the
+    standings that would result, and changes nothing.
     """
     given = {name: value for name, value in parameters.items() if value is not None}
-    if bool(given) + (check or records) + audit + rewrite > 1:
-        raise UserError("a check, --audit, --rewrite and other parameters exclude each other")
+    if bool(given) + (check or records) + trueskill + rewrite > 1:
+        raise UserError("a check, --trueskill, --rewrite and other parameters exclude each other")
     from deepsea_arena.refold import audit_ratings, rewrite_ratings, what_if
 
     with open_store(store_text) as store:
         if given:
             _show_what_if(what_if(store, season_name, given))
-        elif audit:
+        elif trueskill:
             audits = audit_ratings(store, season_name)
             if not all(map(_show_audit, audits, audits.values())):
                 ctx.exit(NEGATIVE)
