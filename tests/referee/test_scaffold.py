@@ -95,6 +95,11 @@ def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_is_not_taken_for_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"makes a folder, not a file: write .*mine"):
+        create(f"{tmp_path}/mine.py")
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UserError, match="cannot be created"):

@@ -56,7 +56,11 @@ NO_TIME = TimeLeft(0, 0)
 Between: TypeAlias = Callable[[Session], AskedSeat]
 """Who is asked in the bot's seat: its session in a wrapper."""
 
-DECLARE = "so you may set `concurrent_games = True` in its class (faster matches)"
+DECLARE = {
+    "grpc": "so you may set `concurrent_games = True` in its class (faster matches)",
+    "lines": 'so its first line may have `"features":["concurrent_games"]` (faster matches)',
+}
+"""The way to declare it, by the bot's protocol."""
 DIFFERS = "the bot does not repeat its own games"
 APART = (
     "keep all that it knows of a game in self, and nothing in its class or module; or do not "
@@ -120,7 +124,7 @@ async def examine(
                     await examination.late_answer(),
                     await examination.dropped(),
                     await examination.forgets(),
-                    await examination.tables(tables),
+                    await examination.tables(tables, DECLARE[bot.protocol]),
                 ]
     except BotStartError as error:
         remedy = REMEDIES[Fault.CRASH]
@@ -306,8 +310,10 @@ class _Examination:
         slow = await self._decisions(1, _longer(self._control, MORE_TIME))
         return _median_us(slow) > 2 * statistics.median_low(self._times_us)
 
-    async def tables(self, count: int) -> CheckResult:
+    async def tables(self, count: int, declare: str) -> CheckResult:
         """Play the same games one after another and all at once, and compare.
+
+        `declare` says how such a bot may declare that it can.
 
         All at once have the time of one, so that each has as many times the clock as there are.
         """
@@ -351,7 +357,7 @@ class _Examination:
         elif declared:
             found = f"the same decisions in {count} games one by one and at once"
         else:
-            found = f"one game at a time. {count} at once gave the same decisions, {DECLARE}"
+            found = f"one game at a time. {count} at once gave the same decisions, {declare}"
         return CheckResult(name, True, False, found)
 
     async def _decisions(

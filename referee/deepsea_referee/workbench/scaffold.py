@@ -117,6 +117,8 @@ def create(text: str, language: Language = "python") -> list[Path]:
     Raises UserError if it exists already, BundleError if its name is not valid for a bot.
     """
     folder = Path(text)
+    if folder.suffix in (".py", ".js", ".sh", ".pl", ".zip"):
+        raise UserError(f"`new` makes a folder, not a file: write {folder.with_suffix('')}")
     name = names.checked("the bot's name", folder.name)
     if language == "python":
         texts = _python(name)
