@@ -199,8 +199,10 @@ def test_too_few_bots_are_said_unless_somebody_waits(store: Store, stop: Stop) -
         finally:
             ladder.submit(store, "dan")
 
-    goal = RunGoal(games=1, wait_for_work=True)
-    assert run(store, season, stop, source=late, goal=goal).accepted == 1
+    goal, watcher = RunGoal(games=1, wait_for_work=True), Watcher()
+    assert run(store, season, stop, source=late, goal=goal, listener=watcher).accepted == 1
+    (said,) = watcher.troubles
+    assert said.startswith("season s1 waits for bots: the smallest game needs 4 bots")
 
 
 def test_void_games_are_tried_again(store: Store, season: StoredSeason, stop: Stop) -> None:

@@ -137,6 +137,8 @@ def test_settings_that_make_no_sense_make_no_ladder_and_no_season(run: Run, plac
         refused("init", "--isolation", "process", *words)
     assert not place.exists()
     assert run("ladder", "init", "--isolation", "process").status == 0
+    no_game = "  no game can be scheduled: the smallest game needs 4 bots of different authors"
+    assert no_game in run("ladder", "status").out
     for words in SENSELESS:
         refused("season", "other", *words)
     with Store.open(place) as store:

@@ -219,6 +219,7 @@ class Runner:
         self._closed = False
         self._paused = False
         self._waits = False  # for more to play than the goal asked for
+        self._unplayable = False  # as was reported
         self._failures_in_a_row = 0  # games in a row without a result
         self._troubles = 0  # in a row, of this machine
         self._paused_until = clock()
@@ -336,11 +337,15 @@ class Runner:
         number = self._retry(lambda: self._store.queue.last_number(self._season))
         try:
             rotations = self._retry(lambda: self._source(number, wanted))
-        except PairingError:
+        except PairingError as error:
             # Games of others may go on, and somebody may submit a bot.
-            if self._playing or self._goal.wait_for_work:
-                return False
-            raise
+            if not self._playing and not self._goal.wait_for_work:
+                raise
+            if not self._playing and not self._unplayable:
+                self._listener.trouble(f"season {self._season.name} waits for bots: {error}")
+                self._unplayable = True
+            return False
+        self._unplayable = False
         try:
             # If another runner was quicker, its jobs are there instead.
             self._retry(lambda: self._store.jobs.add(self._season, rotations, after=number))

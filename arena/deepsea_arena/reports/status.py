@@ -9,6 +9,7 @@ from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
 from deepsea_arena.reports.seasons import SeasonInfo, open_seasons, season_info
 from deepsea_ladder.accounts import AuditEntry
+from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import BotConduct, BotState, Submission
 from deepsea_ladder.model.games import (
     AttemptEnd,
@@ -38,6 +39,8 @@ class SeasonStatus:
 
     season: SeasonInfo
     extensions: tuple[Extension, ...]
+    unplayable: str | None
+    """The reason why no game can be scheduled."""
     waiting: int
     leased: int
     expired: int
@@ -123,12 +126,26 @@ def games_per_second(newest: Sequence[StoredGame]) -> float | None:
     return (len(newest) - 1) * 1000 / span if span > 0 else None
 
 
+def _unplayable(store: Store, season: StoredSeason) -> str | None:
+    from deepsea_ladder.scheduling.pairing import Matchmaker, table_sizes
+
+    if season.closed_at is not None or season.tournament is not None:
+        return None
+    settings = season.season
+    try:
+        table_sizes(Matchmaker(store, season).candidates(), settings.seats, settings.pairing)
+    except PairingError as error:
+        return str(error)
+    return None
+
+
 def _season(store: Store, season: StoredSeason) -> SeasonStatus:
     counts = store.queue.counts(season)
     newest = store.history.latest(RATE_GAMES, season)
     return SeasonStatus(
         season=season_info(season),
         extensions=tuple(store.seasons.extensions(season)),
+        unplayable=_unplayable(store, season),
         waiting=counts.todo,
         leased=counts.leased,
         expired=counts.expired,

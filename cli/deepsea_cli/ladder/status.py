@@ -68,6 +68,8 @@ def _show_season(found: SeasonStatus) -> None:
     closed = closed_or_paused(found.season)
     rate = found.games_per_second
     echo(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
+    if found.unplayable is not None:
+        echo(f"  no game can be scheduled: {found.unplayable}")
     echo(f"  head {found.season.place}: {found.season.head}")
     for line in peculiarities(found.season):
         echo(f"  {line}")

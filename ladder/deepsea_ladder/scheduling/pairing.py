@@ -86,15 +86,16 @@ def choose(
     met    how often two bots met lately, lower id first; pairs that met less are preferred
     Raises `PairingError` if no table can be filled.
     """
-    sizes = _sizes(candidates, seats, settings)
+    sizes = table_sizes(candidates, seats, settings)
     return _Hall(candidates, sizes, settings, parameters, RandomStream(seed, "pairing"), met).fill(
         count
     )
 
 
-def _sizes(
+def table_sizes(
     candidates: Sequence[Candidate], seats: Sequence[int], settings: PairingSettings
 ) -> list[int]:
+    """The sizes of tables that can be filled, ascending; raises `PairingError` if there is none."""
     if len({candidate.bot for candidate in candidates}) != len(candidates):
         raise PairingError("one bot is a candidate twice")
     available = len(candidates)
