@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +27,7 @@ from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import HostTooBusy, RefereeError, UserError
+from deepsea_referee.game_loop import AskedSeat
 from deepsea_referee.interrupts import on_signals
 from deepsea_referee.play_game import play_game
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
@@ -47,6 +48,8 @@ OnGame = Callable[[GameResult, GameRecord], object]
 """Receives each game that counts. If it returns a future, the next game waits for it."""
 OnVoid = Callable[[VoidGame], object]
 """Receives each game that does not count."""
+Sit = Callable[[RefereedGame, int, object], AskedSeat]
+"""Makes the seat of a player without a process, in a game."""
 _log = logging.getLogger(__name__)
 
 
@@ -166,14 +169,17 @@ async def play_match(
     *,
     clock: Clock | None = None,
     interrupt: asyncio.Event | None = None,
+    players: Mapping[int, Sit] | None = None,
 ) -> MatchResult:
     """Play a match; `on_game` and `on_void` receive each game as it ends.
+
+    players  by number, the bots that have no process, such as a person
 
     When `interrupt` is set, games under way are dropped and the complete ones are returned. Raises
     BotStartError if a bot's program does not start. The same seed and deterministic bots give the
     same records, except for times.
     """
-    match = _Match(settings, on_game, on_void, clock or SystemClock())
+    match = _Match(settings, on_game, on_void, clock or SystemClock(), players or {})
     playing = asyncio.create_task(match.play())
     stop = asyncio.create_task(interrupt.wait() if interrupt else asyncio.Event().wait())
     try:
@@ -198,8 +204,10 @@ class _Match:
         on_game: OnGame | None,
         on_void: OnVoid | None,
         clock: Clock,
+        players: Mapping[int, Sit],
     ) -> None:
         self._settings = settings
+        self._players = players
         self._on_game = on_game
         self._on_void = on_void
         self._clock = clock
@@ -237,13 +245,21 @@ class _Match:
         line_up = self._settings.line_up(number)
         settings = replace(self._settings, attempt=attempt) if attempt else self._settings
         game = settings.game(number)
+        between = {
+            seat: partial(self._players[bot], game, seat)
+            for seat, bot in enumerate(line_up)
+            if bot in self._players
+        }
+        # In the pool, such a seat goes by the number of a bot that has a process.
+        other = next(bot for bot in line_up if bot not in self._players)
+        in_pool = [other if seat in between else bot for seat, bot in enumerate(line_up)]
         try:
-            suspects = [seat for seat, bot in enumerate(line_up) if bot in self._suspects]
-            played = await play_game(game, pool, line_up, suspects=suspects)
+            suspects = [seat for seat, bot in enumerate(in_pool) if bot in self._suspects]
+            played = await play_game(game, pool, in_pool, between, suspects)
         except RefereeError as error:
             seat = error.seat if isinstance(error, HostTooBusy) else None
             if seat is not None:
-                self._suspects.add(line_up[seat])
+                self._suspects.add(in_pool[seat])
             if not tables.counts(number, None):
                 return
             _log.error("game %s is void: %s", game.game_id, error, exc_info=error.__cause__)

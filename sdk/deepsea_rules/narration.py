@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from deepsea_rules.actions import BACK, DROP, LEAVE, TAKE, kind_of
+from deepsea_rules.actions import BACK, BLANK, DROP, LEAVE, TAKE, kind_of
 from deepsea_rules.events import (
     CleanedUp,
     DiveBegan,
+    Event,
     Happening,
+    TurnEvent,
     TurnPlayed,
     chip_text,
 )
@@ -223,6 +225,47 @@ def _turn(item: TurnPlayed, before: GameState) -> str:
         deeds.append(f"drops {item.search.removeprefix(DROP)}")
     line = f"{SEAT_LETTERS[seat]}{arrow} {dice:5}  {origin:>3} → {goal:<4}  air {item.air:<3}"
     return f"{line} {', '.join(deeds)}".rstrip()
+
+
+class Story:
+    """Tells a game by the events that one viewer gets, in order."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._trail: list[str] = []
+        """What lies on each space, as far as the events say."""
+        self._homeward: set[int] = set()
+
+    def add(self, event: Event) -> None:
+        """Tell what happened."""
+        if event["event"] == "dive":
+            self._trail, self._homeward = event["trail"].split(" "), set()
+            starter = SEAT_LETTERS[event["starter"]]
+            self.lines.append(f"dive {event['dive']}: {starter} begins, air {event['air']}")
+        elif event["event"] == "turn":
+            self.lines.append(self._turn(event))
+        elif event["event"] == "cleanup":
+            self.lines.append(f"dive {event['dive']} ends: {REASONS[event['reason']]}")
+            for letter, chips in event["banked"].items():
+                if chips:
+                    self.lines.append(f"  {letter} banked {' '.join(chips)}")
+
+    def _turn(self, event: TurnEvent) -> str:
+        seat, to_space, search = event["seat"], event["to_space"], event["search"]
+        deeds = ["turns back"] if event["declare"] == BACK else []
+        if event["declare"] == BACK:
+            self._homeward.add(seat)
+        if search == TAKE:
+            deeds.append(f"takes {self._trail[to_space - 1]}")
+            self._trail[to_space - 1] = BLANK.name
+        elif search is not None and search.startswith(DROP):
+            self._trail[to_space - 1] = search.removeprefix(DROP)
+            deeds.append(f"drops {self._trail[to_space - 1]}")
+        dice = "+".join(map(str, event["dice"] or ()))
+        goal = "home" if event["home"] else str(to_space or "sub")
+        mark = f"{SEAT_LETTERS[seat]}{ARROWS[seat in self._homeward]}"
+        way = f"{event['from_space'] or 'sub'!s:>3} → {goal:<4}"
+        return f"{mark} {dice:3}  {way}  air {event['air']:<3} {', '.join(deeds)}".rstrip()
 
 
 def is_turn(line: str) -> bool:

@@ -51,22 +51,36 @@ class RefereedGame:
         self.game_id = game_id
         self.faults: list[FaultReport] = []
         self._clock = control.format() if control else ""
-        self._limits = TimeLeft(control.budget_us, control.bank_us) if control else NO_CLOCK
-        self._banks = [Bank(*self._limits) for _ in range(game.players)]
-        self._time_left = [self._limits] * game.players
+        self._limits = [_limits(control)] * game.players
+        self._banks = [Bank(*limits) for limits in self._limits]
+        self._time_left = [*self._limits]
         self._seats = seats
         self._attempt = attempt
+
+    @property
+    def names(self) -> list[str]:
+        """Who sits where, seat A first."""
+        return [name for name, _ in self._seats]
+
+    def set_clock(self, seat: int, control: TimeControl | None) -> None:
+        """Give a seat other limits, before its first decision; the record has those of the others.
+
+        control  None is without limits
+        """
+        self._limits[seat] = self._time_left[seat] = limits = _limits(control)
+        self._banks[seat] = Bank(*limits)
 
     def info(self, seat: int) -> GameInfo:
         """What a bot gets when the game begins."""
         game = self.game
+        budget_us, bank_us = self._limits[seat]
         return GameInfo(
             game_id=self.game_id,
             seat=seat,
             players=game.players,
             rules=game.rules,
-            budget_us=self._limits.budget_us,
-            bank_us=self._limits.bank_us,
+            budget_us=budget_us,
+            bank_us=bank_us,
             commitment=game.commitment,
         )
 
@@ -82,7 +96,7 @@ class RefereedGame:
         error  without an action: what the bot raised, such as a traceback; beside one: why it is
                not legal
         """
-        over = us > self._limits.budget_us
+        over = us > self._limits[question.seat].budget_us
         if over and us > (limit_us := self._banks[question.seat].limit_us):
             return self.fault(question, Fault.TIMEOUT, overrun(limit_us), us)
         if error is not None and not action:
@@ -134,7 +148,7 @@ class RefereedGame:
     def _spend(self, seat: int, us: int) -> None:
         bank = self._banks[seat]
         bank.spend(us)
-        self._time_left[seat] = TimeLeft(self._limits.budget_us, bank.left_us)
+        self._time_left[seat] = TimeLeft(self._limits[seat].budget_us, bank.left_us)
 
     def notice(self, report: FaultReport, request_id: int) -> FaultNotice:
         """The notice of a fault for the bot."""
@@ -167,3 +181,7 @@ class RefereedGame:
             attempt=self._attempt,
         )
         return PlayedGame(record, tuple(self.faults))
+
+
+def _limits(control: TimeControl | None) -> TimeLeft:
+    return TimeLeft(control.budget_us, control.bank_us) if control else NO_CLOCK

@@ -43,7 +43,7 @@ class BotPool:
         freezer: Freezer | None = None,
         starts: asyncio.Semaphore | None = None,
     ) -> None:
-        """Prepare the pool.
+        """Prepare the pool; a bot without a command gets no process, and plays elsewhere.
 
         output   what is done with what they print beside keeping its end
         freezer  shared with the other pools whose bots play with these
@@ -66,7 +66,8 @@ class BotPool:
         try:
             async with asyncio.TaskGroup() as starts:
                 for place in self._places:
-                    starts.create_task(self._start_first(place))
+                    if place.bot.command:
+                        starts.create_task(self._start_first(place))
         except BaseException as error:
             await self._stop_all()
             if isinstance(error, BaseExceptionGroup):

@@ -47,6 +47,7 @@ class BotSpec:
 
     name: str
     command: tuple[str, ...]
+    """The program and its arguments; empty for a player without a process."""
     folder: Path | None
     """Its working directory, which a sandbox lets it read; None: the current folder."""
     digest: str

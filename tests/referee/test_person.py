@@ -1,0 +1,118 @@
+"""The seat of a person: another clock, an answer from a thread, and nothing that a bot has not."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from deepsea_referee.errors import RefereeError
+from deepsea_referee.game_loop import play_to_end
+from deepsea_referee.person import LATE, Asked, PersonSeat
+from deepsea_referee.workbench.checks import AtRandom
+from deepsea_rules.faults import Fault
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import verify
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.clock import NO_CLOCK
+from deepsea_sdk.refereed_game import RefereedGame
+from helpers.manual_clock import ManualClock
+
+BOTS_CLOCK = TimeControl(1_000)
+SEAT = 1
+
+
+class Somebody:
+    """Plays the last of the legal actions."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.woken = ""
+
+    def begin(self, names: Sequence[str]) -> None:
+        assert names == ["bot", "you"]
+
+    def decide(self, asked: Asked) -> str | None:
+        self.asked.append(asked)
+        return asked.view.legal[-1]
+
+    def wake(self, why: str) -> None:
+        self.woken = why
+
+
+def refereed() -> RefereedGame:
+    game = Game(PRESETS["manual"], 2, seed_from_text("demo"))
+    return RefereedGame(game, "demo", BOTS_CLOCK, [("bot", "0"), ("you", "")])
+
+
+async def play(
+    game: RefereedGame,
+    person: Somebody,
+    clock: ManualClock | None = None,
+    control: TimeControl | None = None,
+) -> None:
+    seat = PersonSeat(person, control, clock or ManualClock(), game, SEAT)
+    await play_to_end(game, [AtRandom(game.game, 0), seat])
+
+
+async def test_a_person_gets_what_its_seat_is_sent_and_has_no_clock() -> None:
+    game, person = refereed(), Somebody()
+    await play(game, person)
+    played = game.played()
+    verify(played.record)
+    assert not played.faults
+    assert played.record.clock == BOTS_CLOCK.format()
+    own = [decision for decision in played.record.decisions if decision.seat == SEAT]
+    assert [asked.view.legal[-1] for asked in person.asked] == [one.action for one in own]
+    assert {asked.time_left for asked in person.asked} == {NO_CLOCK}
+    assert game.info(SEAT).budget_us == NO_CLOCK.budget_us
+    assert game.info(0).budget_us == BOTS_CLOCK.budget_us
+    told = [event for asked in person.asked for event in asked.events]
+    assert told == game.game.events_for(SEAT)[: len(told)]
+
+
+async def test_a_person_who_is_late_is_woken_and_an_answer_after_that_is_dropped() -> None:
+    class Late(Somebody):
+        def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+            super().__init__()
+            self.loop = loop
+            self.is_over = threading.Event()
+
+        def decide(self, asked: Asked) -> str | None:
+            if not self.asked:
+                super().decide(asked)
+                # Exactly the limit is still in time, by the clock of the event loop.
+                self.loop.call_soon_threadsafe(clock.jump, 5_000)
+                self.loop.call_soon_threadsafe(lambda: clock.jump(1))
+                assert self.is_over.wait(60)
+                assert not asked.is_wanted()
+                return asked.view.legal[-1]
+            return super().decide(asked)
+
+        def wake(self, why: str) -> None:
+            super().wake(why)
+            self.is_over.set()
+
+    game, clock = refereed(), ManualClock()
+    person = Late(asyncio.get_running_loop())
+    await play(game, person, clock, TimeControl(2_000, 3_000))
+    assert person.woken == LATE
+    [report] = game.faults
+    assert (report.seat, report.fault, report.us) == (SEAT, Fault.TIMEOUT, 5_001)
+    first = next(one for one in game.game.decisions if one.seat == SEAT)
+    assert first.action == person.asked[0].view.legal[0]
+    assert person.asked[1].time_left == (2_000, 0)
+    assert game.time_left(0) == (1_000, 0)
+
+
+async def test_an_error_of_what_asks_the_person_voids_the_game() -> None:
+    class Broken(Somebody):
+        def decide(self, asked: Asked) -> str | None:
+            raise ValueError("broken")
+
+    with pytest.raises(RefereeError, match="ValueError: broken"):
+        await play(refereed(), Broken())
