@@ -31,6 +31,7 @@ SECTIONS = {
         "ladder": "Rate bots on a ladder of rated games.",
     },
     "More about bots and games": {
+        "play": "Play against bots in the terminal.",
         "rank": "Put many bots in order, as far as it can be known.",
         "analyse": "Judge the decisions of recorded games, and mark those that lost something.",
         "branch": "Continue a recorded game from one of its decisions.",

@@ -51,7 +51,7 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
             click.echo()
             echo(f"{analysis.name}: {narration.title(analysis.record)}")
             for decision in analysis.decisions:
-                _print_decision(decision, analysis)
+                print_decision(decision, analysis)
         return
     print_worst(analyses)
 
@@ -71,7 +71,7 @@ def print_worst(analyses: Sequence[GameAnalysis]) -> GameAnalysis | None:
         echo(f"the worst of {len(marked)} marked decisions")
     for decision, analysis in shown:
         click.echo()
-        _print_decision(decision, analysis)
+        print_decision(decision, analysis)
         for words in (("show",), ("branch", "--action", decision.judged.best, "--games", "100")):
             command, *options = words
             at = (analysis.name, "--at", str(decision.number))
@@ -101,7 +101,7 @@ def report_game(
     shown = [one for one in analysis.decisions if show_all or one.judged.mark]
     for decision in shown:
         click.echo()
-        _print_decision(decision, analysis)
+        print_decision(decision, analysis)
     if not shown:
         click.echo()
         echo("no decision has a mark")
@@ -113,7 +113,8 @@ def report_game(
         _print_luck(analysis, LUCKY if not show_all else LUCKY / 2)
 
 
-def _print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:
+def print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:
+    """Print a decision with what each option is worth."""
     judged = decision.judged
     seat = decision.seat
     mark = f"  {judged.mark}" if judged.mark else ""

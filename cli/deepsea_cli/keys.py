@@ -1,7 +1,8 @@
 """Single keys from the terminal.
 
 `keys()` is a context manager that gives a function: it waits that many seconds, or for ever, for a
-key; "" if none came. The terminal's state is restored afterwards.
+key; "" if none came, or if the waker rang, which ends a wait in another thread. The terminal's
+state is restored afterwards.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from deepsea_referee.interrupts import WakePipe, first_ready
 
 if sys.platform == "win32":
     import msvcrt
@@ -19,13 +22,15 @@ if sys.platform == "win32":
     """What a console sends for an arrow, after its prefix: as a terminal elsewhere would."""
 
     @contextmanager
-    def keys() -> Iterator[Callable[[float | None], str]]:
+    def keys(waker: WakePipe | None = None) -> Iterator[Callable[[float | None], str]]:
         """Read single keys from the console, without echo."""
 
         def wait(seconds: float | None) -> str:
             deadline_s = None if seconds is None else time.monotonic() + seconds
             while not msvcrt.kbhit():
                 if deadline_s is not None and time.monotonic() > deadline_s:
+                    return ""
+                if waker is not None and first_ready([waker], 0):
                     return ""
                 time.sleep(LOOK_S)
             key = msvcrt.getwch()
@@ -48,7 +53,7 @@ else:
     """How long the rest of a key may take."""
 
     @contextmanager
-    def keys() -> Iterator[Callable[[float | None], str]]:
+    def keys(waker: WakePipe | None = None) -> Iterator[Callable[[float | None], str]]:
         """Read single keys from the terminal, without echo."""
         stdin = sys.stdin.fileno()
         before = termios.tcgetattr(stdin)
@@ -62,13 +67,17 @@ else:
             key = b""
             while True:
                 timeout = KEY_SECONDS if key else seconds
-                ready, _, _ = select.select([stdin, signalled], [], [], timeout)
-                if not ready:
+                sources = [stdin, signalled, *([waker] if waker else [])]
+                ready, _, _ = select.select(sources, [], [], timeout)
+                if not ready or waker in ready:
                     break
                 if stdin not in ready:
                     os.read(signalled, 4096)  # a handler that raises has done so
                     continue
-                byte = os.read(stdin, 1)
+                try:
+                    byte = os.read(stdin, 1)
+                except OSError:
+                    byte = b""
                 if not byte:
                     return "q"  # the terminal has gone
                 key += byte

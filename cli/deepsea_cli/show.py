@@ -182,7 +182,8 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
         write_picture(svg, record, moment)
         return
     echo(f"{narration.title(record)}, after turn {turn}")
-    for line in draw_board(moment.state, narration.names(record), moment.dice, width()):
+    names = narration.names(record)
+    for line in draw_board(moment.state, names, moment.dice, width(), known=moment.known):
         draw(line)
     click.echo()
     for text in (text for moment in moments for text in moment.lines):
@@ -201,7 +202,8 @@ def _print_at(record: GameRecord, number: int) -> None:
         raise UserError(f"--at: the game has decisions 0 to {last}; there is no {number}")
     seat = record.decisions[number].seat
     echo(f"{narration.title(record)}, at decision {number}")
-    for line in draw_board(game_at(record, number).state, narration.names(record), None, width()):
+    state, names = game_at(record, number).state, narration.names(record)
+    for line in draw_board(state, names, None, width(), known=dict(enumerate(state.values))):
         draw(line)
     click.echo()
     echo(f"{SEAT_LETTERS[seat]} {record.seats[seat].name}:")

@@ -9,7 +9,7 @@ waiting for one.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -21,6 +21,7 @@ from deepsea_rules.narration import ARROWS
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import ABOARD, DIVES, FULL_AIR, HOME, SEAT_LETTERS
 from deepsea_rules.state import GameState
+from deepsea_rules.view import View
 
 WIDEST = 100
 """A wider terminal gets the same drawing: eyes do not jump that far."""
@@ -40,16 +41,18 @@ SEAT_STYLES = ("bold red", "bold green", "bold yellow", "bold magenta", "bold cy
 
 
 def draw_board(
-    state: GameState,
+    state: GameState | View,
     names: Sequence[str],
     dice: tuple[int, int] | None,
     width: int,
     *,
+    known: Mapping[int, int],
     steady: bool = False,
 ) -> list[Text]:
     """The position line by line.
 
     dice    those that were rolled last
+    known   the values that may be shown, by chip id
     steady  make a trail that shrank as high as it was at the opening
     """
     width = min(width, WIDEST)
@@ -61,11 +64,11 @@ def draw_board(
         _submarine(state),
         *trail,
         Text(),
-        *_divers(state, names, width),
+        *_divers(state, names, width, known),
     ]
 
 
-def seat_mark(state: GameState, seat: int) -> Text:
+def seat_mark(state: GameState | View, seat: int) -> Text:
     """A diver as it stands on the board: its letter and where it is heading."""
     return Text(f"{SEAT_LETTERS[seat]}{ARROWS[state.homeward[seat]]}", SEAT_STYLES[seat])
 
@@ -74,7 +77,7 @@ def _per_row(width: int) -> int:
     return PER_ROW * (2 if width >= LABEL + 2 * PER_ROW * CELL else 1)
 
 
-def _air(state: GameState, dice: tuple[int, int] | None) -> Text:
+def _air(state: GameState | View, dice: tuple[int, int] | None) -> Text:
     left = max(0, min(state.air, FULL_AIR))
     style = "green" if left > FULL_AIR // 2 else "yellow" if left > FULL_AIR // 5 else "red"
     bar = Text("air ")
@@ -86,7 +89,7 @@ def _air(state: GameState, dice: tuple[int, int] | None) -> Text:
     return bar
 
 
-def _submarine(state: GameState) -> Text:
+def _submarine(state: GameState | View) -> Text:
     line = Text("sub ")
     for seat in range(state.players):
         if state.place[seat] == ABOARD and state.phase != "over":
@@ -98,7 +101,7 @@ def _submarine(state: GameState) -> Text:
     return line
 
 
-def _trail(state: GameState, width: int) -> Iterator[Text]:
+def _trail(state: GameState | View, width: int) -> Iterator[Text]:
     """Two lines for each row of spaces: what lies there, and who is there."""
     at = {place: seat for seat, place in enumerate(state.place) if place > ABOARD}
     room = 0
@@ -136,7 +139,9 @@ def _tile(unit: Unit, width: int) -> Text:
     return tile
 
 
-def _divers(state: GameState, names: Sequence[str], width: int) -> Iterator[Text]:
+def _divers(
+    state: GameState | View, names: Sequence[str], width: int, known: Mapping[int, int]
+) -> Iterator[Text]:
     name_column, place_column, points_column = 14, 6, 6
     cargo_column = max(8, width - 4 - name_column - place_column - points_column)
     head = f"    {'diver':{name_column}}{'at':{place_column}}{'cargo':{cargo_column}}points"
@@ -147,11 +152,14 @@ def _divers(state: GameState, names: Sequence[str], width: int) -> Iterator[Text
         place = state.place[seat]
         where = {HOME: "home", ABOARD: "sub"}.get(place, str(place))
         cargo = " ".join(unit.name for unit in state.cargo[seat])
-        points = sum(state.values[chip] for chip in state.bank[seat])
+        bank = state.bank[seat]
+        points = str(sum(known.get(chip, 0) for chip in bank))
+        if hidden := sum(chip not in known for chip in bank):
+            points += f"+{hidden}?"
         line.append(column(fit(names[seat], name_column - 1), name_column))
         line.append(column(where, place_column))
         line.append(column(fit(cargo, cargo_column - 1), cargo_column))
-        line.append(f"{points:{points_column}}")
+        line.append(f"{points:>{points_column}}")
         yield line
 
 
@@ -212,7 +220,8 @@ def _scene(
         head = f"{narration.title(record)}, turn {moment.turn}"
         lines = [Text(fit(head, columns), "bold")]
         names = narration.names(record)
-        lines += draw_board(moment.state, names, moment.dice, columns, steady=True)
+        known = moment.known
+        lines += draw_board(moment.state, names, moment.dice, columns, known=known, steady=True)
         lines.append(Text())
         # One line stays free for the cursor and one for the keys.
         free = shutil.get_terminal_size().lines - len(lines) - 2

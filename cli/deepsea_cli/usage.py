@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 RARE: Mapping[str, str] = {
     "match": "--bot-uids --cluster --freeze --isolation --quiet --seating --tables --tcp",
+    "play": "--bot-uids --freeze --isolation",
     "improve": "--bot-uids --freeze --isolation --precision --rules --seed",
     "compare": "--alpha --bot-uids --freeze --isolation --margin",
     "rank": "--alpha --bot-uids --freeze --isolation --margin --markdown",
@@ -35,6 +36,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "mine greedy --games 20 --out runs/first",
         'mine "cmd:node my_bot.js" --games 20 --clock 1s+10s',
     ),
+    "play": ("greedy", "mine greedy --games 3 --out runs/mine"),
     "show": (
         "runs/first/game-0001.json",
         "runs/first --html games.html",

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import select
 from pathlib import Path
 
 import pytest
@@ -24,6 +21,7 @@ from deepsea_rules.ruleset import PRESETS, SEAT_LETTERS, RuleSet
 from helpers.commands import NAMES, Run, faulty, one_line, played, record_of, start, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
 from helpers.ladder import claim, ids, play, rotations, stocked
+from helpers.terminal import Terminal
 
 
 @given(rules=rule_sets, players=players, salt=salts, chooser=choosers)
@@ -146,7 +144,9 @@ def test_a_drawing_fits_its_width_and_a_steady_one_keeps_its_height(
     heights = set()
     for preset in PRESETS:
         for moment in narration.moments(played(preset, players)):
-            lines = draw_board(moment.state, NAMES, moment.dice, columns, steady=True)
+            lines = draw_board(
+                moment.state, NAMES, moment.dice, columns, known=moment.known, steady=True
+            )
             heights.add(len(lines))
             assert max(len(line.plain) for line in lines) <= columns
     assert len(heights) == 1
@@ -279,34 +279,6 @@ def test_names_from_a_record_cannot_write_to_the_terminal(run: Run, tmp_path: Pa
 
 
 # In a terminal
-
-
-class Terminal:
-    """A terminal with a program in it; a test reads until it sees what it waits for."""
-
-    def __init__(self, *arguments: object) -> None:
-        self._ours, theirs = pty.openpty()
-        self.process = start(*arguments, stdin=theirs, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        self.seen = ""
-
-    def read_until(self, text: str) -> None:
-        while text not in self.seen:
-            ready, _, _ = select.select([self._ours], [], [], 30)
-            assert ready, f"nothing more came, and no {text!r} in {self.seen!r}"
-            try:
-                self.seen += os.read(self._ours, 65536).decode(errors="replace")
-            except OSError:  # the program has ended
-                assert text in self.seen
-        self.seen = self.seen.partition(text)[2]
-
-    def press(self, key: str) -> None:
-        os.write(self._ours, key.encode())
-
-    def end(self) -> int:
-        status = self.process.wait(30)
-        os.close(self._ours)
-        return status
 
 
 def test_step_by_step_forth_and_back_and_out(tmp_path: Path) -> None:

@@ -1,0 +1,328 @@
+"""A person at the terminal: shows what the seat knows and asks for its decisions.
+
+Invariants: what is shown while a game runs comes from the seat's views and events alone; which
+actions there are, the view says. On a terminal the screen is redrawn in place and answers are keys;
+in a pipe all is plain text and answers are lines, which may be whole actions too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TextIO
+
+import click
+from rich.text import Text
+
+from deepsea_cli.output import count, draw, fit, width
+from deepsea_cli.terminal_board import draw_board
+from deepsea_referee.interrupts import WakePipe, first_ready
+from deepsea_referee.person import Asked
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, Unit, drop, order
+from deepsea_rules.narration import Story
+from deepsea_rules.printable import quoted
+from deepsea_rules.ruleset import OPTIONS, SEAT_LETTERS
+from deepsea_rules.time_control import duration_text
+from deepsea_rules.view import View
+from deepsea_sdk.clock import NO_CLOCK
+from deepsea_sdk.coach.decisions import Effort, Stream, judge
+from deepsea_sdk.policies import steady
+
+ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
+LAST_TURNS = 18
+MOST_NEWS = 8
+HINTED = 3
+HINT_EFFORT = Effort.to(0.03)
+COMMANDS = "? rules   h hint   l last turns   q leave"
+LEAVING = """leave the game?
+  p  play it on by default actions
+  q  drop it: it does not count
+any other key stays"""
+
+BOARD = (
+    "The dice show 2 to 6; each piece that you carry takes one",
+    "step off, and one air from all at the start of your turn.",
+    "Spaces with a diver are skipped. A number is the level of a",
+    "piece: 1 has 0 to 3 points, 2 4 to 7, 3 8 to 11, 4 12 to 15.",
+    "Only what you bring home before the air is used up counts.",
+)
+MOMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "declare": (
+        "Before you roll you say which way you go; you turn once.",
+        ("turn_needs_treasure", "forced_turn", "home_empty_handed", "barred_release"),
+    ),
+    "search": (
+        "You may take what lies here, or on a blank lay a piece down.",
+        ("drop_last_after_turn", "reveal", "owner_peek"),
+    ),
+    "order": (
+        "The air is used up: what you carry sinks, in your order.",
+        ("drop_sequence", "drop_order", "top_up_tail_piles", "relost_stack"),
+    ),
+}
+"""For each kind of decision what it is, and the options of the rules that bear on it."""
+QUESTIONS = {"declare": "which way?", "search": "what do you do?", "order": "what sinks first?"}
+
+
+class Choice(NamedTuple):
+    """An answer, the action that it stands for, and what it means here."""
+
+    key: str
+    action: str
+    meaning: str
+
+
+def choices(view: View) -> list[Choice]:
+    """The legal actions of a declaration or a search, with their keys."""
+    load = view.me.load
+    breathe = f"you breathe {load} a turn"
+    more = f"{_nth(load + 1)} piece, you breathe {load + 1} a turn"
+    known = {
+        DOWN: ("d", f"down: go on, {breathe}"),
+        BACK: ("b", f"back: {count(view.distance_home, 'space')} to go, {breathe}"),
+        LEAVE: ("n", f"nothing: {breathe}"),
+        TAKE: ("t", f"take {_worth(view, view.unit_here)}: {more}"),
+    }
+    for number, unit in enumerate(view.droppable):
+        means = f"drop {_worth(view, unit)}: you breathe {load - 1} a turn"
+        known[drop(unit)] = (ITEM_KEYS[number], means)
+    return [Choice(known[action][0], action, known[action][1]) for action in view.legal]
+
+
+def _worth(view: View, unit: Unit) -> str:
+    return f"{unit.name}, worth {view.expected_value(unit):.1f}"
+
+
+def _nth(number: int) -> str:
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number, 'th') }"
+
+
+def rules_of(view: View) -> list[str]:
+    """The rules that bear on the decision."""
+    assert view.kind is not None
+    what, names = MOMENTS[view.kind]
+    lines = [what, "", *BOARD, ""]
+    for option in OPTIONS:
+        if option.name in names:
+            value = option.to_text(getattr(view.rules, option.name)) or "-"
+            lines += [f"{option.name}: {value}", f"  {option.about}"]
+    return lines
+
+
+class TerminalPerson:
+    """The person; a referee's `Person`."""
+
+    def __init__(
+        self,
+        read: Callable[[], str | None],
+        waker: WakePipe,
+        *,
+        in_place: bool,
+        hint_effort: Effort = HINT_EFFORT,
+    ) -> None:
+        """Prepare the person.
+
+        read      waits for a key or a line; None if the waker rang, EOFError at the end
+        in_place  redraw the screen, and take keys
+        """
+        self.on_drop: Callable[[], object] = lambda: None
+        """Called when the person drops the game."""
+        self.hints = 0
+        """How many hints it has asked for in this game."""
+        self.away = False
+        """It has left: default actions are played."""
+        self.dropped = False
+        self._read = read
+        self._waker = waker
+        self._in_place = in_place
+        self._hint_effort = hint_effort
+        self._closed = False
+        self._drawn = 0
+        self._deciding = threading.Lock()
+        self._names: Sequence[str] = ()
+        self._story = Story()
+        self._told = 0
+
+    def begin(self, names: Sequence[str]) -> None:
+        """A game begins."""
+        self._names = names
+        self._story = Story()
+        self._told = self._drawn = self.hints = 0
+
+    def wake(self, why: str) -> None:
+        """End the decision that waits, after a timeout."""
+        self._story.lines.append(why)
+        self._waker.ring()
+
+    def close(self) -> None:
+        """End all decisions: the match is interrupted."""
+        self._closed = True
+        self._waker.ring()
+
+    def decide(self, asked: Asked) -> str | None:
+        """Show the position and ask."""
+        with self._deciding:  # one that is not wanted any more may still be ending
+            for event in asked.events:
+                self._story.add(event)
+            if self.away:
+                return asked.view.legal[0]
+            try:
+                if asked.view.kind == "order":
+                    return self._order(asked)
+                return self._choose(asked, choices(asked.view))
+            except (EOFError, BrokenPipeError):
+                self._drop()
+                return None
+
+    def _order(self, asked: Asked) -> str | None:
+        """Ask for the items one by one."""
+        left, laid = list(asked.view.items), list[Unit]()
+        while len(names := list(dict.fromkeys(item.name for item in left))) > 1:
+            firsts = {item.name: item for item in reversed(left)}
+            offered = [
+                Choice(key, name, f"lay {_worth(asked.view, firsts[name])}")
+                for key, name in zip(ITEM_KEYS, names, strict=False)
+            ]
+            note = [f"laid so far: {' '.join(item.name for item in laid)}"] if laid else []
+            action = self._choose(asked, offered, note)
+            if action not in firsts:
+                return action  # a whole order, or none
+            laid.append(firsts[action])
+            left.remove(firsts[action])
+        return order([*laid, *left])
+
+    def _choose(
+        self, asked: Asked, offered: Sequence[Choice], note: Sequence[str] = ()
+    ) -> str | None:
+        """Ask until the answer is one; returns its action, None if none is wanted any more."""
+        by_key = {choice.key: choice.action for choice in offered}
+        board: Sequence[Text] = self._board(asked.view)
+        while asked.is_wanted() and not self._closed:
+            self._draw(self._screen(asked, board, offered, note))
+            board = board if self._in_place else ()
+            answer = self._read()
+            note = ()
+            if answer is None:
+                continue
+            if answer in by_key:
+                return by_key[answer]
+            if answer == "?":
+                self._page(rules_of(asked.view))
+            elif answer == "h":
+                note = self._hint(asked.view)
+            elif answer == "l":
+                self._page(self._story.lines[-LAST_TURNS:])
+            elif answer == "q":
+                if self._leaves():
+                    return asked.view.legal[0] if self.away else None
+            elif asked.view.is_legal(answer):
+                return answer
+            else:
+                note = [f"{quoted(answer)} is not one of {' '.join(by_key)} ? h l q"]
+        return None
+
+    def _leaves(self) -> bool:
+        """Ask how to leave; False to stay."""
+        self._draw([*map(Text, LEAVING.splitlines())])
+        answer = self._read()
+        self.away = answer == "p"
+        if answer == "q":
+            self._drop()
+        return self.away or self.dropped
+
+    def _drop(self) -> None:
+        self.dropped = True
+        self.on_drop()
+
+    def _hint(self, view: View) -> list[str]:
+        self.hints += 1
+        stream = Stream(f"hint/{view}", view.players)
+        found = judge(view, view.legal[0], stream, steady, self._hint_effort)
+        best = sorted(found.options, key=lambda option: -option.score.mean)[:HINTED]
+        scores = ", ".join(f"{option.action} {option.score.mean:.2f}" for option in best)
+        return [f"hint: {scores}", "  (placement score to be expected: 1 wins, 0 is last)"]
+
+    # What is seen
+
+    def _board(self, view: View) -> list[Text]:
+        columns, seat = width(), view.me.seat
+        head = f"you are {SEAT_LETTERS[seat]} {self._names[seat]}, {view.rules.name} rules"
+        lines = draw_board(view, self._names, None, columns, known=view.known)
+        return [Text(fit(head, columns), "bold"), *(line for line in lines if line.plain)]
+
+    def _screen(
+        self, asked: Asked, board: Sequence[Text], offered: Sequence[Choice], note: Sequence[str]
+    ) -> list[Text]:
+        """What is seen while the person thinks: as much as fits; in a pipe, what is new."""
+        assert asked.view.kind is not None
+        question = QUESTIONS[asked.view.kind]
+        if asked.time_left != NO_CLOCK:
+            question += f" ({duration_text(sum(asked.time_left))} left)"
+        keys = [question, *(f"  {choice.key}  {choice.meaning}" for choice in offered), COMMANDS]
+        news = [*self._story.lines[0 if self._in_place else self._told :], *note]
+        self._told = len(self._story.lines)
+        if self._in_place:
+            # One line stays free for the cursor.
+            room = shutil.get_terminal_size().lines - 1 - len(board) - len(keys)
+            news = news[-min(room, MOST_NEWS) :] if room > 0 else []
+            board = board[max(0, -room) :]
+        return [*board, *(Text(fit(line, width())) for line in [*news, *keys])]
+
+    def _page(self, lines: Sequence[str]) -> None:
+        """Show a text; on a terminal until a key comes."""
+        shown = [
+            Text(part)
+            for line in lines
+            for part in textwrap.wrap(line, width(), subsequent_indent="  ") or [""]
+        ]
+        if not self._in_place:
+            self._draw(shown)
+            return
+        self._draw([*shown, Text("any key goes on", "dim")])
+        self._read()
+
+    def _draw(self, lines: Sequence[Text]) -> None:
+        if self._in_place and self._drawn:
+            click.echo(f"\x1b[{self._drawn}F\x1b[J", nl=False, color=True)
+        self._drawn = len(lines)
+        draw(Text("\n").join(lines))
+
+
+# Answers
+
+
+def lines_of(source: TextIO, waker: WakePipe) -> Callable[[], str | None]:
+    """What reads answers line by line from a pipe or a file."""
+    kept = bytearray()
+
+    def read() -> str | None:
+        while b"\n" not in kept:
+            # Windows cannot wait for a pipe: there a read is ended by its writer alone.
+            if sys.platform != "win32" and source not in first_ready([source, waker], None):
+                waker.clear()
+                return None
+            data = os.read(source.fileno(), 4096)
+            if not data and not kept:
+                raise EOFError
+            kept.extend(data or b"\n")
+        line, _, rest = bytes(kept).partition(b"\n")
+        kept[:] = rest
+        return line.decode(errors="replace").strip()
+
+    return read
+
+
+def keys_of(wait: Callable[[float | None], str], waker: WakePipe) -> Callable[[], str | None]:
+    """What reads answers key by key from a terminal; `wait` is that of `keys`."""
+
+    def read() -> str | None:
+        key = wait(None)
+        if not key:
+            waker.clear()
+        return key or None
+
+    return read

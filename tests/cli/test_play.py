@@ -1,0 +1,391 @@
+"""A person plays: by pipe and by key, to the end and away from it; and sees what its seat knows."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from rich.cells import cell_len
+
+from deepsea_cli.person import TerminalPerson, choices
+from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.person import Asked
+from deepsea_rules.actions import LEVELS
+from deepsea_rules.game import Game
+from deepsea_rules.notation import read_position
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.view import view_for
+from deepsea_sdk.clock import NO_CLOCK
+from deepsea_sdk.coach.decisions import Effort
+from helpers.commands import NAMES, Run, called, one_line, start
+from helpers.games import Chooser, players, rule_sets, salts
+from helpers.terminal import Terminal
+from helpers.tiers import daily
+
+PLAIN = ("--isolation", "process")
+QUICK = ("--no-judge", *PLAIN)
+ANSWERS = ("d", "b", "t", "t", "n", "1", "2", "l", "?", "x", "")
+DAILY = list(zip(PRESETS, range(2, 7), strict=True))
+
+
+def answers(folder: Path, salt: str, count: int = 4000) -> Path:
+    """A person who tries keys; those that are not legal are asked for again."""
+    chooser = Chooser(salt)
+    path = folder / "answers"
+    path.write_text("\n".join(chooser.pick(ANSWERS) for _ in range(count)))
+    return path
+
+
+def records(folder: Path) -> list[GameRecord]:
+    return [GameRecord.from_json(path.read_text()) for path in sorted(folder.glob("game-*"))]
+
+
+def play(monkeypatch: pytest.MonkeyPatch, stdin: Path, *arguments: object) -> tuple[int, str, str]:
+    with stdin.open() as source:
+        monkeypatch.setattr("sys.stdin", source)
+        return called("play", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("preset", "seats"), daily([(p, n) for p in PRESETS for n in range(2, 7)], DAILY)
+)
+def test_whole_games_by_pipe(
+    preset: str, seats: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bots = ["random"] * (seats - 1)
+    out, games = tmp_path / "out", 3
+    source = answers(tmp_path, f"{preset}/{seats}", 4000 * games)
+    options = ("--rules", preset, "--games", games, "--seat", "A", "--out", out, *QUICK)
+    status, said, _ = play(monkeypatch, source, *bots, *options)
+    assert status == 0, said
+    found = records(out)
+    assert len(found) == games
+    for number, record in enumerate(found):
+        game = verify(record)
+        seat = -number % seats
+        assert record.seats[seat] == ("you", "")
+        assert len(record.seats) == seats
+        assert not game.forfeits
+        assert all(one.fault is None for one in record.decisions if one.seat == seat)
+    results = json.loads((out / "results.json").read_text())
+    assert [game["seats"].index(0) for game in results["games"]] == [-n % seats for n in range(3)]
+
+
+def test_without_bots_there_are_three_sample_bots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = answers(tmp_path, "three")
+    status, said, _ = play(
+        monkeypatch, source, "--seed", "demo", "--seat", "c", "--out", tmp_path / "out", *QUICK
+    )
+    assert status == 0
+    [record] = records(tmp_path / "out")
+    assert [seat.name for seat in record.seats] == ["cautious", "greedy", "you", "heuristic"]
+    assert "game 1 is over" in said
+
+
+def test_decisions_are_judged_and_hints_are_in_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = answers(tmp_path, "judged")
+    source.write_text(f"h\n{source.read_text()}")
+    status, said, _ = play(
+        monkeypatch, source, "random", "--name", "ann", "--seed", "1", "--out", tmp_path, *PLAIN
+    )
+    assert status == 0
+    assert re.search(r"^hint: \w+ \d\.\d\d, ", said, re.M)
+    lost = re.search(r"your (\d+) decisions lost \d\.\d\d .* luck gave you [+-]\d\.\d\d", said)
+    [record] = records(tmp_path)
+    verify(record)
+    [seat] = [seat for seat, entry in enumerate(record.seats) if entry.name == "ann (hints)"]
+    assert lost
+    assert int(lost[1]) == sum(one.seat == seat for one in record.decisions)
+    assert len(re.findall("^  better: ", said, re.M)) == 2
+
+
+def test_a_bot_that_crashes_does_not_end_the_game(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = tmp_path / "crash.py"
+    bot.write_text(
+        "from deepsea_sdk import Bot, run\nclass Crash(Bot):\n"
+        "    def decide(self, view):\n        raise SystemExit(3)\nrun(Crash)\n"
+    )
+    source = answers(tmp_path, "crash")
+    status, said, _ = play(monkeypatch, source, bot, "--out", tmp_path / "out", *QUICK)
+    assert status == 0
+    assert "crash: crash in game 1" in said
+    [record] = records(tmp_path / "out")
+    [forfeit] = verify(record).forfeits
+    assert record.seats[forfeit.seat].name == "crash"
+
+
+@pytest.mark.parametrize("ending", ["", "q\nq\n", "q\n"])
+def test_the_end_of_the_answers_and_q_leave(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "answers"
+    source.write_text(ending)
+    out = tmp_path / "out"
+    status, said, err = play(monkeypatch, source, "random", "--out", out, "--games", 2, *QUICK)
+    assert (status, err) == (0, "")
+    assert said.splitlines()[-1] == "you left: the last game was dropped"
+    assert records(out) == []
+
+
+def test_who_leaves_may_have_the_game_played_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "answers"
+    source.write_text("q\np\n")
+    out = tmp_path / "out"
+    status, said, _ = play(
+        monkeypatch, source, "random", "--out", out, "--games", 2, "--seat", "A", *PLAIN
+    )
+    assert status == 0
+    assert "judging" not in said
+    [record] = records(out)
+    game = Game(record.rules, 2, record.seed)
+    for decision in record.decisions:
+        question = game.pending()
+        assert question is not None
+        if decision.seat == 0:
+            assert decision.action == question.legal[0]
+        game.decide(decision.action)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["random"] * 6, "you play against 1 to 5 bots, not 6"),
+        (["random", "--seat", "C"], "--seat: the game has seats A to B"),
+        (["random", "--name", "a b"], "name 'a b' is not allowed"),
+        (["random", "--clock", "x"], "clock 'x'"),
+        (["nobody"], "there is no bot 'nobody'"),
+    ],
+)
+def test_bad_input_is_one_line(run: Run, arguments: Sequence[str], what: str) -> None:
+    done = run("play", *arguments, *QUICK)
+    assert done.status == 2
+    assert what in one_line(done.err)
+
+
+def test_ctrl_c_keeps_what_was_played_and_leaves_no_process(tmp_path: Path) -> None:
+    bot, pids = tmp_path / "told.py", tmp_path / "pids"
+    bot.write_text(
+        "import os, pathlib\nfrom deepsea_sdk import Bot, run\n"
+        f"pathlib.Path({str(pids)!r}).write_text(str(os.getpid()))\nrun(Bot)\n"
+    )
+    out = tmp_path / "out"
+    process = start("play", bot, "--games", 2, "--out", out, *QUICK)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    while "game 1 is over" not in (line := process.stdout.readline()):
+        if line.startswith("? rules"):
+            process.stdin.write("n\nd\n")
+            process.stdin.flush()
+    while not process.stdout.readline().startswith("? rules"):
+        pass
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert "interrupted after 1 of 2 games" in one_line(err)
+    [record] = records(out)
+    verify(record)
+    assert not Path(f"/proc/{pids.read_text()}").exists()
+
+
+def test_whoever_closes_the_output_has_left() -> None:
+    process = start("play", "random", *QUICK)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith("? rules"):
+        pass
+    process.stdout.close()
+    process.stdin.write("x\n" * 99)
+    process.stdin.flush()
+    assert process.wait() == 141
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stdin.close()
+    process.stderr.close()
+
+
+# At a terminal
+
+
+def test_keys_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    out = tmp_path / "out"
+    terminal = Terminal("play", "random", "--seat", "A", "--seed", "demo", "--out", out, *QUICK)
+    terminal.read_until("q leave")
+    terminal.press("?")
+    terminal.read_until("any key goes on")
+    terminal.press("x")
+    terminal.read_until("q leave")
+    terminal.press("l")
+    terminal.read_until("dive 1: ")
+    terminal.press("x")
+    terminal.read_until("q leave")
+    terminal.press("z")
+    terminal.read_until("'z' is not one of")
+    terminal.press("q")
+    terminal.read_until("leave the game?")
+    terminal.press("x")
+    terminal.read_until("q leave")
+    terminal.press("n")
+    terminal.read_until("\x1b[J")
+    terminal.read_until("q leave")
+    terminal.press("q")
+    terminal.press("p")
+    terminal.read_until("game 1 is over")
+    assert terminal.end() == 0
+    [record] = records(out)
+    verify(record)
+
+
+def test_a_terminal_that_cannot_be_redrawn_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal("play", "random", *QUICK)
+    terminal.read_until("q leave")
+    terminal.press("q\n")
+    terminal.read_until("leave the game?")
+    assert "\x1b" not in terminal.seen
+    terminal.press("q\n")
+    assert terminal.end() == 0
+
+
+# What is seen
+
+
+class Script:
+    """A person with keys drawn from a salt, and what it was shown."""
+
+    def __init__(self, salt: str, *, in_place: bool) -> None:
+        self._chooser = Chooser(f"keys/{salt}")
+        self._waker = WakePipe()
+        self.person = TerminalPerson(
+            self._read, self._waker, in_place=in_place, hint_effort=Effort.of(2)
+        )
+        self._out = io.StringIO()
+
+    def _read(self) -> str:
+        return self._chooser.pick([*filter(None, ANSWERS), "h"])
+
+    def play(self, game: Game, seat: int, salt: str) -> set[int]:
+        """Play the game; returns the chips whose values the seat knew before its end."""
+        others, mark, known = Chooser(salt, takes=True), 0, set[int]()
+        self.person.begin(NAMES[: game.players])
+        while (question := game.pending()) is not None:
+            if question.seat != seat:
+                game.decide(others.action(question.legal))
+                continue
+            view, events = game.view(seat), game.events_for(seat, mark)
+            mark, known = len(game.events), set(view.known)
+            with redirect_stdout(self._out), pytest.MonkeyPatch.context() as patch:
+                patch.setenv("COLUMNS", "60")
+                action = self.person.decide(Asked(view, events, NO_CLOCK, lambda: True))
+            assert action is not None
+            game.decide(action)
+        self._waker.close()
+        return known
+
+    @property
+    def seen(self) -> str:
+        """All that it was shown."""
+        return self._out.getvalue()
+
+
+@given(rules=rule_sets, players=players, salt=salts)
+@settings(max_examples=8)
+def test_hidden_values_change_no_byte_and_lines_fit(
+    rules: RuleSet, players: int, salt: str
+) -> None:
+    for in_place in (False, True):
+        games = [Game(rules, players, seed_from_text(salt)) for _ in range(2)]
+        scripts = [Script(salt, in_place=in_place) for _ in range(2)]
+        known = scripts[0].play(games[0], 1, salt)
+        values = list(games[0].state.values)
+        for level in LEVELS:
+            hidden = [chip for chip in range(8 * level - 7, 8 * level + 1) if chip not in known]
+            for chip, value in zip(hidden, [values[chip] for chip in hidden][::-1], strict=True):
+                values[chip] = value
+        games[1].state.values = tuple(values)
+        scripts[1].play(games[1], 1, salt)
+        assert scripts[1].seen == scripts[0].seen
+        assert games[1].decisions == games[0].decisions
+        for line in scripts[0].seen.splitlines():
+            assert cell_len(re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", line)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("position", "meanings"),
+    [
+        (
+            "x 1 2 3 4 | *A3v:1 B1v | d1 a17 search",
+            [
+                "n nothing: you breathe 1 a turn",
+                "t take 2, worth 5.5: 2nd piece, you breathe 2 a turn",
+            ],
+        ),
+        (
+            "x x x 3 4 | *A3^:1,[12],1 B1v | d1 a17 search",
+            [
+                "n nothing: you breathe 3 a turn",
+                "1 drop 1, worth 1.5: you breathe 2 a turn",
+                "2 drop [12], worth 7.0: you breathe 2 a turn",
+            ],
+        ),
+        (
+            "x x x 3 4 | *A3v:1 B1v | d1 a17",
+            ["d down: go on, you breathe 1 a turn", "b back: 3 spaces to go, you breathe 1 a turn"],
+        ),
+    ],
+)
+def test_what_the_keys_mean(position: str, meanings: list[str]) -> None:
+    state, _ = read_position(position, PRESETS["manual"], seed_from_text("x"))
+    found = choices(view_for(state, 0))
+    assert [f"{choice.key} {choice.meaning}" for choice in found] == meanings
+
+
+@pytest.mark.parametrize("keys", ["", "l", "?", "q"])
+def test_a_decision_that_is_not_wanted_any_more_ends_wherever_it_is(keys: str) -> None:
+    state, _ = read_position("1 2 | *A1v B2v | d1 a9 search", PRESETS["manual"], bytes(32))
+    waker, pressed, wanted = WakePipe(), iter(keys), [True]
+
+    def read() -> str | None:
+        key = next(pressed, None)
+        wanted[0] = key is not None
+        return key
+
+    person = TerminalPerson(read, waker, in_place=True)
+    person.begin(NAMES[:2])
+    with redirect_stdout(io.StringIO()):
+        asked = Asked(view_for(state, 0), [], NO_CLOCK, lambda: wanted[0])
+        assert person.decide(asked) is None
+    waker.close()
+    assert not person.dropped
+
+
+def test_cargo_that_sinks_is_laid_piece_by_piece(capsys: pytest.CaptureFixture[str]) -> None:
+    position = "1 2 3 4 1 2 3 4 | *A3v:1,2,3,4 B1v:1 | d1 a0 order"
+    state, _ = read_position(position, PRESETS["manual"], seed_from_text("x"))
+    keys, waker = iter("x42h1"), WakePipe()
+    person = TerminalPerson(lambda: next(keys), waker, in_place=False, hint_effort=Effort.of(2))
+    person.begin(NAMES[:2])
+    view = view_for(state, 0)
+    action = person.decide(Asked(view, [], NO_CLOCK, lambda: True))
+    waker.close()
+    assert action == "order:4,2,1,3"
+    assert view.is_legal(action)
+    assert "laid so far: 4 2" in capsys.readouterr().out
