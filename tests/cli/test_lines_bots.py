@@ -100,7 +100,6 @@ def test_a_new_bot_is_that_of_the_page_and_stands_its_checks(
     done = run("check", tmp_path / "fresh", "--clock", "60s")
     assert done.status == 0, done.out
     assert "fresh is ready" in done.out
-    assert '"features":["concurrent_games"]' in done.out
 
 
 def test_what_it_writes_wrongly_is_in_the_results_and_beside_its_stderr(
