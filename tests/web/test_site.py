@@ -50,6 +50,7 @@ ADDRESSES = {
     "/tournaments": "/tournaments",
     "/tournaments/{name}": "/tournaments/cup",
     "/how": "/how",
+    "/start": "/start?bot=my.bot",
     "/api": "/api",
 }
 """An address of each page; a page that is missing here fails the tests below."""

@@ -24,6 +24,7 @@ from deepsea_rules.time_control import TimeControl
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
+_SEAT_A = ", seat A begins"
 FreshSeed = Callable[[], bytes]
 """Draws the 32 bytes of a season's seed."""
 _T = TypeVar("_T", Season, BotLimits, RatingParameters, PairingSettings)
@@ -209,8 +210,13 @@ def seat_a_begins(rules: RuleSet) -> RuleSet:
     """
     if rules.first_player == "seat_a":
         return rules
-    name = f"{rules.name}, seat A begins" if rules.name in PRESETS else rules.name
+    name = f"{rules.name}{_SEAT_A}" if rules.name in PRESETS else rules.name
     return replace(rules, name=name, first_player="seat_a")
+
+
+def preset_of(name: str) -> RuleSet | None:
+    """The preset that a season's rules with this name are; None for rules of its own."""
+    return PRESETS.get(name.removesuffix(_SEAT_A))
 
 
 def open_season(

@@ -119,11 +119,7 @@ def create(text: str, language: Language = "python") -> list[Path]:
     folder = Path(text)
     if folder.suffix in (".py", ".js", ".sh", ".pl", ".zip"):
         raise UserError(f"`new` makes a folder, not a file: write {folder.with_suffix('')}")
-    name = names.checked("the bot's name", folder.name)
-    if language == "python":
-        texts = _python(name)
-    else:
-        texts = _node(name) if language == "node" else _lines(name, *_PROGRAMS[language])
+    texts = starter(folder.name, language)
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -133,6 +129,15 @@ def create(text: str, language: Language = "python") -> list[Path]:
     for file, content in texts.items():
         (folder / file).write_text(content, encoding="utf-8", newline="\n")
     return [folder / file for file in texts]
+
+
+def starter(name: str, language: Language = "python") -> dict[str, str]:
+    """The texts of a new bot's files by their names. Raises BundleError if its name is not valid
+    for a bot."""
+    names.checked("the bot's name", name)
+    if language == "python":
+        return _python(name)
+    return _node(name) if language == "node" else _lines(name, *_PROGRAMS[language])
 
 
 def _python(name: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_arena.reports.games import GameLine
 from deepsea_ladder.model.bots import Submission
 from deepsea_rules.printable import one_line
+from deepsea_rules.ruleset import OptionValue
 
 NOTHING = "–"
 SCOPES = {
@@ -85,6 +86,13 @@ def analysis(one: LadderAnalysis) -> str:
     """The progress of an analysis."""
     which = ("waits" if one.ahead else "next") if one.state == "queued" else str(one.state)
     return ANALYSIS[which].format(one.ahead)
+
+
+def option(value: OptionValue) -> str:
+    """The value of an option of the rules."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return NOTHING if value is None else str(value).replace("_", " ")
 
 
 def minute(time: datetime) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from deepsea_web.site.app import Endpoint
 from deepsea_web.site.members import Members
 from deepsea_web.site.page import Page
-from deepsea_web.site.pages.about import API, HOW
+from deepsea_web.site.pages.about import API, HOW, START, starter_zip
 from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
 from deepsea_web.site.pages.games import (
     ANALYSIS,
@@ -56,6 +56,7 @@ PAGES: tuple[Page[Any], ...] = (
     TOURNAMENTS,
     TOURNAMENT,
     HOW,
+    START,
     API,
 )
 """Every page, in the order of the navigation."""
@@ -63,6 +64,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "/games/{id}/frames.json": game_frames,
     "/games/{id}/record.json": game_record,
     "/games/{id}/analysis.json": game_analysis,
+    "/start/{bot}.zip": starter_zip,
     "/events": events,
 }
 """Handlers of requests that no page answers, by path."""

@@ -1,13 +1,39 @@
-"""Pages about the ladder: how it works, and its API."""
+"""Pages about the ladder: how it works, the way to a first bot, and its API."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from deepsea_arena.api.ladder_api import ROOT
+from starlette.requests import Request
+from starlette.responses import Response
+
+from deepsea_arena.api.ladder_api import ROOT, LadderApi
 from deepsea_arena.api.openapi import openapi
-from deepsea_web.site.page import Page, season_of
+from deepsea_arena.reports.seasons import SeasonInfo, preset_of, seat_a_begins
+from deepsea_bundle import names
+from deepsea_bundle.archive import pack
+from deepsea_bundle.errors import BundleError
+from deepsea_referee.errors import UserError
+from deepsea_referee.workbench.scaffold import starter
+from deepsea_rules.ruleset import OPTIONS
+from deepsea_web.site.app import Site
+from deepsea_web.site.page import Page, Query, season_of
+
+STARTER = "my-bot"
+"""The name of a first bot, if no other one was chosen."""
+_OPPONENTS = ("greedy", "cautious", "heuristic", "steady", "random")
+
+
+def _how_extras(data: SeasonInfo) -> Mapping[str, Any]:
+    preset = preset_of(data.rules)
+    if preset is None:
+        return {"rules": ()}
+    rules = seat_a_begins(preset)
+    return {"rules": [(one.name, getattr(rules, one.name), one.about) for one in OPTIONS]}
+
 
 HOW = Page(
     path="/how",
@@ -18,8 +44,60 @@ HOW = Page(
         "The game, what a rating means, who plays whom, and how everybody can check a game."
     ),
     parameters=("season",),
+    extras=_how_extras,
     nav="How it works",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What the way to a first bot depends on."""
+
+    season: SeasonInfo
+    bot: str
+
+
+def _read_start(ladder: LadderApi, query: Query) -> Start:
+    season = ladder.season(season=season_of(ladder, query))
+    return Start(season=season, bot=_bot_name(query.text("bot") or STARTER))
+
+
+def _bot_name(text: str) -> str:
+    try:
+        return names.checked("the bot's name", text)
+    except BundleError as error:
+        raise UserError(str(error)) from None
+
+
+def _start_extras(data: Start) -> Mapping[str, Any]:
+    season = data.season
+    preset = preset_of(season.rules)
+    return {
+        "own_rules": preset is None,
+        "rules": "rules.toml" if preset is None else preset.name,
+        "opponents": _OPPONENTS[: max(season.seats) - 1],
+        "packages": shlex.join(season.packages),
+    }
+
+
+START = Page(
+    path="/start",
+    template="start.html",
+    read=_read_start,
+    title=lambda data: "Your first bot",
+    summary=lambda data: "From nothing to a bot on this ladder, each command as it is typed.",
+    parameters=("season", "bot"),
+    extras=_start_extras,
+)
+
+
+async def starter_zip(site: Site, request: Request) -> Response:
+    """The folder that `deepsea-referee new` makes, as a zip."""
+    name = _bot_name(request.path_params["bot"])
+    files = {f"{name}/{file}": text.encode() for file, text in starter(name).items()}
+    named = f'attachment; filename="{name}.zip"'  # a bot's name needs no quoting
+    headers = {"Cache-Control": "no-cache", "Content-Disposition": named}
+    return Response(pack(files), headers=headers, media_type="application/zip")
 
 
 def _api_extras(data: Mapping[str, Any]) -> Mapping[str, Any]:

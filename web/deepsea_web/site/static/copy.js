@@ -1,4 +1,4 @@
-// Buttons that copy a secret, and that print; without them both can be done by hand.
+// Buttons that copy a secret or a command, and that print; without them both can be done by hand.
 
 for (const secret of document.querySelectorAll("[data-copy]")) {
   if (!navigator.clipboard) break;
