@@ -89,13 +89,43 @@ def test_no_address_leads_away_from_the_site(world: World) -> None:
     assert (answer.status, answer.headers["location"]) == (303, HOME)
 
 
-def test_everybody_gets_the_same_public_pages(world: World) -> None:
+def test_public_pages_differ_in_the_link_to_the_account_alone(world: World) -> None:
     person = world.person(ANNA)
     person.do("/analyse", {"id": "s1-1"})  # else the page has a form that does that
-    for address in ("/", "/games", "/bots/anna", "/games/s1-1", "/tv", "/games/s1-2?format=json"):
+    account = ('<a href="/login">Log in / Join</a>', '<a href="/account">Account</a>')
+    for address in ("/games", "/bots/anna", "/games/s1-1", "/tv", "/bots/nobody"):
+        own, other = person.get(address), world.person().get(address)
+        assert account[0] in other.text
+        assert own.text == other.text.replace(*account)
+        assert own.headers.get("etag", "own") != other.headers.get("etag")
+    for address in ("/games/s1-2?format=json", "/?format=csv", "/embed/standings"):
         own, other = person.get(address), world.person().get(address)
         assert own.body == other.body
         assert own.headers["etag"] == other.headers["etag"]
+
+
+def test_a_page_that_was_kept_is_another_one_after_logging_in_and_out(world: World) -> None:
+    person = world.person()
+    before = person.get("/games").headers["etag"]
+    person.log_in(world.tokens[ANNA])
+    within = person.get("/games", {"If-None-Match": before})
+    assert (within.status, within.headers["cache-control"]) == (200, "private, no-cache")
+    assert person.get("/games", {"If-None-Match": within.headers["etag"]}).status == 304
+    person.do("/logout", {})
+    after = person.get("/games", {"If-None-Match": within.headers["etag"]})
+    assert (after.status, after.headers["etag"]) == (200, before)
+    assert "Cookie" in after.headers["vary"]
+
+
+def test_the_standings_mark_the_rows_of_who_looks(world: World) -> None:
+    def marked(name: str) -> list[str]:
+        html = world.person(name).get("/").text
+        return re.findall(r'<tr class="[^"]*mine">.*?href="/bots/(\w+)".*?>yours<', html, re.S)
+
+    assert marked(ANNA) == ["anna"]
+    assert marked(BEN) == ["ben"]
+    assert marked("") == marked("admin") == []
+    assert ">yours<" not in world.person().get("/").text
 
 
 def test_own_logs_are_below_the_game_for_their_author_alone(world: World) -> None:

@@ -2,8 +2,8 @@
 
 Invariants: every address is in one table of routes, and any other one is 404; nothing but GET
 and HEAD is answered, but for the forms of people with an account; a page is made in a thread, at
-most THREADS at a time and once for everybody who asks for it meanwhile; the queue is bounded;
-every answer has the policy's headers.
+most THREADS at a time and once for everybody who asks for it meanwhile, with another navigation for
+those with an account; the queue is bounded; every answer has the policy's headers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from deepsea_web.site.rendering import (
     sent,
     static_files,
 )
-from deepsea_web.site.sessions import MEMBER, SessionAuth
+from deepsea_web.site.sessions import MEMBER, Seen, SessionAuth
 
 ANYBODY = "anybody"
 """The reader of a page that is the same for everybody."""
@@ -67,6 +67,8 @@ class _Wanted(NamedTuple):
     query: tuple[tuple[str, str], ...]
     format: str
     embed: bool
+    member: bool = False
+    """Whether it is for somebody with an account."""
 
 
 class Site:
@@ -86,8 +88,6 @@ class Site:
         self.ladder = LocalLadder(gateway.service, READER)
         self.access = access
         links = [(page.nav, page.path) for page in pages if page.nav]
-        if members is not None:
-            links.append(("Account", "/account"))
         self.renderer = PageRenderer(access, links, members is not None, gateway.service.private)
         self.broadcast = Broadcast(gateway, access.url)
         self.sessions = None if members is None else SessionAuth(access, gateway)
@@ -132,10 +132,11 @@ class Site:
 
         async def answer(request: Request) -> Response:
             wanted = _wanted(request, number, page, embed=embed)
-            if wanted.format == "html" and not embed:
-                personal = await self._personal(request, page, wanted)
+            if wanted.format == "html" and not embed and (seen := await self._member(request)):
+                personal = await self._personal(request, page, wanted, seen)
                 if personal is not None:
                     return personal
+                wanted = wanted._replace(member=True)
             return await self._answer(request, page, wanted)
 
         return self.with_error_pages(answer)
@@ -151,23 +152,27 @@ class Site:
 
         return answered
 
+    async def _member(self, request: Request) -> Seen | None:
+        """Who asks, if it is somebody with an account."""
+        sessions = self.sessions
+        if sessions is None or not sessions.session.read(request.headers.getlist("cookie")):
+            return None
+        seen = await sessions.seen(request)
+        return None if seen.session is None else seen
+
     async def _personal(
-        self, request: Request, page: Page[Any], wanted: _Wanted
+        self, request: Request, page: Page[Any], wanted: _Wanted, seen: Seen
     ) -> Response | None:
         """The page with what its reader alone sees; None if that is nothing."""
-        sessions, own = self.sessions, page.own
+        sessions, own, query = self.sessions, page.own, _query(request, wanted)
         if sessions is None or own is None:
-            return None
-        if sessions.session.read(request.headers.getlist("cookie")) is None:
-            return None
-        seen, query = await sessions.seen(request), _query(request, wanted)
-        if seen.session is None:
             return None
 
         def made() -> str | None:
             if not (values := own(seen.visit, query)):
                 return None
-            return self.renderer.page(page, query, page.read(self.ladder, query), own=values)
+            data = page.read(self.ladder, query)
+            return self.renderer.page(page, query, data, own=values, member=True)
 
         text = await self.gateway.in_thread(made)
         return None if text is None else sessions.html(text)
@@ -175,9 +180,11 @@ class Site:
     async def _answer(self, request: Request, page: Page[Any], wanted: _Wanted) -> Response:
         revision = await self.gateway.in_thread(self.store.revision)
         tag = self.tag(revision, wanted)
-        # A page that somebody sees more of is another one for others.
-        vary = "Accept-Encoding" if page.own is None else "Accept-Encoding, Cookie"
-        headers = {"ETag": tag, "Cache-Control": _AGAIN, "Vary": vary}
+        # A page is another one for those who are logged in.
+        by_reader = self.sessions is not None and wanted.format == "html" and not wanted.embed
+        vary = "Accept-Encoding, Cookie" if by_reader else "Accept-Encoding"
+        keep = f"private, {_AGAIN}" if wanted.member else _AGAIN
+        headers = {"ETag": tag, "Cache-Control": keep, "Vary": vary}
         if same(request, tag):
             return Response(status_code=304, headers=headers)
         rendered = self._cache.get((wanted, revision))
@@ -219,7 +226,9 @@ class Site:
                 assert page.rows is not None
                 text = "".join(csv_lines(page.rows(data)))
             case _:
-                text = self.renderer.page(page, query, data, embed=wanted.embed)
+                text = self.renderer.page(
+                    page, query, data, embed=wanted.embed, member=wanted.member
+                )
         return Rendered.of(text, KINDS[wanted.format])
 
     def tag(self, revision: Revision, *asked: object) -> str:
@@ -246,8 +255,8 @@ class Site:
         elif wanted == "csv":
             body, kind = f"{answer.sentence}\n", "text/plain; charset=utf-8"
         else:
-            closed = self.renderer.private and MEMBER not in request.scope
-            body, kind = self.renderer.refusal(answer, closed=closed), KINDS["html"]
+            member = MEMBER in request.scope
+            body, kind = self.renderer.refusal(answer, member=member), KINDS["html"]
         return Response(body, answer.status, headers, media_type=kind)
 
     async def _to_prefix(self, request: Request) -> Response:

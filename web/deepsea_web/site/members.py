@@ -41,7 +41,7 @@ from deepsea_web.site.forms import (
 )
 from deepsea_web.site.page import Query, Visit, parameters_of
 from deepsea_web.site.rendering import PageRenderer, Refusal, refusal
-from deepsea_web.site.sessions import MEMBER, UNSEEN, Seen, SessionAuth
+from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 from deepsea_web.site.uploads import UploadForm
 
 _PLAIN = "What you send here can be read by others: use the https address of this ladder."
@@ -319,7 +319,6 @@ class MembersOnly:
             answer = await self._refuse(request)
             await answer(scope, receive, send)
             return
-        scope = {**scope, MEMBER: True}
         inner = WhileValid(self._app, partial(self._sessions.holds, seen), self._clock)
         await inner(scope, receive, _unkept(send))
 

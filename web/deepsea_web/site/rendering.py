@@ -252,8 +252,9 @@ class PageRenderer:
         *,
         embed: bool = False,
         own: Mapping[str, Any] | None = None,
+        member: bool = False,
     ) -> str:
-        """A page as HTML; `own` is what its reader alone sees."""
+        """A page as HTML, for a visitor or a member; `own` is what its reader alone sees."""
         path = page.path.format_map(query.path)
         return self._render(
             page.embed if embed and page.embed else page.template,
@@ -271,6 +272,7 @@ class PageRenderer:
             ],
             current=page.nav,
             own=own or {},
+            member=member,
             **page.extras(data),
         )
 
@@ -284,12 +286,13 @@ class PageRenderer:
             summary=words.name(title),
             canonical=None,
             current="Account",
+            member=bool(visit.author),
             closed=self.private and not visit.author,
             **given,
         )
 
-    def refusal(self, refusal: Refusal, *, closed: bool = False) -> str:
-        """The page of a refusal; `closed`: for somebody who may see nothing else."""
+    def refusal(self, refusal: Refusal, *, member: bool = False) -> str:
+        """The page of a refusal, for a visitor or a member."""
         return self._render(
             "error.html",
             refusal=refusal,
@@ -297,7 +300,8 @@ class PageRenderer:
             summary=refusal.sentence,
             canonical=None,
             current=None,
-            closed=closed,
+            member=member,
+            closed=self.private and not member,
         )
 
     def _render(self, template: str, **values: Any) -> str:

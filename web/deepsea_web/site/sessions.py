@@ -33,7 +33,7 @@ UNSEEN = {"Cache-Control": "no-store", "Vary": "Cookie"}
 """The headers of what depends on who looks."""
 _IN_PATH = re.compile(r"\{(\w+)\}")
 MEMBER = "deepsea.member"
-"""In the scope of requests to a private ladder that come from somebody with a session."""
+"""In the scope of requests of somebody with a session."""
 T = TypeVar("T")
 
 
@@ -97,6 +97,8 @@ class SessionAuth:
             caller = await self.in_thread(partial(self._caller, session, address))
         if caller is None:
             session, caller = None, visitor(address)
+        else:
+            request.scope[MEMBER] = True
         key = session or self.visitor.read(cookies)
         return Seen(self.visit(caller, key), session, key)
 

@@ -69,6 +69,7 @@ STANDINGS = Page(
     ),
     parameters=("season", "find", "all", "best_of_author"),
     rows=csv_rows,
+    own=lambda visit, query: {"author": visit.author},
     nav="Standings",
     embed="embed_standings.html",
     embed_path="/standings",
