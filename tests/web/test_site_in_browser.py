@@ -82,6 +82,14 @@ def test_the_choice_of_colours_stays_from_page_to_page(chromium: Browser, addres
         assert page.evaluate(paper) == light
 
 
+def test_bars_of_skill_take_a_quarter_of_a_phone(chromium: Browser, address: str) -> None:
+    url = f"{address}/?season=s1"
+    with visited(chromium, url, width=360, allowed=(f"{address}/",)) as page:
+        box = page.locator("td.skill").first.bounding_box()
+        assert box is not None
+        assert box["width"] <= 360 / 4
+
+
 def test_the_course_is_read_by_pointer_and_by_keys(chromium: Browser, address: str) -> None:
     url = f"{address}/bots/anna?season=s1"
     with visited(chromium, url, allowed=(f"{address}/",)) as page:

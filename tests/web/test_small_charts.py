@@ -16,6 +16,7 @@ from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import charts_svg, inline
 from deepsea_web.charts.small import (
     BAR_WIDTH,
+    NARROW,
     SPARK_HEIGHT,
     Scale,
     axis,
@@ -127,3 +128,37 @@ def test_a_course_of_no_game_or_one_is_drawn_too(courses: list[VersionCourse]) -
     text = charts_svg("otter", "season main", [course("otter", courses)])
     fromstring(text)
     assert ("no rated games yet" in text) is not bool(courses)
+
+
+def test_an_outlier_makes_no_dots_of_the_others() -> None:
+    near = [(20.0 + n, 24.0 + n) for n in range(9)]
+    far = (-80.0, -70.0)
+    scale = Scale.of([*near, far])
+    assert scale == Scale.of(near)
+    picture = bar(scale, far[0], -75, far[1])
+    assert picture.count('class="beyond"') == 1
+    assert "<circle" not in picture
+    assert 'd="M0 ' in picture
+    both = bar(scale, scale.low - 1, scale.low, scale.high + 1)
+    assert both.count('class="beyond"') == 2
+    assert "beyond" not in bar(scale, *near[0], near[0][1])
+
+
+@given(st.floats(-100, 100), st.floats(1, 9), st.integers(2, 60))
+def test_bots_that_are_far_apart_evenly_are_all_on_the_scale(
+    first: float, step: float, number: int
+) -> None:
+    bounds = [(first + n * step - 0.5, first + n * step + 0.5) for n in range(number)]
+    scale = Scale.of(bounds)
+    assert scale.low <= bounds[0][0]
+    assert bounds[-1][1] <= scale.high + 1e-9
+
+
+def test_a_narrow_axis_has_the_outer_numbers_where_the_squeezed_bars_have_them() -> None:
+    scale = Scale.of([(0, 30)])
+    wide, narrow = (
+        [(float(one.get("x", "")), one.text) for one in fromstring(axis(scale, width)).iter("text")]
+        for width in (BAR_WIDTH, NARROW)
+    )
+    assert [text for _, text in narrow] == [wide[0][1], wide[-1][1]]
+    assert narrow[-1][0] == pytest.approx(wide[-1][0] * NARROW / BAR_WIDTH, abs=0.1)

@@ -15,7 +15,7 @@ from deepsea_arena.reports.tournaments import TournamentReport
 from deepsea_ladder.standings import StandingLine
 from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import inline
-from deepsea_web.charts.small import Scale, axis, bar, span_of, sparkline
+from deepsea_web.charts.small import NARROW, Scale, axis, bar, span_of, sparkline
 from deepsea_web.charts.svg import WIDTH
 from deepsea_web.site.page import Page, Query, season_of
 from deepsea_web.site.words import count, minute, name
@@ -50,7 +50,7 @@ def _standings_extras(data: Standings) -> Mapping[str, Any]:
     scale = Scale.of([(line.low, line.high) for line in known])
     span = span_of([line.recent for line in known])
     return {
-        "axis": axis(scale),
+        "axes": axis(scale) + axis(scale, NARROW),
         "bars": [bar(scale, line.low, line.mu, line.high) for line in lines],
         "sparks": [sparkline(line.recent, span) for line in lines],
         "several": len({line.bot for line in lines}) < len(lines),
