@@ -8,7 +8,7 @@ its end the season is closed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
@@ -33,16 +33,13 @@ from deepsea_arena.reports.tournaments import (
     ScoreLine,
     TournamentPlan,
     plan_of,
+    rank_sets,
     score_line,
     table_results,
 )
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import BotState, BotVersion
 from deepsea_ladder.model.games import StoredGame, StoredSeason
-from deepsea_ladder.rating.batch import Joint, batch_ratings
-from deepsea_ladder.rating.convergence import rank_ranges
-from deepsea_ladder.rating.totals import SeatResult, outcome_of
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
 from deepsea_ladder.store import Store
@@ -307,22 +304,3 @@ class _Field:
     def scores(self, games: Sequence[StoredGame]) -> list[Score]:
         """The bots' scores in these games, best first."""
         return scores([seat.result for seat in game.seats] for game in games)
-
-
-def rank_sets(
-    parameters: RatingParameters, games: Iterable[Sequence[SeatResult]]
-) -> dict[int, tuple[int, int]]:
-    """By bot version the best and the worst rank by skill that these games leave open.
-
-    All games are rated at once, in no order; who is ahead with less confidence than 95 % may be
-    behind.
-    """
-    outcomes = [outcome_of(number, seats) for number, seats in enumerate(games, 1)]
-    batch = batch_ratings(parameters, outcomes)
-    means = {version: rating.mu for version, rating in batch.ratings.items()}
-    joint = Joint(means, batch.ties, parameters.sigma)
-    versions = list(means)
-    ranges = rank_ranges(
-        list(means.values()), lambda place: joint.variances(versions[place], versions)
-    )
-    return dict(zip(versions, ranges, strict=True))

@@ -17,12 +17,11 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
 from deepsea_arena.reports.seasons import ClosedSeason, close_season
 from deepsea_arena.reports.standings import OrderReport, order_report, show_standings
-from deepsea_arena.reports.tournaments import tournament_report
+from deepsea_arena.reports.tournaments import rank_sets, tournament_report, tournaments
 from deepsea_arena.tournaments import (
     TournamentRequest,
     TournamentResult,
     play_tournament,
-    rank_sets,
 )
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
 from deepsea_ladder.model.bots import SubmissionState
@@ -315,6 +314,27 @@ def test_a_tournament_is_between_the_best_bot_of_each_author_where_the_season_sa
     named = TournamentRequest(kind="gauntlet", name="two", season="s2", bots=("amos", "andy"))
     assert len(tournament(stocked, stop, named).scores) == 2
     assert len(show_standings(stocked, "two").standings) == 2
+
+
+def test_a_tournament_is_listed_with_its_progress_and_its_winner(
+    stocked: Store, stop: Stop
+) -> None:
+    request = TournamentRequest(kind="round-robin", name="cup")
+    watcher = Watcher(lambda: stop.ask(StopRequest.FINISH))
+    with pytest.raises(RunStopped):
+        tournament(stocked, stop, request, watcher=watcher)
+    (line,) = tournaments(stocked).tournaments
+    assert 0 < line.played < line.games == 6
+    assert line.winner is None
+    assert all(score.best_rank is None for score in tournament_report(stocked, "cup").scores)
+    stop.requested = StopRequest.GO_ON
+    result = tournament(stocked, stop, request)
+    (line,) = tournaments(stocked).tournaments
+    report = tournament_report(stocked, "cup")
+    assert (line.played, line.games, line.winner) == (6, 6, result.scores[0].bot)
+    assert report.tournament == line
+    assert report.scores == result.scores
+    assert {score.author for score in report.scores} >= {"anna-senior"}
 
 
 def test_a_stopped_tournament_goes_on_with_the_same_bots_only(stocked: Store, stop: Stop) -> None:

@@ -190,7 +190,7 @@ def test_pairs_are_told_with_their_number(site: Site) -> None:
 
 def test_a_tournament_shows_its_rounds(site: Site) -> None:
     page = get(site, "/tournaments/cup").text
-    assert "It is being played." in page
+    assert "It is being played: 2 games of the rounds until now." in page
     assert (page.count("<h3>"), page.count("no game yet")) == (2, 1)
     for number in (1, 2):
         assert f'href="/games/cup-{number}"' in page

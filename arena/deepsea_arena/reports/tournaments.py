@@ -7,7 +7,7 @@ there is what was announced alone: its bots, and the time when results are shown
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +17,10 @@ from deepsea_arena.reports.standings import taken_out
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import JobStatus, StoredSeason
+from deepsea_ladder.rating.batch import Joint, batch_ratings
+from deepsea_ladder.rating.convergence import rank_ranges
+from deepsea_ladder.rating.totals import SeatResult, outcome_of
+from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.tournament import Elimination, Score, scores
 from deepsea_ladder.values import Time, utc_time
 
@@ -53,6 +57,12 @@ class TournamentLine:
     """None also under embargo."""
     embargo_until: Time | None
     """When its results are shown; None once they are."""
+    played: int
+    """Games that have a result; 0 under embargo."""
+    games: int
+    """All that were queued until now; an elimination queues a round at a time. 0 under embargo."""
+    winner: str | None
+    """Of one that has ended: the bot with rank 1, of an elimination its champion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,7 @@ class ScoreLine:
     rank: int
     bot: str
     version: int
+    author: str
     games: int
     placement_score: float
     """The mean share of the others at its tables that it was ahead of; level counts half."""
@@ -98,8 +109,8 @@ class ScoreLine:
     """First places, shared ones too."""
     mean_points: float
     best_rank: int | None = None
-    """Ranks by skill that the tournament's games leave open, from their batch rating; None where
-    they were not asked for."""
+    """Ranks by skill that the tournament's games leave open, from their batch rating; None before
+    its end."""
     worst_rank: int | None = None
 
 
@@ -133,7 +144,7 @@ def tournaments(store: Store) -> TournamentList:
     found = {season.id: season for season in [*store.seasons.embargoed(), *store.seasons.all()]}
     return TournamentList(
         tuple(
-            _line(season, hidden=number in hidden)
+            _line(store, season, hidden=number in hidden)
             for number, season in sorted(found.items(), reverse=True)
             if season.tournament is not None
         )
@@ -148,29 +159,62 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
         raise NotOnLadder(f"season {name!r} is no tournament's")
     plan = plan_of(season)
     versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
-    games = [] if name in hidden else store.history.outcomes(season)
     champion: int | None = None
     rounds: Sequence[tuple[TournamentTable, ...]] = ()
-    if plan.kind == "elimination" and name not in hidden:
-        champion, rounds = _Rounds(store, season, plan, versions, games).played()
-    table = sorted(scores([game.seats for game in games]), key=lambda score: score.bot != champion)
+    table: Sequence[Score] = ()
+    games: Sequence[GameOutcomes] = ()
+    if name not in hidden:
+        games = store.history.outcomes(season)
+        champion, rounds, table = _results(store, season, versions, games)
+    ranks: Mapping[int, tuple[int, int]] = {}
+    if season.closed_at is not None and games:
+        ranks = rank_sets(season.season.rating, (game.seats for game in games))
     return TournamentReport(
-        tournament=_line(season, hidden=name in hidden),
+        tournament=_line(store, season, hidden=name in hidden),
         entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
         commitment=season.commitment,
         season=None if name in hidden else season_info(season),
         seed=None if name in hidden else store.seasons.revealed_seed(season),
         scores=tuple(
-            score_line(rank, score, versions[score.bot]) for rank, score in enumerate(table, 1)
+            score_line(rank, score, versions[score.bot], ranks.get(score.bot))
+            for rank, score in enumerate(table, 1)
         ),
         champion=None if champion is None else versions[champion].bot,
         rounds=tuple(rounds),
     )
 
 
-def _line(season: StoredSeason, *, hidden: bool) -> TournamentLine:
+def _results(
+    store: Store,
+    season: StoredSeason,
+    versions: Mapping[int, BotVersion],
+    games: Sequence[GameOutcomes],
+) -> tuple[int | None, Sequence[tuple[TournamentTable, ...]], list[Score]]:
+    """The champion and the rounds of an elimination, and the scores, the best first."""
+    plan = plan_of(season)
+    champion: int | None = None
+    rounds: Sequence[tuple[TournamentTable, ...]] = ()
+    if plan.kind == "elimination":
+        champion, rounds = _Rounds(store, season, plan, versions, games).played()
+    table = sorted(scores([game.seats for game in games]), key=lambda score: score.bot != champion)
+    return champion, rounds, table
+
+
+def _line(store: Store, season: StoredSeason, *, hidden: bool) -> TournamentLine:
     plan = plan_of(season)
     closed, until = season.closed_at, season.embargo_until
+    played = queued = 0
+    winner: str | None = None
+    if not hidden:
+        counts = store.queue.counts(season)
+        played = counts.done
+        queued = played + counts.todo + counts.leased + counts.expired + counts.quarantined
+    if played and closed is not None and not hidden:
+        versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
+        games = store.history.outcomes(season)
+        champion, _, table = _results(store, season, versions, games)
+        best = champion if plan.kind == "elimination" else table[0].bot
+        winner = None if best is None else versions[best].bot
     return TournamentLine(
         name=season.name,
         kind=plan.kind,
@@ -179,6 +223,9 @@ def _line(season: StoredSeason, *, hidden: bool) -> TournamentLine:
         opened_at=utc_time(season.created_at),
         closed_at=None if closed is None or hidden else utc_time(closed),
         embargo_until=utc_time(until) if until is not None and hidden else None,
+        played=played,
+        games=queued,
+        winner=winner,
     )
 
 
@@ -271,11 +318,31 @@ def score_line(
         rank=rank,
         bot=version.bot,
         version=version.number,
+        author=version.author,
         games=score.games,
         placement_score=score.share,
         wins=score.wins,
         mean_points=score.mean_points,
     )
+
+
+def rank_sets(
+    parameters: RatingParameters, games: Iterable[Sequence[SeatResult]]
+) -> dict[int, tuple[int, int]]:
+    """By bot version the best and the worst rank by skill that these games leave open.
+
+    All games are rated at once, in no order; who is ahead with less confidence than 95 % may be
+    behind.
+    """
+    outcomes = [outcome_of(number, seats) for number, seats in enumerate(games, 1)]
+    batch = batch_ratings(parameters, outcomes)
+    means = {version: rating.mu for version, rating in batch.ratings.items()}
+    joint = Joint(means, batch.ties, parameters.sigma)
+    versions = list(means)
+    ranges = rank_ranges(
+        list(means.values()), lambda place: joint.variances(versions[place], versions)
+    )
+    return dict(zip(versions, ranges, strict=True))
 
 
 def table_results(

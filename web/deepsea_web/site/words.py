@@ -59,6 +59,11 @@ def count(number: int, what: str, several: str | None = None) -> str:
     return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 
+def progress(done: int, of_all: int) -> str:
+    """`12`, `3 of 12`."""
+    return f"{done:,}" if done == of_all else f"{done:,} of {of_all:,}"
+
+
 def may(scopes: Sequence[str]) -> str:
     """The rights of a token with these scopes."""
     words = [SCOPES.get(scope, scope) for scope in scopes]
