@@ -117,9 +117,8 @@ class Usage(NamedTuple):
 def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
     """Raise `LimitReached` if an author may not submit another archive of `size` bytes now."""
     if size > limits.archive_bytes:
-        raise LimitReached(
-            f"the archive has {size} bytes; at most {limits.archive_bytes} are taken"
-        )
+        taken = size_in_words(limits.archive_bytes)
+        raise LimitReached(f"the archive has {size_in_words(size)}; at most {taken} are taken")
     if used.open >= limits.open_submissions:
         raise LimitReached(
             f"{used.open} submissions of yours wait or are being checked; no more at a time", SOON_S
@@ -188,6 +187,11 @@ def check_queue(limits: RemoteLimits, waiting: int) -> None:
     """Raise `LimitReached` if so many analyses wait that no more are taken."""
     if waiting >= limits.analysis_queue:
         raise LimitReached(f"{waiting} analyses wait already; no more are taken", SOON_S)
+
+
+def size_in_words(count: int) -> str:
+    """`42 bytes`, `16 MiB`; rounded up, so that what is over a limit reads like that."""
+    return f"{count} bytes" if count < MIB else f"{-(-10 * count // MIB) / 10:g} MiB"
 
 
 def _seconds(ms: int) -> int:

@@ -131,7 +131,7 @@ def test_one_joins_submits_and_leaves_by_keys(
         page.get_by_label("File", exact=True).set_input_files(bot)
         page.get_by_role("button", name="Submit").focus()
         page.keyboard.press("Enter")
-        expect(page.locator("h1")).to_have_text("Submission 2")
+        expect(page.locator("h1")).to_have_text("Submission 2: deep_diver")
         expect(page.locator("#state")).to_contain_text("waits")
         expect(page.locator("meta[http-equiv=refresh]")).to_have_count(0 if scripts else 1)
 
@@ -155,7 +155,7 @@ def test_one_joins_submits_and_leaves_by_keys(
         expect(page.locator("h1")).to_have_text("Log in")
         page.get_by_label("Token", exact=True).fill(token)
         page.keyboard.press("Enter")
-        expect(page.locator("h1")).to_have_text("Submission 2")
+        expect(page.locator("h1")).to_have_text("Submission 2: deep_diver")
 
 
 def _checked(store: Store, change: str) -> None:

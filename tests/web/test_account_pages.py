@@ -200,6 +200,18 @@ def test_pages_show_the_deadline_that_their_reader_has(world: World) -> None:
     assert "data-until" not in ben.get("/").text
 
 
+def test_a_submission_says_its_bot_and_how_long_it_has_waited(world: World) -> None:
+    html = world.person(ANNA).get("/submissions/1").text
+    assert "<h1>Submission 1: second</h1>" in html
+    assert re.search(r"It has waited for \d+ s\.", html)
+    lease = world.service.store.submissions.claim("a runner", 60)
+    assert lease is not None
+    world.service.store.submissions.refuse(lease, SubmissionRefusal("it does not start"), 0)
+    html = world.person(ANNA).get("/submissions/1").text
+    assert re.search(r"refused \d+ s later", html)
+    assert "has waited" not in html
+
+
 def test_pages_say_that_a_season_is_paused(world: World) -> None:
     admin = world.person("admin")
     for paused, done in (("1", "paused"), ("0", "resumed")):

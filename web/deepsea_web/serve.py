@@ -20,6 +20,7 @@ from pathlib import Path
 
 import uvicorn
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -39,8 +40,9 @@ from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
 from deepsea_web.server.runner_process import RunnerProcess, runner_command
 from deepsea_web.site.app import Site
+from deepsea_web.site.members import Refused
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
-from deepsea_web.site.rendering import Refusal, refusal
+from deepsea_web.site.rendering import refusal
 
 _FREE = "/static/"
 """Files that browsers keep for ever; a page asks for several of them."""
@@ -52,29 +54,43 @@ class WithApi:
     """The site's application, which guards itself, and the API's at its address.
 
     gateway  counts the pages that an address asks for
+    refused  makes the page for a browser that has asked for too many; others get a line
     """
 
-    def __init__(self, site: ASGIApp, api: ASGIApp, access: Access, gateway: Gateway) -> None:
+    def __init__(
+        self,
+        site: ASGIApp,
+        api: ASGIApp,
+        access: Access,
+        gateway: Gateway,
+        refused: Refused | None = None,
+    ) -> None:
         self._access = access
         self._root = f"{access.prefix}{ROOT}"
         self._free = f"{access.prefix}{_FREE}"
         self._site = site
         self._api = Guarded(Gate(api, access), access.hosts)
         self._gateway = gateway
+        self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._site(scope, receive, send)
         elif scope["path"].startswith(f"{self._root}/"):
             await self._api({**scope, "root_path": self._root}, receive, send)
-        elif refusal := self._refusal(scope):
-            headers = {**refusal.headers, "Cache-Control": "no-store"}
-            refused = PlainTextResponse(f"{refusal.sentence}\n", refusal.status, headers)
-            await Guarded(refused, self._access.hosts)(scope, receive, send)
+        elif error := self._too_many(scope):
+            answer: ASGIApp
+            if self._refused and "text/html" in Headers(scope=scope).get("accept", ""):
+                answer = await self._refused(Request(scope), error)
+            else:
+                found = refusal(error)
+                headers = {**found.headers, "Cache-Control": "no-store"}
+                answer = PlainTextResponse(f"{found.sentence}\n", found.status, headers)
+            await Guarded(answer, self._access.hosts)(scope, receive, send)
         else:
             await self._site(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
+    def _too_many(self, scope: Scope) -> ApiError | None:
         """The refusal of a reader who has asked for too many pages; this one is counted."""
         if scope["path"].startswith(self._free):
             return None
@@ -84,7 +100,7 @@ class WithApi:
             if client is not None:
                 self._gateway.count_visit(client)
         except ApiError as error:
-            return refusal(error)
+            return error
         return None
 
 
@@ -190,7 +206,7 @@ def _http_config(
 ) -> uvicorn.Config:
     site = Site(gateway, access, PAGES, ENDPOINTS, MEMBERS)
     config = uvicorn.Config(
-        WithApi(site.app, http_api(gateway, access), access, gateway),
+        WithApi(site.app, http_api(gateway, access), access, gateway, site.refused),
         http=partial(  # type: ignore[arg-type]
             Connection, access=access, limits=gateway.service.limits, opened=Counter()
         ),

@@ -86,7 +86,9 @@ def serve(
     check_is_here(store_text)
     from deepsea_web.serve import ServeOptions, serve
 
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.basicConfig(
+        format="%(asctime)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z", level=logging.WARNING
+    )
     options = ServeOptions(
         host=host,
         port=port,

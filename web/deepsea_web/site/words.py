@@ -6,7 +6,7 @@ Invariant: rounding and units only; templates have this module as `w`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_arena.reports.games import GameLine
@@ -68,6 +68,15 @@ def may(scopes: Sequence[str]) -> str:
     """The rights of a token with these scopes."""
     words = [SCOPES.get(scope, scope) for scope in scopes]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def duration(time: timedelta) -> str:
+    """`40 s`, `3 min`, `2 h 5 min`."""
+    seconds = max(0, round(time.total_seconds()))
+    if seconds < 100:
+        return f"{seconds} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def mebibytes(size: int) -> str:

@@ -13,6 +13,8 @@ from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.types import SubmissionStep
 from deepsea_arena.documents import json_text
 from deepsea_ladder.errors import NameNeeded
+from deepsea_ladder.model.bots import Submission
+from deepsea_ladder.values import utc_time
 from deepsea_rules.printable import quoted
 from deepsea_web.server.http_api import AnswerStream
 from deepsea_web.site.forms import (
@@ -27,7 +29,7 @@ from deepsea_web.site.forms import (
 )
 from deepsea_web.site.page import Query, Visit
 from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
-from deepsea_web.site.words import SCOPES, may, submission
+from deepsea_web.site.words import SCOPES, may, name, submission
 
 ENTRIES = 50
 SUBMISSIONS = 20
@@ -245,13 +247,17 @@ SEND = Action(
 def _read_submission(visit: Visit, query: Query) -> Values:
     number = query.number("id", 1) or 0
     step = next(filter(None, visit.ladder.watch_submission(id=number)))
-    return {"one": step.submission}
+    return {"one": step.submission, "now": utc_time(visit.service.store.now())}
+
+
+def _submission_title(one: Submission) -> str:
+    return f"Submission {one.id}: {name(one.bot, 40)}" if one.bot else f"Submission {one.id}"
 
 
 SUBMISSION = OwnPage(
     path="/submissions/{id}",
     template="submission.html",
-    title=lambda values: f"Submission {values['one'].id}",
+    title=lambda values: _submission_title(values["one"]),
     read=_read_submission,
 )
 

@@ -15,6 +15,7 @@ if (steps.dataset.events) {
       return;
     }
     if (state.textContent !== step.words) state.textContent = step.words;
+    if (step.state === "checking") document.getElementById("waited")?.remove();
     progress.max = step.of_games || 1;
     progress.value = step.games;
     how.textContent = "Each step is shown as it happens.";
