@@ -95,7 +95,7 @@ def parts(*given: dict[str, object] | bytes) -> Callable[[Upload], None]:
             parts({**HEADER, "sha256": "0" * 64}, DATA),
             f"SHA-256 is {DIGEST}, and the header says 00",
         ),
-        (parts({**HEADER, "size": len(DATA) + 1}), "has 2049 bytes; at most 2048 are taken"),
+        (parts({**HEADER, "size": len(DATA) + 1}), "has 2049 bytes; at most 2048 bytes are taken"),
         (parts({**HEADER, "size": 0}), "says no size"),
         (parts({**HEADER, "size": -1}), "says no size"),
         (parts({**HEADER, "sha256": DIGEST.upper()}), "64 hexadecimal digits"),

@@ -200,6 +200,18 @@ def test_pages_show_the_deadline_that_their_reader_has(world: World) -> None:
     assert "data-until" not in ben.get("/").text
 
 
+def test_the_form_of_a_submission_says_how_many_are_left(world: World) -> None:
+    told = "{} of 10 submissions left in this hour, {} of 40 in this day."
+    assert told.format(9, 39) in world.person(ANNA).get("/submit").text
+    assert told.format(10, 40) in world.person(BEN).get("/submit").text
+
+
+def test_an_account_leads_to_the_last_losses_of_its_bots(world: World) -> None:
+    anna = world.person(ANNA)
+    assert 'href="/games?bot=anna&amp;lost=1">' in anna.get("/account").text
+    assert anna.get("/games?bot=anna&lost=1").status == 200
+
+
 def test_a_submission_says_its_bot_and_how_long_it_has_waited(world: World) -> None:
     html = world.person(ANNA).get("/submissions/1").text
     assert "<h1>Submission 1: second</h1>" in html

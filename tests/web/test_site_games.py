@@ -179,7 +179,8 @@ def test_a_first_visit_is_small(site: Site) -> None:
 
 def test_pairs_are_told_with_their_number(site: Site) -> None:
     page = get(site, "/pairs?season=s1").text
-    assert page.count("<small>8</small>") == 12
+    assert page.count(">8</a></small>") == 12
+    assert 'href="/games?season=s1&amp;bot=anna&amp;against=ben"' in page
     assert "no table of duels" in page
     rows = list(csv.DictReader(io.StringIO(get(site, "/pairs?season=s1&format=csv").text)))
     shares = {(row["bot"], row["other"]): float(row["share"]) for row in rows}

@@ -19,7 +19,7 @@ from types import TracebackType
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
+from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits, size_in_words
 from deepsea_referee.timing.clock import Clock
 
 PART = 256 * 1024
@@ -81,7 +81,8 @@ class Upload:
         self._check(not self._begun, "an upload has one header, and this is another")
         most = self.limits.archive_bytes
         self._check(size > 0, "the header says no size; an archive has at least a byte")
-        self._check(size <= most, f"the archive has {size} bytes; at most {most} are taken")
+        sizes = size_in_words(size), size_in_words(most)
+        self._check(size <= most, "the archive has {}; at most {} are taken".format(*sizes))
         self._check(
             _SHA256.fullmatch(sha256),
             "the header's sha256 is not 64 hexadecimal digits in lower case",
@@ -106,7 +107,7 @@ class Upload:
             return
         self._received += len(data)
         most = self.limits.archive_bytes
-        self._check(self._received <= most, f"the archive has more than {most} bytes")
+        self._check(self._received <= most, f"the archive has more than {size_in_words(most)}")
         self._check(
             not self._announced or self._received <= self.size,
             f"more than the {self.size} bytes came that the header says",

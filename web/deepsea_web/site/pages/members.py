@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -10,6 +11,7 @@ from starlette.types import ASGIApp
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.submissions import MOST_SUBMISSIONS
 from deepsea_arena.api.types import SubmissionStep
 from deepsea_arena.documents import json_text
 from deepsea_ladder.errors import NameNeeded
@@ -211,9 +213,19 @@ LEAVE = Action(path="/logout", page=LOGIN, act=_leave)
 
 
 def _read_form(visit: Visit, query: Query) -> Values:
+    limits = visit.service.limits
+    submissions = visit.ladder.submissions(limit=MOST_SUBMISSIONS).submissions
+    now = utc_time(visit.service.store.now())
+
+    def left(most: int, hours: int) -> tuple[int, int]:
+        since = now - timedelta(hours=hours)
+        return max(0, most - sum(one.created_at > since for one in submissions)), most
+
     return {
         "bots": visit.ladder.bots().bots,
-        "submissions": visit.ladder.submissions(limit=SUBMISSIONS).submissions,
+        "submissions": submissions[:SUBMISSIONS],
+        "left_of_hour": left(limits.submissions_per_hour, 1),
+        "left_of_day": left(limits.submissions_per_day, 24),
         "until": visit.ladder.server().submissions_until,
         "most_bytes": visit.service.uploads.limits.archive_bytes,
         # So that a form that is sent twice is one submission.
