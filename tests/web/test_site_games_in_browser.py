@@ -22,6 +22,7 @@ PAGES = (
     "/tournaments",
     "/tournaments/cup",
     "/how",
+    "/start",
     "/tv",
     "/feed",
 )
@@ -73,6 +74,16 @@ def test_a_link_leads_to_a_turn_as_a_seat_knew_it(chromium: Browser, address: st
         assert "turn=13" in page.url
         page.select_option("#ds-view", "watcher")
         expect(page.locator(".ds-knows")).to_contain_text("What everybody knew at this moment.")
+
+
+def test_every_turn_in_the_list_is_a_target_for_fingers(chromium: Browser, address: str) -> None:
+    with visited(chromium, f"{address}/games/s1-3", width=360, allowed=(f"{address}/",)) as page:
+        page.locator(".ds-turns a").first.wait_for(state="attached")
+        heights = page.locator(".ds-turns a").evaluate_all(
+            "all => all.map((one) => one.getBoundingClientRect().height).filter((high) => high)"
+        )
+        assert heights
+        assert min(heights) >= 24
 
 
 def test_tv_is_the_same_for_everybody_and_results_come(chromium: Browser, address: str) -> None:
