@@ -96,7 +96,7 @@ def test_how_it_works_has_the_rules_of_its_season(store: Store) -> None:
 
 def test_the_zip_is_what_new_makes(store: Store, tmp_path: Path) -> None:
     site = opened(store, PRESETS["manual"])
-    address = re.findall(r'href="(/start/[^"]*)"', get(site, "/start?bot=my.otter").text)[0]
+    address = re.findall(r'href="(/start/[^"]*)"', get(site, "/start?bot=my.otter.py").text)[0]
     answer = get(site, address)
     assert (answer.status, answer.headers["content-type"]) == (200, "application/zip")
     assert answer.headers["content-disposition"] == 'attachment; filename="my.otter.zip"'

@@ -64,7 +64,7 @@ def _read_start(ladder: LadderApi, query: Query) -> Start:
 
 def _bot_name(text: str) -> str:
     try:
-        return names.checked("the bot's name", text)
+        return names.checked("the bot's name", text.removesuffix(".py"))  # `new` makes a folder
     except BundleError as error:
         raise UserError(str(error)) from None
 
