@@ -46,7 +46,8 @@ def folder(tmp_path: Path) -> Path:
     shutil.copytree(MODULES, tmp_path / "node_bot" / "node_modules", symlinks=True)
     for name in ("node_bot/bot.js", "node_bot/bot.toml"):
         (tmp_path / name).write_text(block(name), encoding="utf-8")
-    (commands,) = re.findall(r"^```shell\n(.*?)^```$", PAGE, re.M | re.S)
+    blocks = re.findall(r"^```shell\n(.*?)^```$", PAGE, re.M | re.S)
+    (commands,) = [text for text in blocks if "npm install" in text]
     copy, install, match = commands.splitlines()
     subprocess.run(copy.split(), cwd=tmp_path, check=True)
     assert install.startswith("npm install ")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Semaphore
+from typing import TypeVar
 
 import pytest
 from sqlalchemy import text
 
 from deepsea_arena.play.runner import Runner, RunnerSettings
-from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.shutdown import Stop, retry_until_available
 from deepsea_arena.play.tasks import FinishedGame, Outcome
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
@@ -23,6 +24,8 @@ from helpers import ladder
 from helpers.inline import InlineWorker
 from helpers.killing import EVERYWHERE, NEVER, context, killed_at
 from helpers.postgres import Postgres
+
+T = TypeVar("T")
 
 AHEAD = 4
 """So many events a runner may be ahead of who kills, however busy the machine is."""
@@ -178,10 +181,14 @@ def _run(events: Connection, ahead: Semaphore, target: str, owner: str) -> None:
         def trouble(self, message: str) -> None:
             tell(b"trouble")
 
-    with Store(Store.open(target).database, PATIENT) as store:
+    def available(call: Callable[[], T]) -> T:
+        return retry_until_available(call, Stop(), lambda message: None)
+
+    # The server may be killed while a runner starts, too.
+    with Store(available(lambda: Store.open(target)).database, PATIENT) as store:
         summary = Runner(
             store,
-            store.seasons.get("s1"),
+            available(lambda: store.seasons.get("s1")),
             InlineWorker(play),
             owner=owner,
             clock=lambda: 0.0,
