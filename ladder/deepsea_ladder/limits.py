@@ -125,7 +125,7 @@ def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
         )
     hourly, daily = limits.submissions_per_hour, limits.submissions_per_day
     for name, most, period in (("an hour", hourly, HOUR_MS), ("a day", daily, DAY_MS)):
-        lately = [time for time in used.times if time > at - period]
+        lately = _lately(used.times, at, period)
         if len(lately) >= most:
             raise LimitReached(
                 f"you have submitted {len(lately)} times within {name}; {most} are the most",
@@ -139,6 +139,22 @@ def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
     _check_time(limits, used.checks, at)
     if used.waiting >= limits.queue:
         raise LimitReached(f"{used.waiting} submissions wait already; no more are taken", SOON_S)
+
+
+def submissions_left(limits: RemoteLimits, times: Sequence[int], at: int) -> tuple[int, int]:
+    """How many more archives an author may submit within an hour and within a day.
+
+    times  those of the author's submissions, in milliseconds since 1970, as `at` is
+    """
+    of_hour, of_day = (len(_lately(times, at, period)) for period in (HOUR_MS, DAY_MS))
+    return (
+        max(0, limits.submissions_per_hour - of_hour),
+        max(0, limits.submissions_per_day - of_day),
+    )
+
+
+def _lately(times: Sequence[int], at: int, period: int) -> list[int]:
+    return [time for time in times if time > at - period]
 
 
 def _check_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int) -> None:

@@ -211,7 +211,6 @@ def _turn(item: TurnPlayed, before: GameState) -> str:
     dice = "+".join(map(str, item.dice or ())) + (f"-{load}" if load else "")
     origin = "?" if item.from_space is None else str(item.from_space or "sub")
     goal = "home" if item.home else str(item.to_space or "sub")
-    arrow = ARROWS[homeward]
     deeds = ["turns back"] if item.declare == BACK else []
     cargo = " ".join(unit.name for unit in before.cargo[seat])
     here = before.trail[item.to_space]
@@ -223,8 +222,14 @@ def _turn(item: TurnPlayed, before: GameState) -> str:
         deeds.append(f"leaves {here.name}")
     elif item.search is not None and item.search.startswith(DROP):
         deeds.append(f"drops {item.search.removeprefix(DROP)}")
-    line = f"{SEAT_LETTERS[seat]}{arrow} {dice:5}  {origin:>3} → {goal:<4}  air {item.air:<3}"
-    return f"{line} {', '.join(deeds)}".rstrip()
+    return _turn_line(seat, homeward, f"{dice:5}", origin, goal, item.air, deeds)
+
+
+def _turn_line(
+    seat: int, homeward: bool, dice: str, origin: str, goal: str, air: int, deeds: Sequence[str]
+) -> str:
+    mark = f"{SEAT_LETTERS[seat]}{ARROWS[homeward]}"
+    return f"{mark} {dice}  {origin:>3} → {goal:<4}  air {air:<3} {', '.join(deeds)}".rstrip()
 
 
 class Story:
@@ -263,9 +268,9 @@ class Story:
             deeds.append(f"drops {self._trail[to_space - 1]}")
         dice = "+".join(map(str, event["dice"] or ()))
         goal = "home" if event["home"] else str(to_space or "sub")
-        mark = f"{SEAT_LETTERS[seat]}{ARROWS[seat in self._homeward]}"
-        way = f"{event['from_space'] or 'sub'!s:>3} → {goal:<4}"
-        return f"{mark} {dice:3}  {way}  air {event['air']:<3} {', '.join(deeds)}".rstrip()
+        origin = str(event["from_space"] or "sub")
+        homeward = seat in self._homeward
+        return _turn_line(seat, homeward, f"{dice:3}", origin, goal, event["air"], deeds)
 
 
 def is_turn(line: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepsea_arena.documents import read_json
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
@@ -138,6 +138,17 @@ def plan_of(season: StoredSeason) -> TournamentPlan:
     return read_json(TournamentPlan, season.tournament or "")
 
 
+class _Results(NamedTuple):
+    """What the games of a tournament say."""
+
+    versions: Mapping[int, BotVersion]
+    games: Sequence[GameOutcomes] = ()
+    champion: int | None = None
+    rounds: Sequence[tuple[TournamentTable, ...]] = ()
+    table: Sequence[Score] = ()
+    """The scores, the best first, the champion before all."""
+
+
 def tournaments(store: Store) -> TournamentList:
     """The list of tournaments."""
     hidden = {season.id for season in store.seasons.embargoed()}
@@ -158,49 +169,44 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
     if season.tournament is None:
         raise NotOnLadder(f"season {name!r} is no tournament's")
     plan = plan_of(season)
-    versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
-    champion: int | None = None
-    rounds: Sequence[tuple[TournamentTable, ...]] = ()
-    table: Sequence[Score] = ()
-    games: Sequence[GameOutcomes] = ()
-    if name not in hidden:
-        games = store.history.outcomes(season)
-        champion, rounds, table = _results(store, season, versions, games)
+    found = _results(store, season, hidden=name in hidden)
+    versions, champion = found.versions, found.champion
     ranks: Mapping[int, tuple[int, int]] = {}
-    if season.closed_at is not None and games:
-        ranks = rank_sets(season.season.rating, (game.seats for game in games))
+    if season.closed_at is not None and found.games:
+        ranks = rank_sets(season.season.rating, (game.seats for game in found.games))
     return TournamentReport(
-        tournament=_line(store, season, hidden=name in hidden),
+        tournament=_line(store, season, found, hidden=name in hidden),
         entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
         commitment=season.commitment,
         season=None if name in hidden else season_info(season),
         seed=None if name in hidden else store.seasons.revealed_seed(season),
         scores=tuple(
             score_line(rank, score, versions[score.bot], ranks.get(score.bot))
-            for rank, score in enumerate(table, 1)
+            for rank, score in enumerate(found.table, 1)
         ),
         champion=None if champion is None else versions[champion].bot,
-        rounds=tuple(rounds),
+        rounds=tuple(found.rounds),
     )
 
 
-def _results(
-    store: Store,
-    season: StoredSeason,
-    versions: Mapping[int, BotVersion],
-    games: Sequence[GameOutcomes],
-) -> tuple[int | None, Sequence[tuple[TournamentTable, ...]], list[Score]]:
-    """The champion and the rounds of an elimination, and the scores, the best first."""
+def _results(store: Store, season: StoredSeason, *, hidden: bool) -> _Results:
     plan = plan_of(season)
+    versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
+    if hidden:
+        return _Results(versions)
+    games = store.history.outcomes(season)
     champion: int | None = None
     rounds: Sequence[tuple[TournamentTable, ...]] = ()
     if plan.kind == "elimination":
         champion, rounds = _Rounds(store, season, plan, versions, games).played()
     table = sorted(scores([game.seats for game in games]), key=lambda score: score.bot != champion)
-    return champion, rounds, table
+    return _Results(versions, games, champion, rounds, table)
 
 
-def _line(store: Store, season: StoredSeason, *, hidden: bool) -> TournamentLine:
+def _line(
+    store: Store, season: StoredSeason, found: _Results | None = None, *, hidden: bool
+) -> TournamentLine:
+    """A line of the list; `found` are the tournament's results, if they are known already."""
     plan = plan_of(season)
     closed, until = season.closed_at, season.embargo_until
     played = queued = 0
@@ -209,12 +215,10 @@ def _line(store: Store, season: StoredSeason, *, hidden: bool) -> TournamentLine
         counts = store.queue.counts(season)
         played = counts.done
         queued = played + counts.todo + counts.leased + counts.expired + counts.quarantined
-    if played and closed is not None and not hidden:
-        versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
-        games = store.history.outcomes(season)
-        champion, _, table = _results(store, season, versions, games)
-        best = champion if plan.kind == "elimination" else table[0].bot
-        winner = None if best is None else versions[best].bot
+    if played and closed is not None:
+        found = found or _results(store, season, hidden=hidden)
+        best = found.champion if plan.kind == "elimination" else found.table[0].bot
+        winner = None if best is None else found.versions[best].bot
     return TournamentLine(
         name=season.name,
         kind=plan.kind,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -15,8 +14,9 @@ from deepsea_arena.api.submissions import MOST_SUBMISSIONS
 from deepsea_arena.api.types import SubmissionStep
 from deepsea_arena.documents import json_text
 from deepsea_ladder.errors import NameNeeded
+from deepsea_ladder.limits import submissions_left
 from deepsea_ladder.model.bots import Submission
-from deepsea_ladder.values import utc_time
+from deepsea_ladder.values import milliseconds, utc_time
 from deepsea_rules.printable import quoted
 from deepsea_web.server.http_api import AnswerStream
 from deepsea_web.site.forms import (
@@ -215,17 +215,13 @@ LEAVE = Action(path="/logout", page=LOGIN, act=_leave)
 def _read_form(visit: Visit, query: Query) -> Values:
     limits = visit.service.limits
     submissions = visit.ladder.submissions(limit=MOST_SUBMISSIONS).submissions
-    now = utc_time(visit.service.store.now())
-
-    def left(most: int, hours: int) -> tuple[int, int]:
-        since = now - timedelta(hours=hours)
-        return max(0, most - sum(one.created_at > since for one in submissions)), most
-
+    times = [milliseconds(one.created_at) for one in submissions]
+    of_hour, of_day = submissions_left(limits, times, visit.service.store.now())
     return {
         "bots": visit.ladder.bots().bots,
         "submissions": submissions[:SUBMISSIONS],
-        "left_of_hour": left(limits.submissions_per_hour, 1),
-        "left_of_day": left(limits.submissions_per_day, 24),
+        "left_of_hour": (of_hour, limits.submissions_per_hour),
+        "left_of_day": (of_day, limits.submissions_per_day),
         "until": visit.ladder.server().submissions_until,
         "most_bytes": visit.service.uploads.limits.archive_bytes,
         # So that a form that is sent twice is one submission.
