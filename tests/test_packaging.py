@@ -32,7 +32,7 @@ PACKAGES = {
 ARROWS = {
     "deepsea_rules": set[str](),
     "deepsea_bundle": {"deepsea_rules"},
-    # numpy and pettingzoo: behind the extra `pettingzoo`.
+    # numpy, gymnasium and pettingzoo: behind the extras `learn` and `pettingzoo`.
     "deepsea_sdk": {"deepsea_rules", "grpc", "google", "gymnasium", "numpy", "pettingzoo"},
     "deepsea_bots": {"deepsea_rules", "deepsea_sdk"},
     "deepsea_ladder": {
@@ -114,7 +114,8 @@ def test_the_referee_depends_on_the_sdk_of_its_version_and_asks_for_no_less() ->
     whole, slim = (project(path)["project"] for path in ("pyproject.toml", "sdk/pyproject.toml"))
     assert f"deepsea-sdk=={deepsea_sdk.__version__}" in whole["dependencies"]
     assert set(slim["dependencies"]) < set(whole["dependencies"])
-    assert whole["optional-dependencies"]["pettingzoo"] == ["deepsea-sdk[pettingzoo]"]
+    for extra in ("learn", "pettingzoo"):
+        assert whole["optional-dependencies"][extra] == [f"deepsea-sdk[{extra}]"]
     assert slim["requires-python"] == whole["requires-python"]
 
 

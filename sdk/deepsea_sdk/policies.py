@@ -69,7 +69,7 @@ Policy: TypeAlias = Callable[[GameState], str]
 """Chooses one of `state.legal` for the seat to move."""
 
 _ROLLS = tuple([(d1, d2) for d1 in FACES for d2 in FACES])
-_TURNS = 32
+TURNS = 32
 """More turns than a seat has in a dive; those of a longer one repeat others' dice."""
 _ROLL_OF_BYTE = bytes([byte % len(_ROLLS) for byte in range(256)])
 _TOO_LARGE = bytes(range(256 - 256 % len(_ROLLS), 256))
@@ -93,7 +93,7 @@ class TurnDice:
 
 def dice_length(players: int) -> int:
     """The number of random bytes that `dice_of` needs for a game."""
-    return DIVES * players * _TURNS
+    return DIVES * players * TURNS
 
 
 def dice_of(random_bytes: bytes) -> bytes:
@@ -179,7 +179,7 @@ def play_on(state: GameState, dice: bytes, policy: Policy, last: int = DIVES) ->
                 declare(policy(state) if len(legal) > 1 else legal[0] if legal else None)
             if state.dive != dive:
                 dive = state.dive
-                turns = [_TURNS * (players * (dive - 1) + seat) for seat in range(players)]
+                turns = [TURNS * (players * (dive - 1) + seat) for seat in range(players)]
             seat = state.to_move
             d1, d2 = _ROLLS[dice[turns[seat] % count]]
             turns[seat] += 1

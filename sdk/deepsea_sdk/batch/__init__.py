@@ -1,0 +1,34 @@
+"""Thousands of games at once, in numpy arrays: pip install 'deepsea-sdk[learn]'.
+
+`engine` has the games and what a policy is, `policies` some policies, `luck` deals and dice,
+`roll_out` roll-outs, `positions` the way from a position of the reference engine and back.
+"""
+
+from .engine import Batch, Dice, Policy, Turn
+from .luck import GivenDice, Luck, RandomDice, deal_many, draw_luck, given_luck, open_random
+from .policies import BySeat, RandomPolicy, SteadyPolicy
+from .positions import put, state_of
+from .results import Results
+from .roll_out import play_on_many, roll_out_many
+
+__all__ = [
+    "Batch",
+    "BySeat",
+    "Dice",
+    "GivenDice",
+    "Luck",
+    "Policy",
+    "RandomDice",
+    "RandomPolicy",
+    "Results",
+    "SteadyPolicy",
+    "Turn",
+    "deal_many",
+    "draw_luck",
+    "given_luck",
+    "open_random",
+    "play_on_many",
+    "put",
+    "roll_out_many",
+    "state_of",
+]

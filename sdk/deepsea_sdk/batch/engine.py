@@ -1,0 +1,504 @@
+"""Many games of one rule set and one number of seats at once, in numpy arrays.
+
+    batch = Batch(preset("manual"), players=4, games=4096)
+    open_random(batch, np.arange(4096), rng)
+    while True:
+        over = batch.play_turn(policy, dice)       # the games that are over
+        points, halves = batch.results(over)
+        open_random(batch, over, rng)              # they begin anew
+
+Or stage by stage, for all games or for some of them:
+
+    turn = batch.turn(games)                # who is to move, where, with how much
+    batch.declare(turn, policy)             # breathe, and turn back or go on
+    batch.move(turn, dice(batch, turn))
+    ended = batch.search(turn, policy)      # leave, take, drop; the games whose dive is over
+    over = batch.clean_up(ended, policy)    # and the next dive begins
+
+The reference is `deepsea_rules.state`: the same choices and dice lead to the same positions.
+
+Invariants: between turns every game stands at the start of one (phase "declare"); a stage asks the
+policy, and checks what it answers, before it changes anything; where a seat has one legal action it
+is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+
+from deepsea_rules.errors import IllegalAction, InvalidRules
+from deepsea_rules.ruleset import (
+    ABOARD,
+    DIVES,
+    FACES,
+    FULL_AIR,
+    HOME,
+    MAX_PLAYERS,
+    MIN_PLAYERS,
+    SEAT_LETTERS,
+    RuleSet,
+)
+
+from . import clean_up
+from .clean_up import SLOTS, WIDTH
+from .results import Results, results_of
+from .units import CHIP_BITS, LAID, SUMMED, U64, Array, name_bits, singles
+
+_AHEAD = 11
+"""Spaces that a diver may have to look at: six free ones and five with other divers."""
+_MOST_STEPS = 2 * max(FACES)
+_BELOW_TRAIL = 15
+"""In `taken` space n is bit n + 15, so that what is ahead of any space is inside."""
+_TRAIL_BITS = U64(2**64 - 2 ** (_BELOW_TRAIL + 1))
+_BEYOND = np.array([2**64 - 2 ** (_BELOW_TRAIL + 1 + last) for last in range(WIDTH)], U64)
+"""By the last space: the bits of all spaces beyond it."""
+
+
+_NOBODY = np.zeros(0, np.int64)
+
+
+def taken_bits(last: int, places: Iterable[int]) -> int:
+    """`taken` of a game with this last space, and divers in these places."""
+    divers = sum(1 << place + _BELOW_TRAIL for place in places if place > ABOARD)
+    return divers + int(_BEYOND[last])
+
+
+def _moves() -> Array:
+    """By direction, steps, and which of the spaces ahead are taken: how far a diver comes."""
+    windows = np.arange(2**_AHEAD)
+    table = np.zeros((2, _MOST_STEPS + 1, 2**_AHEAD), np.int8)
+    for homeward in (0, 1):
+        free = np.zeros(2**_AHEAD, np.int8)
+        for ahead in range(1, _AHEAD + 1):
+            bit = _AHEAD - ahead if homeward else ahead - 1
+            is_free = windows >> bit & 1 == 0
+            free += is_free
+            for steps in range(1, _MOST_STEPS + 1):
+                table[homeward, steps, is_free & (free <= steps)] = -ahead if homeward else ahead
+    return table.ravel()
+
+
+@cache
+def _next_seats(players: int) -> Array:
+    """By 8 × the seats that are home, as bits, + the seat that has moved: who is next."""
+    table = np.zeros(8 << players, np.int64)
+    for homes in range((1 << players) - 1):
+        for seat in range(players):
+            ring = [(seat + i) % players for i in range(1, players + 1)]
+            table[8 * homes + seat] = next(other for other in ring if not homes >> other & 1)
+    return table
+
+
+_MOVES = _moves()
+_LOWEST_FREE = np.array(
+    [next(n for n in range(1, _AHEAD + 2) if not w >> n - 1 & 1) for w in range(2**_AHEAD)], np.int8
+)
+"""By which of the first spaces are taken: the first one that is not."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """The divers to move of some games; arrays have an entry for each game.
+
+    games     their numbers, or None for all games
+    diver     game × seats + seat, an index of what a batch holds for each diver
+    place     the space, 0 in the submarine
+    load      carried units
+    homeward  who has turned back
+    """
+
+    games: Array | None
+    diver: Array
+    place: Array
+    load: Array
+    homeward: Array
+
+    def of(self, values: Array) -> Array:
+        """Of an array with an entry for each game those of these games."""
+        return values if self.games is None else values.take(self.games)
+
+    def part(self, rows: Array) -> Turn:
+        """Some entries of it, by their indices."""
+        return Turn(
+            rows if self.games is None else self.games[rows],
+            self.diver[rows],
+            self.place[rows],
+            self.load[rows],
+            self.homeward[rows],
+        )
+
+
+class Policy:
+    """Decides for many games at once. Each method is asked where there is a choice, and only there.
+
+    `turn` has the games that are asked and their divers to move; `turn.games` is never None.
+    """
+
+    def declare(self, batch: Batch, turn: Turn) -> Array:
+        """Who turns back, as booleans."""
+        raise NotImplementedError
+
+    def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
+        """Who takes the unit that lies on its space, as booleans."""
+        raise NotImplementedError
+
+    def drop(self, batch: Batch, turn: Turn) -> Array:
+        """Which carried unit each drops, by its place in pick-up order; -1 to leave."""
+        raise NotImplementedError
+
+
+Dice: TypeAlias = Callable[["Batch", Turn], Array]
+"""The sums of two dice for the divers to move, such as `RandomDice`."""
+
+
+class Batch:
+    """Games of one rule set and one number of seats.
+
+    Of each game, [games]:
+    dive, air, quiet    as in `GameState`; the true air, which may fall below 0
+    to_move             the seat whose turn it is
+    out                 divers that are not home
+    breath              carried units of all divers: the air that a round takes
+    last                the last space of the trail
+    homes               8 × the seats that are home, as bits
+    taken               spaces with divers, and all beyond the end of the trail, as bits
+    banked_earlier      the chips that were brought home in earlier dives, as bits
+    trail               [games, 33] units by space, column 0 blank; see `units`
+    values              [games, 32] of chip 1 to 32, hidden as ever
+
+    Of each diver, flat [games × seats]:
+    place               0 in the submarine, n a space, -1 home
+    load, homeward, barred
+    home_rank           1 for who got home first in this dive, ...; 0 for who is not home
+    cargo               [games × seats, SLOTS] units in pick-up order, `load` of them
+    carried             chips and worth of the cargo together
+    bank                chips brought home, as bits
+    """
+
+    def __init__(self, rules: RuleSet, players: int, games: int) -> None:
+        if rules.unknown_options:
+            raise InvalidRules(
+                f"these rules cannot be simulated: the option {rules.unknown_options[0]!r} is of a "
+                "newer version; update deepsea-sdk"
+            )
+        if not MIN_PLAYERS <= players <= MAX_PLAYERS:
+            raise ValueError(f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} players, not {players}")
+        if games < 0:
+            raise ValueError(f"a batch has 0 or more games, not {games}")
+        self.rules, self.players, self.games = rules, players, games
+        self.by_chip = rules.relost_stack == "chips"
+        self.name_bits = name_bits(self.by_chip)
+        self.decisions = 0
+        """Choices that policies have made."""
+        self._singles = singles(self.by_chip)
+        self._next_seats = _next_seats(players)
+        self._base = np.arange(games, dtype=np.int64) * players
+        self._row = np.arange(games, dtype=np.int64) * WIDTH
+        # Two blocks, so that one call begins a dive; the names are views of their rows.
+        self._counts = np.zeros((6, games), np.int8)
+        self.dive, self.air, self.quiet, self.out, self.breath, self.last = self._counts
+        self._divers = np.zeros((5, games, players), np.int8)
+        rows = self._divers.reshape(5, games * players)
+        self.place, self.load, self.home_rank = rows[:3]
+        self.homeward, self.barred = rows[3].view(bool), rows[4].view(bool)
+        self._fresh = np.array([[FULL_AIR], [0], [players], [0]], np.int8)
+        self.to_move = np.zeros(games, np.int64)
+        self.homes = np.zeros(games, np.int64)
+        self.taken = np.zeros(games, U64)
+        self.banked_earlier = np.zeros(games, U64)
+        self.trail = np.zeros((games, WIDTH), U64)
+        self.values = np.zeros((games, WIDTH - 1), np.uint8)
+        self.cargo = np.zeros((games * players, SLOTS), U64)
+        self.carried = np.zeros(games * players, U64)
+        self.bank = np.zeros(games * players, U64)
+        self._flat_trail, self._flat_cargo = self.trail.reshape(-1), self.cargo.reshape(-1)
+        self.idle = games
+        """How many games are over, or were never begun."""
+
+    def by_seat(self, of_divers: Array) -> Array:
+        """What the batch holds for each diver as [games, seats, ...]; a view."""
+        return of_divers.reshape(self.games, self.players, *of_divers.shape[1:])
+
+    # Beginning games
+
+    def open(self, games: Array, values: Array | int, starter: Array | int) -> None:
+        """Begin games anew: values [games, 32] of chip 1 to 32, and who begins."""
+        self.idle -= int((self.dive[games] % (DIVES + 1) == 0).sum())
+        self.trail[games] = self._singles
+        self.values[games] = values
+        self.by_seat(self.bank)[games] = 0
+        self.banked_earlier[games] = 0
+        self.dive[games] = 1
+        self.last[games] = WIDTH - 1
+        self._board(games, starter)
+
+    def _board(self, games: Array, starter: Array | int) -> None:
+        self._divers[:, games] = 0
+        self.by_seat(self.carried)[games] = 0
+        self._counts[1:5, games] = self._fresh
+        self.homes[games] = 0
+        self.to_move[games] = starter
+        self.taken[games] = _BEYOND[self.last[games]]
+
+    # A turn
+
+    def play_turn(self, policy: Policy, dice: Dice) -> Array:
+        """Play one turn of every game; returns those that are over, to be begun anew."""
+        turn = self.turn()
+        self.declare(turn, policy)
+        self.move(turn, dice(self, turn))
+        return self.clean_up(self.search(turn, policy), policy)
+
+    def turn(self, games: Array | None = None) -> Turn:
+        """The divers to move of these games, or of all."""
+        if self.idle:
+            asked = np.arange(self.games) if games is None else games
+            idle = asked[self.dive[asked] % (DIVES + 1) == 0]
+            if len(idle):
+                raise ValueError(f"game {idle[0]} is over, or was never begun: open it first")
+        if games is None:
+            diver = self._base + self.to_move
+        else:
+            diver = self._base.take(games) + self.to_move.take(games)
+        place = np.maximum(self.place.take(diver), 0)
+        return Turn(games, diver, place, self.load.take(diver), self.homeward.take(diver))
+
+    def may_declare(self, turn: Turn) -> Array:
+        """Who has to choose between going on and turning back."""
+        choice: Array = (turn.place > 0) & ~turn.homeward
+        if self.rules.turn_needs_treasure:
+            choice &= turn.load > 0
+        elif self.rules.forced_turn == "when_cannot_advance":
+            choice &= self._free_space_below(turn)
+        return choice
+
+    def _free_space_below(self, turn: Turn) -> Array:
+        free = ~turn.of(self.taken) >> (turn.place + np.int8(_BELOW_TRAIL + 1)).astype(U64)
+        return free.astype(bool)
+
+    def declare(self, turn: Turn, policy: Policy) -> None:
+        """Use the turn's air, and turn back or go on."""
+        asked = np.flatnonzero(self.may_declare(turn))
+        if len(asked):
+            self.decisions += len(asked)
+            part = turn.part(asked)
+            back = _checked(policy.declare(self, part), part, "b", "what the policy declares")
+            self._turn_back(turn, asked[back])
+        if self.rules.forced_turn == "when_cannot_advance":
+            stuck = (turn.place > 0) & ~turn.homeward & ~self._free_space_below(turn)
+            self._turn_back(turn, np.flatnonzero(stuck))
+        if turn.games is None:
+            self.air -= turn.load
+        else:
+            self.air[turn.games] -= turn.load
+
+    def _turn_back(self, turn: Turn, rows: Array) -> None:
+        turn.homeward[rows] = True
+        self.homeward[turn.diver[rows]] = True
+
+    def move(self, turn: Turn, sums: Array) -> None:
+        """Move by the sums of two dice; divers that come home bank their cargo."""
+        _checked(sums, turn, "i", "the dice")
+        place, load, up = turn.place, turn.load, turn.homeward.view(np.int8)
+        steps = np.maximum(sums - load, 0)
+        taken = turn.of(self.taken)
+        # What is ahead is above the diver's own bit, or below it.
+        window = taken >> (place + np.int8(_BELOW_TRAIL + 1) - np.int8(_AHEAD + 1) * up).astype(U64)
+        window &= U64(2**_AHEAD - 1)
+        index = (steps + np.int8(_MOST_STEPS + 1) * up).astype(np.int64)
+        index <<= _AHEAD
+        index += window.view(np.int64)
+        new = place + _MOVES.take(index)
+        home = np.flatnonzero((new <= 0) & turn.homeward)
+        if len(home):
+            if self.rules.home_empty_handed == "barred":
+                home = self._admitted(turn, home, new, taken)
+            new[home] = HOME
+        still = (new == place) & (load == 0)
+        bits = U64(1) << (place + np.int8(_BELOW_TRAIL)).astype(U64)
+        bits ^= U64(1) << (new + np.int8(_BELOW_TRAIL)).astype(U64)
+        bits &= _TRAIL_BITS
+        if turn.games is None:
+            self.quiet += np.int8(1)
+            self.quiet *= still
+            self.taken ^= bits
+        else:
+            self.quiet[turn.games] = (self.quiet.take(turn.games) + np.int8(1)) * still
+            self.taken[turn.games] = taken ^ bits
+        self.place[turn.diver] = new
+        if len(home):
+            self._come_home(turn.part(home))
+            load[home] = 0
+        turn.place = np.maximum(new, 0)
+
+    def _admitted(self, turn: Turn, home: Array, new: Array, taken: Array) -> Array:
+        """Those of the divers at the submarine that may enter; the others stop before it."""
+        diver = turn.diver[home]
+        kept_out = turn.load[home] == 0
+        if self.rules.barred_release == "never_this_dive":
+            self.barred[diver[kept_out]] = True
+            kept_out |= self.barred[diver]
+        rows = home[kept_out]
+        nearest = _LOWEST_FREE[taken[rows] >> U64(_BELOW_TRAIL + 1) & U64(2**_AHEAD - 1)]
+        new[rows] = np.minimum(nearest, turn.place[rows])
+        admitted: Array = home[~kept_out]
+        return admitted
+
+    def _come_home(self, turn: Turn) -> None:
+        games, diver = turn.games, turn.diver
+        self.bank[diver] |= self.carried[diver] & CHIP_BITS
+        self.carried[diver] = 0
+        self.load[diver] = 0
+        self.breath[games] -= turn.load
+        self.homes[games] += 8 << self.to_move[games]
+        self.out[games] -= np.int8(1)
+        self.home_rank[diver] = self.players - self.out[games]
+
+    def units_here(self, turn: Turn) -> Array:
+        """The units on the divers' spaces; blank in the submarine and for who is home."""
+        return self._flat_trail.take(turn.of(self._row) + turn.place)
+
+    def may_drop(self, turn: Turn, units: Array) -> Array:
+        """Who may drop something; `units` as of `units_here`. Where there is one, it may take."""
+        may: Array = (turn.load > 0) & (units == 0)
+        if not self.rules.drop_last_after_turn:
+            may &= ~((turn.load == 1) & turn.homeward)
+        return may
+
+    def search(self, turn: Turn, policy: Policy) -> Array:
+        """Leave, take or drop, and end the turn; returns the games whose dive is over."""
+        units = self.units_here(turn)
+        takers = np.flatnonzero(units)
+        droppers = np.flatnonzero(self.may_drop(turn, units))
+        takes = drops = slots = _NOBODY
+        if len(takers):
+            part = turn.part(takers)
+            takes = policy.take(self, part, units[takers])
+            takes = takers[_checked(takes, part, "b", "what the policy takes")]
+        if len(droppers):
+            part = turn.part(droppers)
+            slots = self._checked_slots(policy.drop(self, part), part)
+            drops = np.flatnonzero(slots >= 0)
+        # All have answered before anything changes.
+        if len(takes):
+            self._take(turn.part(takes), units[takes])
+        if len(drops):
+            self._drop(turn.part(droppers[drops]), slots[drops])
+        self.decisions += len(takers) + len(droppers)
+        return self._end_turn(turn)
+
+    def _end_turn(self, turn: Turn) -> Array:
+        games = turn.games
+        if games is None:
+            over = np.flatnonzero((self.air <= 0) | (self.quiet >= self.out))
+            self.to_move = self._next_seats.take(self.homes + self.to_move)
+        else:
+            over = games[(self.air[games] <= 0) | (self.quiet[games] >= self.out[games])]
+            self.to_move[games] = self._next_seats.take(self.homes[games] + self.to_move[games])
+        return over
+
+    def _take(self, turn: Turn, units: Array) -> None:
+        units = units & ~LAID
+        self._flat_trail[turn.of(self._row) + turn.place] = 0
+        self._flat_cargo[turn.diver * SLOTS + turn.load] = units
+        self.load[turn.diver] += np.int8(1)
+        self.carried[turn.diver] += units & SUMMED
+        self.breath[turn.games] += np.int8(1)
+        self.quiet[turn.games] = 0
+
+    def _drop(self, turn: Turn, slots: Array) -> None:
+        cargo = self.cargo.take(turn.diver, axis=0)
+        rows = np.arange(len(slots))
+        # Units with one name are alike, and the first of them is meant.
+        names = cargo & self.name_bits
+        first: Array = (names == names[rows, slots][:, None]).argmax(axis=1)
+        units = cargo[rows, first]
+        self._flat_trail[turn.of(self._row) + turn.place] = units
+        kept = np.arange(SLOTS - 1)
+        kept = kept + (kept >= first[:, None])
+        self.cargo[turn.diver, :-1] = cargo[rows[:, None], kept]
+        self.load[turn.diver] -= np.int8(1)
+        self.carried[turn.diver] -= units & SUMMED
+        self.breath[turn.games] -= np.int8(1)
+        self.quiet[turn.games] = 0
+
+    def _checked_slots(self, slots: Array, turn: Turn) -> Array:
+        slots = _checked(slots, turn, "i", "what the policy drops")
+        wrong = np.flatnonzero((slots < -1) | (slots >= turn.load))
+        if len(wrong):
+            bad = turn.part(wrong[:1])
+            seat = SEAT_LETTERS[int(bad.diver[0]) % self.players]
+            raise IllegalAction(
+                f"game {bad.of(np.arange(self.games))[0]}: seat {seat} cannot drop unit "
+                f"{slots[wrong[0]]} of {bad.load[0]}; they count from 0, and -1 is to leave"
+            )
+        return slots
+
+    # The end of a dive
+
+    def clean_up(self, games: Array, policy: Policy) -> Array:
+        """Lay stranded cargo and begin the next dive of these games; returns those that are over.
+
+        Of a game that is over trail, banks and `last` stay as they are until it is begun anew.
+        """
+        if not len(games):
+            return games
+        place = self.by_seat(self.place).take(games, axis=0)
+        load = self.by_seat(self.load).take(games, axis=0)
+        cargo = self.by_seat(self.cargo).take(games, axis=0)
+        home_rank = self.by_seat(self.home_rank).take(games, axis=0)
+        items, _, count = clean_up.stranded(self.rules, place, load, cargo, self.by_chip)
+        trail = self.trail.take(games, axis=0)
+        trail, last = clean_up.lay_and_close_gaps(self.rules, trail, items, count, self.by_chip)
+        self.trail[games] = trail
+        self.last[games] = last
+        banks = self.by_seat(self.bank).take(games, axis=0)
+        self.banked_earlier[games] = np.bitwise_or.reduce(banks, axis=1)
+        starter = clean_up.next_starters(self.rules, place, home_rank)
+        self.dive[games] += np.int8(1)
+        over: Array = games[(self.dive[games] > DIVES) | (last == 0)]
+        self.dive[over] = DIVES + 1
+        self.idle += len(over)
+        self._board(games, starter)
+        return over
+
+    # What is known, and results
+
+    def known(self, games: Array) -> Array:
+        """The chips of these games whose values everybody has been shown, as bits."""
+        if self.rules.reveal == "dive_end":
+            return self.banked_earlier[games]
+        return np.zeros(len(games), U64)
+
+    def results(self, games: Array) -> Results:
+        """Points and placements as things stand."""
+        banks = self.by_seat(self.bank)[games]
+        return results_of(banks, self.values[games], self.rules.tiebreak)
+
+    def part(self, games: Array) -> Batch:
+        """A batch of copies of these games."""
+        other = Batch(self.rules, self.players, len(games))
+        for name in ("to_move", "homes", "taken", "banked_earlier", "trail", "values"):
+            getattr(other, name)[:] = getattr(self, name)[games]
+        other._counts[:] = self._counts[:, games]
+        other._divers[:] = self._divers[:, games]
+        for name in ("cargo", "carried", "bank"):
+            other.by_seat(getattr(other, name))[:] = self.by_seat(getattr(self, name))[games]
+        other.idle = int((other.dive % (DIVES + 1) == 0).sum())
+        return other
+
+
+def _checked(answers: Array, turn: Turn, kind: str, what: str) -> Array:
+    """The answers, if they are of the right kind and there is one for each game that was asked."""
+    wanted = len(turn.diver)
+    if answers.shape != (wanted,) or answers.dtype.kind != kind:
+        name = {"b": "bool", "i": "int"}[kind]
+        raise ValueError(
+            f"{what} is an array of {answers.dtype} {answers.shape}, not of {name} ({wanted},)"
+        )
+    return answers

@@ -1,0 +1,129 @@
+"""Positions of the reference engine in a batch, and back.
+
+Invariants: what is read back is the same position for everybody who plays it, but chips of one
+level in a stack, and those of a bank, are listed by their ids.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from deepsea_rules.actions import CHIPS, Unit
+from deepsea_rules.ruleset import DIVES, HOME, SEAT_LETTERS
+from deepsea_rules.state import GameState
+
+from .clean_up import SLOTS, WIDTH
+from .engine import Batch, taken_bits
+from .units import LAID, SUMMED, U64, Array, chip_bits, pack, unpack
+
+
+def put(batch: Batch, games: Array, state: GameState) -> None:
+    """Make these games copies of a position in phase "declare", "roll" or "search".
+
+    Its phase is the stage that is next: the batch does not remember it. Raises ValueError for a
+    position of other rules or seats, and for what no game can have: a diver with too many units,
+    a stack of too many chips.
+    """
+    if state.rules != batch.rules or state.players != batch.players:
+        raise ValueError(
+            f"the batch plays {batch.rules.name} with {batch.players} seats, and the position "
+            f"{state.rules.name} with {state.players}"
+        )
+    if state.phase in ("order", "over"):
+        raise ValueError(f"a position in phase {state.phase} has no turn to play: {state}")
+    trail, cargo = _packed(batch, state)
+    batch.idle -= int((batch.dive[games] % (DIVES + 1) == 0).sum())
+    batch.dive[games] = state.dive
+    batch.air[games] = state.air
+    batch.quiet[games] = state.quiet
+    batch.to_move[games] = state.to_move
+    batch.out[games] = state.players - len(state.home_order)
+    batch.breath[games] = sum(map(len, state.cargo))
+    batch.last[games] = len(state.trail) - 1
+    batch.homes[games] = 8 * sum(1 << seat for seat in state.home_order)
+    batch.taken[games] = taken_bits(len(state.trail) - 1, state.place)
+    batch.trail[games] = trail
+    batch.values[games] = state.values[1:]
+    banks = zip(state.bank, state.banked_earlier, strict=True)
+    batch.banked_earlier[games] = sum(chip_bits(bank[:earlier]) for bank, earlier in banks)
+    for seat in range(state.players):
+        divers = games * state.players + seat
+        batch.place[divers] = state.place[seat]
+        batch.homeward[divers] = state.homeward[seat]
+        batch.barred[divers] = state.barred[seat]
+        batch.load[divers] = len(state.cargo[seat])
+        home = seat in state.home_order
+        batch.home_rank[divers] = state.home_order.index(seat) + 1 if home else 0
+        batch.cargo[divers] = cargo[seat]
+        batch.carried[divers] = (cargo[seat] & SUMMED).sum(dtype=U64)
+        batch.bank[divers] = chip_bits(state.bank[seat])
+
+
+def _packed(batch: Batch, state: GameState) -> tuple[Array, Array]:
+    """The trail, and the cargo by seat; checked."""
+    if len(state.trail) > WIDTH:
+        raise ValueError(f"a trail of {len(state.trail) - 1} spaces; up to 32 are possible")
+    trail = np.zeros(WIDTH, U64)
+    for space, unit in enumerate(state.trail):
+        trail[space] = _number(batch, unit, f"space {space}", unit in state.laid)
+    cargo = np.zeros((state.players, SLOTS), U64)
+    for seat, units in enumerate(state.cargo):
+        where = f"seat {SEAT_LETTERS[seat]}"
+        if len(units) >= SLOTS:
+            raise ValueError(f"{where}: {len(units)} units; up to {SLOTS - 1} are possible")
+        for slot, unit in enumerate(units):
+            cargo[seat, slot] = _number(batch, unit, where)
+    return trail, cargo
+
+
+def _number(batch: Batch, unit: Unit, where: str, laid: bool = False) -> int:
+    try:
+        return pack(unit, batch.by_chip, laid)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def state_of(
+    batch: Batch, game: int, phase: Literal["declare", "roll", "search", "over"] = "declare"
+) -> GameState:
+    """The position of a game, which stands before this stage."""
+    players = batch.players
+    state = GameState(batch.rules, (0, *batch.values[game].tolist()), players)
+    state.dive = min(int(batch.dive[game]), DIVES)
+    state.air = int(batch.air[game])
+    state.phase = phase
+    state.to_move = int(batch.to_move[game])
+    state.quiet = int(batch.quiet[game])
+    numbers = batch.trail[game, : batch.last[game] + 1].tolist()
+    state.trail = [unpack(number, batch.by_chip) for number in numbers]
+    laid = int(LAID)
+    state.laid = frozenset(
+        unit for unit, number in zip(state.trail, numbers, strict=True) if number & laid
+    )
+    divers = range(game * players, (game + 1) * players)
+    state.place = batch.place[divers].tolist()
+    state.homeward = batch.homeward[divers].tolist()
+    state.barred = batch.barred[divers].tolist()
+    state.cargo = [
+        tuple(unpack(n, batch.by_chip) for n in batch.cargo[diver, : batch.load[diver]].tolist())
+        for diver in divers
+    ]
+    earlier = int(batch.banked_earlier[game])
+    banks = [_chips(int(bank)) for bank in batch.bank[divers]]
+    old = [[chip for chip in bank if earlier >> chip - 1 & 1] for bank in banks]
+    state.bank = [
+        (*first, *(chip for chip in bank if chip not in first))
+        for first, bank in zip(old, banks, strict=True)
+    ]
+    state.banked_earlier = tuple(map(len, old))
+    ranks = batch.home_rank[divers].tolist()
+    home = [seat for seat in range(players) if state.place[seat] == HOME]
+    state.home_order = tuple(sorted(home, key=ranks.__getitem__))
+    state.refresh()
+    return state
+
+
+def _chips(bits: int) -> tuple[int, ...]:
+    return tuple([chip for chip in CHIPS if bits >> chip - 1 & 1])
