@@ -12,13 +12,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_rules.actions import BACK, LEAVE, TAKE, drop
+from deepsea_rules.actions import BACK, LEAVE, TAKE, drop, order
+from deepsea_rules.cleanup import items_of
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.scoring import halves_ahead
 from deepsea_rules.state import GameState
 from deepsea_sdk import steady
 from deepsea_sdk.batch import (
     Batch,
+    Orders,
     Policy,
     RandomDice,
     RandomPolicy,
@@ -58,6 +60,8 @@ class Noted(Policy):
         self.policy = policy
         self.declared: dict[int, str] = {}
         self.searched: dict[int, str | int] = {}
+        self.ordered: dict[tuple[int, int], list[int]] = {}
+        self.orders = policy.orders
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
         back = self.policy.declare(batch, turn)
@@ -73,6 +77,14 @@ class Noted(Policy):
         slots = self.policy.drop(batch, turn)
         self.searched |= dict(zip(games(turn), slots.tolist(), strict=True))
         return slots
+
+    def order(self, batch: Batch, orders: Orders) -> Array:
+        chosen = self.policy.order(batch, orders)
+        for game, diver, size, row in zip(
+            orders.games, orders.diver, orders.sizes, chosen.tolist(), strict=True
+        ):
+            self.ordered[int(game), int(diver) % batch.players] = row[:size]
+        return chosen
 
 
 def games(turn: Turn) -> list[int]:
@@ -102,6 +114,7 @@ def both(rules: RuleSet, seats: int, policy: Policy, seed: int) -> Iterator[list
             assert (state.dive > dive or state.phase == "over") == (game in ended), state
         assert not noted.declared
         assert not noted.searched
+        assert not noted.ordered
         compare(batch, states)
         if len(over):
             results = batch.results(over)
@@ -133,7 +146,9 @@ def play(state: GameState, noted: Noted, total: int, game: int) -> None:
         assert not is_steady or steady(state) == found, state
         state.apply(found)
     while state.phase == "order":
-        state.apply(state.legal[0])
+        items = items_of(state.rules, state.cargo[state.to_move])
+        places = range(len(items)) if is_steady else noted.ordered.pop((game, state.to_move))
+        state.apply(order(items[place] for place in places))
 
 
 def compare(batch: Batch, states: list[GameState]) -> None:

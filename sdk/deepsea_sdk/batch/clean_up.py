@@ -57,7 +57,7 @@ def stranded(rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: b
 
 
 def lay_and_close_gaps(
-    rules: RuleSet, trail: Array, items: Array, count: Array, by_chip: bool
+    rules: RuleSet, trail: Array, items: Array, counts: Array, by_chip: bool
 ) -> tuple[Array, Array]:
     """The trails [games, WIDTH] without blanks and with these items; and their last spaces."""
     kept = trail != 0
@@ -66,12 +66,12 @@ def lay_and_close_gaps(
     full = _UP_TO[length]
     new[full] = trail[kept]
     if rules.top_up_tail_piles:
-        return _top_up(new, length, items, count, by_chip)
-    piles = (count + PILE_ITEMS - 1) // PILE_ITEMS
+        return _top_up(new, length, items, counts, by_chip)
+    piles = (counts + PILE_ITEMS - 1) // PILE_ITEMS
     last = length + piles
-    some = np.flatnonzero(count)
+    some = np.flatnonzero(counts)
     sizes = np.full(int(piles.sum()), PILE_ITEMS)
-    sizes[np.cumsum(piles[some]) - 1] += count[some] - PILE_ITEMS * piles[some]
+    sizes[np.cumsum(piles[some]) - 1] += counts[some] - PILE_ITEMS * piles[some]
     groups = np.zeros((len(sizes), PILE_ITEMS), U64)
     groups[BELOW[sizes, :PILE_ITEMS]] = items
     pile = groups[:, 0]
@@ -82,34 +82,29 @@ def lay_and_close_gaps(
 
 
 def _top_up(
-    trail: Array, length: Array, items: Array, count: Array, by_chip: bool
+    trail: Array, length: Array, items: Array, counts: Array, by_chip: bool
 ) -> tuple[Array, Array]:
     """Lay the items one by one, each on the first pile with room; see `cleanup`."""
-    room = rooms(trail, length)
-    first = count.cumsum() - count
-    for k in range(count.max(initial=0)):
-        row = np.flatnonzero(count > k)
+    room = np.where(length[:, None] < _SPACES, PILE_ITEMS, older_rooms(trail))
+    first = counts.cumsum() - counts
+    for k in range(counts.max(initial=0)):
+        row = np.flatnonzero(counts > k)
         item = items[first[row] + k]
-        space = take_room(room, length, row, item)
+        space = (room[row] > 0).argmax(axis=1)
+        # Room counts items, but chips on the older piles.
+        chips = np.bitwise_count(item & CHIP_BITS)
+        room[row, space] -= np.where(space <= length[row], chips, 1)
         trail[row, space] = joined(trail[row, space], item, by_chip) | LAID
     return trail, (trail != 0).sum(axis=1)
 
 
-def rooms(trail: Array, length: Array) -> Array:
-    """The room on each space of trails without gaps: chips on older piles, items beyond them."""
+def older_rooms(trail: Array) -> Array:
+    """By space, the room for chips on the older piles that are topped up; else 0."""
     laid = (trail & LAID) != 0
     fixed = np.where((trail != 0) & ~laid, _SPACES, 0).max(axis=1)
     chips = np.bitwise_count(trail & CHIP_BITS).astype(np.int64)
-    older = np.where(laid & (fixed[:, None] < _SPACES), PILE_ITEMS - chips, 0)
-    return np.where(length[:, None] < _SPACES, PILE_ITEMS, older)
-
-
-def take_room(room: Array, length: Array, row: Array, item: Array) -> Array:
-    """The space on which each item is laid, one for each of these rows; its room becomes less."""
-    space: Array = (room[row] > 0).argmax(axis=1)
-    chips = np.bitwise_count(item & CHIP_BITS)
-    room[row, space] -= np.where(space <= length[row], chips, 1)
-    return space
+    room: Array = np.where(laid & (fixed[:, None] < _SPACES), PILE_ITEMS - chips, 0)
+    return np.maximum(room, 0)
 
 
 def next_starters(rules: RuleSet, place: Array, home_rank: Array) -> Array:

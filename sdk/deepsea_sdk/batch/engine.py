@@ -45,7 +45,8 @@ from deepsea_rules.ruleset import (
 )
 
 from . import clean_up
-from .clean_up import SLOTS, WIDTH
+from .clean_up import SLOTS, WIDTH, Stranded
+from .orders import Orders, Runs, asked_at_once, asked_in_turn, in_order, runs_of
 from .results import Results, results_of
 from .units import CHIP_BITS, LAID, SUMMED, U64, Array, name_bits, singles
 
@@ -149,6 +150,16 @@ class Policy:
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
         """Which carried unit each drops, by its place in pick-up order; -1 to leave."""
+        raise NotImplementedError
+
+    orders = False
+    """Whether stranded divers are asked for an order; else all lay their items as picked up."""
+
+    def order(self, batch: Batch, orders: Orders) -> Array:
+        """In which order each lays its items, the nearest first: their places in pick-up order.
+
+        [divers, most] as `orders.items`; what is beyond the items of a diver does not matter.
+        """
         raise NotImplementedError
 
 
@@ -452,9 +463,13 @@ class Batch:
         load = self.by_seat(self.load).take(games, axis=0)
         cargo = self.by_seat(self.cargo).take(games, axis=0)
         home_rank = self.by_seat(self.home_rank).take(games, axis=0)
-        items, _, count = clean_up.stranded(self.rules, place, load, cargo, self.by_chip)
+        laid = clean_up.stranded(self.rules, place, load, cargo, self.by_chip)
         trail = self.trail.take(games, axis=0)
-        trail, last = clean_up.lay_and_close_gaps(self.rules, trail, items, count, self.by_chip)
+        if policy.orders and self.rules.drop_order == "owner_choice" and len(laid.items):
+            self._settle_orders(games, trail, place, laid, policy)
+        trail, last = clean_up.lay_and_close_gaps(
+            self.rules, trail, laid.items, laid.counts, self.by_chip
+        )
         self.trail[games] = trail
         self.last[games] = last
         banks = self.by_seat(self.bank).take(games, axis=0)
@@ -466,6 +481,52 @@ class Batch:
         self.idle += len(over)
         self._board(games, starter)
         return over
+
+    def _settle_orders(
+        self, games: Array, trail: Array, place: Array, laid: Stranded, policy: Policy
+    ) -> None:
+        """Bring the items that are laid into the orders that are chosen."""
+        runs = runs_of(laid, self.players)
+        if self.rules.top_up_tail_piles and not self.by_chip:
+            for turn in range(self.players):
+                now = runs.part(np.flatnonzero(runs.turn == turn))
+                asked = asked_in_turn(self.rules, trail, place, laid, now)
+                self._ask_orders(games, laid, now.part(asked), policy)
+        else:
+            asked = asked_at_once(self.rules, trail, laid, runs, laid.items & self.name_bits)
+            self._ask_orders(games, laid, runs.part(asked), policy)
+
+    def _ask_orders(self, games: Array, laid: Stranded, runs: Runs, policy: Policy) -> None:
+        if not len(runs.first):
+            return
+        rows, seats = np.divmod(runs.diver, self.players)
+        most = int(runs.sizes.max())
+        index = np.minimum(runs.first[:, None] + np.arange(most), len(laid.items) - 1)
+        inside = np.arange(most) < runs.sizes[:, None]
+        items = np.where(inside, laid.items[index], U64(0))
+        asked = games[rows]
+        orders = Orders(asked, asked * self.players + seats, items, runs.sizes)
+        chosen = policy.order(self, orders)
+        self._check_orders(chosen, orders)
+        laid.items[index[inside]] = in_order(orders, chosen, items & self.name_bits)[inside]
+        self.decisions += len(asked)
+
+    def _check_orders(self, chosen: Array, orders: Orders) -> None:
+        if chosen.shape != orders.items.shape or chosen.dtype.kind != "i":
+            raise ValueError(
+                f"what the policy orders is an array of {chosen.dtype} {chosen.shape}, not of int "
+                f"{orders.items.shape}"
+            )
+        places = np.arange(chosen.shape[1])
+        found = np.sort(np.where(orders.inside(), chosen, places), axis=1)
+        wrong = np.flatnonzero((found != places).any(axis=1))
+        if len(wrong):
+            row = int(wrong[0])
+            seat = SEAT_LETTERS[int(orders.diver[row]) % self.players]
+            raise IllegalAction(
+                f"game {orders.games[row]}: seat {seat} cannot lay its {orders.sizes[row]} items "
+                f"in the order {chosen[row, : orders.sizes[row]].tolist()}"
+            )
 
     # What is known, and results
 
