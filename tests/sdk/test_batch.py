@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Literal
 
 import pytest
 
@@ -17,7 +19,8 @@ from deepsea_rules.cleanup import items_of
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.scoring import halves_ahead
 from deepsea_rules.state import GameState
-from deepsea_sdk import steady
+from deepsea_rules.view import view_for
+from deepsea_sdk import TurnDice, steady
 from deepsea_sdk.batch import (
     Batch,
     Orders,
@@ -26,16 +29,29 @@ from deepsea_sdk.batch import (
     RandomPolicy,
     SteadyPolicy,
     Turn,
+    given_luck,
     open_random,
+    play_on_many,
     put,
     state_of,
 )
 from deepsea_sdk.batch.clean_up import BELOW
 from deepsea_sdk.batch.units import Array
-from helpers.games import players, rule_sets
+from deepsea_sdk.coach.decisions import halves
+from deepsea_sdk.features import features, mask
+from deepsea_sdk.features_many import (
+    DECLARE,
+    NOTHING,
+    SEARCH,
+    TURN_ACTIONS,
+    features_many,
+    masks_many,
+)
+from deepsea_sdk.policies import play_on
+from helpers.games import Chooser, choosers, opening_state, players, rng, rule_sets, walk
 from helpers.positions import faces
 
-GAMES = 16
+GAMES = 8
 PER_GAME = [
     "dive",
     "air",
@@ -94,10 +110,10 @@ def games(turn: Turn) -> list[int]:
 
 def both(rules: RuleSet, seats: int, policy: Policy, seed: int) -> Iterator[list[GameState]]:
     """Play some games in both engines, and compare them turn by turn; yields those that end."""
-    rng = np.random.default_rng(seed)
+    source = np.random.default_rng(seed)
     batch = Batch(rules, seats, GAMES)
-    open_random(batch, np.arange(GAMES), rng)
-    dice, noted = RandomDice(rng), Noted(policy)
+    open_random(batch, np.arange(GAMES), source)
+    dice, noted = RandomDice(source), Noted(policy)
     states = [state_of(batch, game) for game in range(GAMES)]
     while True:
         noted.declared, noted.searched = {}, {}
@@ -123,7 +139,7 @@ def both(rules: RuleSet, seats: int, policy: Policy, seed: int) -> Iterator[list
                 assert result.points == tuple(points)
                 assert halves_ahead(result.placements) == halves.tolist()
             yield [states[game] for game in over]
-            open_random(batch, over, rng)
+            open_random(batch, over, source)
             for game in over:
                 states[game] = state_of(batch, int(game))
 
@@ -165,7 +181,7 @@ def compare(batch: Batch, states: list[GameState]) -> None:
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rules=rule_sets, seats=players, seed=st.integers(0, 10**9), is_random=st.booleans())
 def test_positions_and_results_are_those_of_the_reference_engine(
     rules: RuleSet, seats: int, seed: int, is_random: bool
@@ -175,3 +191,69 @@ def test_positions_and_results_are_those_of_the_reference_engine(
     done = 0
     while done < GAMES:
         done += len(next(ended))
+
+
+def position(rules: RuleSet, seats: int, chooser: Chooser, steps: int) -> GameState:
+    """A position in the course of a game, of a short one its last but one."""
+    found = opening_state(rules, seats, f"{steps}{seats}")
+    for state in islice(walk(found.clone(), chooser), steps):
+        if state.phase != "over":
+            found = state.clone()
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(rules=rule_sets, seats=players, chooser=choosers, steps=st.integers(1, 250), data=st.data())
+def test_a_trial_of_many_ends_as_play_on_ends_it(
+    rules: RuleSet, seats: int, chooser: Chooser, steps: int, data: st.DataObject
+) -> None:
+    state = position(rules, seats, chooser, steps)
+    states = [state]
+    for action in state.legal:
+        states.append(state.clone())
+        states[-1].apply(action)
+    to_end_of: Literal["game", "dive"] = data.draw(st.sampled_from(["game", "dive"]))
+    source = rng(chooser.pick("abcdefgh"))
+    deals = [view_for(state, None).sample(source).values for _ in range(4)]
+    dice = [TurnDice(source, seats).rolls[: 200 + trial] for trial in range(4)]
+    trials = [np.array([3, 0]), *(np.arange(1 + i % 4) for i in range(len(states) - 1))]
+    found = play_on_many(
+        states, given_luck(deals, dice), SteadyPolicy(seats), trials, to_end_of=to_end_of
+    )
+    wanted = []
+    for begun, numbers in zip(states, trials, strict=True):
+        for trial in numbers:
+            played = begun.clone()
+            played.values = deals[trial]
+            play_on(played, dice[trial], steady, begun.dive if to_end_of == "dive" else 3)
+            wanted.append((played.points(), halves(played)))
+    assert [(tuple(p), h) for p, h in zip(*map(np.ndarray.tolist, found), strict=True)] == wanted
+
+
+@settings(max_examples=40, deadline=None)
+@given(rules=rule_sets, seats=players, chooser=choosers, steps=st.integers(1, 250))
+def test_features_masks_and_positions_of_a_game_are_those_of_its_views(
+    rules: RuleSet, seats: int, chooser: Chooser, steps: int
+) -> None:
+    state = position(rules, seats, chooser, steps)
+    if state.phase not in ("declare", "roll", "search"):
+        return
+    batch = Batch(rules, seats, seats)
+    all_seats = np.arange(seats)
+    put(batch, all_seats, state)
+    kind = np.full(seats, {"declare": DECLARE, "roll": NOTHING, "search": SEARCH}[state.phase])
+    views = [view_for(state, seat) for seat in range(seats)]
+    rows = features_many(batch, all_seats, all_seats, kind)
+    for view, row in zip(views, rows, strict=True):
+        assert features(view).tobytes() == row.tobytes(), str(view)
+    legal = masks_many(batch, all_seats, kind)
+    assert (legal == mask(views[state.to_move])[:TURN_ACTIONS]).all(), str(state)
+    # What a seat cannot know changes nothing.
+    other = views[0].sample(rng(str(steps)))
+    batch.values[:] = other.values[1:]
+    assert rows[0].tobytes() == features_many(batch, all_seats, all_seats, kind)[0].tobytes()
+    back = state_of(batch, 0, state.phase)
+    other.bank = [tuple(sorted(bank)) for bank in other.bank]
+    back.bank = [tuple(sorted(bank)) for bank in back.bank]
+    assert str(back) == str(other)
+    assert back.legal == other.legal

@@ -284,25 +284,27 @@ class Batch:
         choice: Array = (turn.place > 0) & ~turn.homeward
         if self.rules.turn_needs_treasure:
             choice &= turn.load > 0
-        elif self.rules.forced_turn == "when_cannot_advance":
-            choice &= self._free_space_below(turn)
-        return choice
+        return choice & ~self.must_turn_back(turn)
 
-    def _free_space_below(self, turn: Turn) -> Array:
-        free = ~turn.of(self.taken) >> (turn.place + np.int8(_BELOW_TRAIL + 1)).astype(U64)
-        return free.astype(bool)
+    def must_turn_back(self, turn: Turn) -> Array:
+        """Who has to turn back, because no space below is free."""
+        if self.rules.forced_turn == "never":
+            return np.zeros(len(turn.diver), bool)
+        below = (turn.place + np.int8(_BELOW_TRAIL + 1)).astype(U64)
+        must: Array = (turn.place > 0) & ~turn.homeward
+        must &= ~turn.of(self.taken) >> below == 0
+        return must
 
     def declare(self, turn: Turn, policy: Policy) -> None:
         """Use the turn's air, and turn back or go on."""
+        stuck = self.must_turn_back(turn)
         asked = np.flatnonzero(self.may_declare(turn))
         if len(asked):
             self.decisions += len(asked)
             part = turn.part(asked)
             back = _checked(policy.declare(self, part), part, "b", "what the policy declares")
             self._turn_back(turn, asked[back])
-        if self.rules.forced_turn == "when_cannot_advance":
-            stuck = (turn.place > 0) & ~turn.homeward & ~self._free_space_below(turn)
-            self._turn_back(turn, np.flatnonzero(stuck))
+        self._turn_back(turn, np.flatnonzero(stuck))
         if turn.games is None:
             self.air -= turn.load
         else:
