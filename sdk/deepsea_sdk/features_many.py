@@ -37,6 +37,9 @@ def features_many(
     out   an array to write into: all of it zeros, or of rows that were made with it before
     """
     players, count = batch.players, len(games)
+    wrong = np.flatnonzero((seats < 0) | (seats >= players))
+    if len(wrong):
+        raise ValueError(f"game {games[wrong[0]]} has no seat {seats[wrong[0]]}")
     x = np.zeros((count, LENGTH), np.float32) if out is None else out
     ring = (seats[:, None] + np.arange(players)) % players
     banks = batch.by_seat(batch.bank).take(games, axis=0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from hashlib import sha256, shake_256
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -14,25 +17,31 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_rules.actions import BACK, LEAVE, TAKE, drop, order
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, order
 from deepsea_rules.cleanup import items_of
-from deepsea_rules.ruleset import RuleSet
+from deepsea_rules.errors import RulesError
+from deepsea_rules.randomness import deal, seed_from_text
+from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
 from deepsea_rules.scoring import halves_ahead
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
 from deepsea_sdk import TurnDice, steady
 from deepsea_sdk.batch import (
     Batch,
+    GivenDice,
+    Luck,
     Orders,
     Policy,
     RandomDice,
     RandomPolicy,
     SteadyPolicy,
     Turn,
+    draw_luck,
     given_luck,
     open_random,
     play_on_many,
     put,
+    roll_out_many,
     state_of,
 )
 from deepsea_sdk.batch.clean_up import BELOW
@@ -47,25 +56,23 @@ from deepsea_sdk.features_many import (
     features_many,
     masks_many,
 )
-from deepsea_sdk.policies import play_on
+from deepsea_sdk.policies import dice_length, dice_of, play_on
 from helpers.games import Chooser, choosers, opening_state, players, rng, rule_sets, walk
-from helpers.positions import faces
+from helpers.positions import at, faces, opening
 
 GAMES = 8
-PER_GAME = [
-    "dive",
-    "air",
-    "quiet",
-    "to_move",
-    "out",
-    "breath",
-    "last",
-    "homes",
-    "taken",
-    "banked_earlier",
-    "trail",
-    "values",
-]
+GOLDENS = {
+    "manual": "793128289294ed64",
+    "reference": "1982b506cef86731",
+    "guide": "3c46b87e7cceaa46",
+    "revised": "21c566fdc295c101",
+    "publisher": "5bd88cb0bd9eee5b",
+}
+"""Of whole games by the steady policy at 2 to 6 seats: the reference engine has the same."""
+PER_GAME = (
+    *("dive", "air", "quiet", "to_move", "out", "breath", "last", "homes", "taken"),
+    *("banked_earlier", "trail", "values"),
+)
 PER_DIVER = ["place", "load", "homeward", "barred", "home_rank", "cargo", "carried", "bank"]
 
 
@@ -81,7 +88,7 @@ class Noted(Policy):
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
         back = self.policy.declare(batch, turn)
-        self.declared = {g: BACK if b else "down" for g, b in zip(games(turn), back, strict=True)}
+        self.declared |= {g: BACK if b else DOWN for g, b in zip(games(turn), back, strict=True)}
         return back
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
@@ -116,12 +123,17 @@ def both(rules: RuleSet, seats: int, policy: Policy, seed: int) -> Iterator[list
     dice, noted = RandomDice(source), Noted(policy)
     states = [state_of(batch, game) for game in range(GAMES)]
     while True:
-        noted.declared, noted.searched = {}, {}
-        turn = batch.turn()
-        batch.declare(turn, noted)
-        sums = dice(batch, turn)
-        batch.move(turn, sums)
-        ended = batch.search(turn, noted)
+        # All games at once or in two parts, which is the same.
+        first = source.random(GAMES) < 0.5
+        parts = [np.flatnonzero(first), np.flatnonzero(~first)] if source.random() < 0.5 else [None]
+        sums = np.zeros(GAMES, int)
+        ended = np.zeros(0, int)
+        for part in parts:
+            turn = batch.turn(part)
+            batch.declare(turn, noted)
+            sums[part] = dice(batch, turn)
+            batch.move(turn, sums[part].reshape(-1))
+            ended = np.append(ended, batch.search(turn, noted))
         over = batch.clean_up(ended, noted)
         for game, state in enumerate(states):
             dive = state.dive
@@ -249,11 +261,210 @@ def test_features_masks_and_positions_of_a_game_are_those_of_its_views(
     legal = masks_many(batch, all_seats, kind)
     assert (legal == mask(views[state.to_move])[:TURN_ACTIONS]).all(), str(state)
     # What a seat cannot know changes nothing.
-    other = views[0].sample(rng(str(steps)))
-    batch.values[:] = other.values[1:]
-    assert rows[0].tobytes() == features_many(batch, all_seats, all_seats, kind)[0].tobytes()
+    source = rng(str(steps))
+    batch.values[:] = [view.sample(source).values[1:] for view in views]
+    assert rows.tobytes() == features_many(batch, all_seats, all_seats, kind).tobytes()
+    other = views[0].sample(source)
     back = state_of(batch, 0, state.phase)
-    other.bank = [tuple(sorted(bank)) for bank in other.bank]
-    back.bank = [tuple(sorted(bank)) for bank in back.bank]
+    # Chips of a bank are listed by their ids, those of earlier dives first.
+    banks = zip(other.bank, other.banked_earlier, strict=True)
+    other.bank = [(*sorted(bank[:old]), *sorted(bank[old:])) for bank, old in banks]
     assert str(back) == str(other)
     assert back.legal == other.legal
+
+
+def luck(trials: int, seats: int, text: str = "luck") -> Luck:
+    """Deals and dice of some trials, the same on every machine."""
+    seeds = [seed_from_text(f"{text} {trial}") for trial in range(trials)]
+    dice = [dice_of(shake_256(seed).digest(dice_length(seats))) for seed in seeds]
+    return given_luck([*map(deal, seeds)], dice)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_whole_games_stay_what_they_are(name: str) -> None:
+    digest = sha256()
+    for seats in range(MIN_PLAYERS, MAX_PLAYERS + 1):
+        begun = [opening_state(PRESETS[name], seats, f"{starter}") for starter in range(seats)]
+        for part in play_on_many(begun, luck(40, seats), SteadyPolicy(seats)):
+            digest.update(part.astype("<i2").tobytes())
+    assert digest.hexdigest()[:16] == GOLDENS[name]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_hidden_values_change_no_position(name: str) -> None:
+    seats, pairs = 4, 20
+    batch = Batch(PRESETS[name], seats, 2 * pairs)
+    one, other = np.arange(pairs), np.arange(pairs, 2 * pairs)
+    given, values = luck(pairs, seats), luck(2 * pairs, seats, "others").values
+    batch.open(np.append(one, other), values, 1)
+    dice = GivenDice(given, np.append(one, one), seats)
+    for _ in range(150):
+        over = batch.play_turn(SteadyPolicy(seats), dice)
+        left, right = batch.part(one), batch.part(other)
+        for field in {*PER_GAME, *PER_DIVER} - {"values"}:
+            assert np.array_equal(getattr(left, field), getattr(right, field)), field
+        batch.open(over, 0, 0)
+
+
+class Fixed(Policy):
+    """Answers as it was told: whatever it is asked."""
+
+    orders = True
+
+    def __init__(self, declared: Any = None, taken: Any = None, dropped: Any = None) -> None:
+        self.declared, self.taken, self.dropped = declared, taken, dropped
+
+    def declare(self, batch: Batch, turn: Turn) -> Array:
+        return np.full(len(turn.diver), False) if self.declared is None else self.declared
+
+    def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
+        return np.full(len(turn.diver), True) if self.taken is None else self.taken
+
+    def drop(self, batch: Batch, turn: Turn) -> Array:
+        return np.full(len(turn.diver), -1) if self.dropped is None else self.dropped
+
+    def order(self, batch: Batch, orders: Orders) -> Array:
+        return np.zeros(orders.items.shape, int)
+
+
+def stage(text: str, name: str = "manual") -> Batch:
+    """Three games that stand in this position; its phase is the stage that is next."""
+    state = at(text, name)
+    batch = Batch(state.rules, state.players, 3)
+    put(batch, np.arange(3), state)
+    return batch
+
+
+DECLARES = f"{opening(3)} | *A5v:1 B7v | d1 a20"
+TAKES = f"{opening(3)} | *A5v:1 B7v | d1 a20 search"
+DROPS = f"{opening(3, 4, 5)} | *A5v:1,1,1 B7v | d1 a20 search"
+ORDERS = f"{opening(3, 4, 5, 15)} | *A5v:1,1,1,2 B7v | d1 a0 order"
+STRANDS = f"{opening(3, 4, 5, 15)} | *A5v:1,1,1,2 B7v | d1 a0 search"
+
+
+def declare(batch: Batch, answer: Any) -> None:
+    batch.declare(batch.turn(), Fixed(declared=answer))
+
+
+def take(batch: Batch, answer: Any) -> None:
+    batch.search(batch.turn(), Fixed(taken=answer))
+
+
+def drop_slots(batch: Batch, answer: Any) -> None:
+    batch.search(batch.turn(np.array([2, 0])), Fixed(dropped=answer))
+
+
+def lay(batch: Batch, answer: Any) -> None:
+    batch.clean_up(np.arange(3), Fixed())
+
+
+def move(batch: Batch, answer: Any) -> None:
+    batch.move(batch.turn(np.array([1, 2])), answer)
+
+
+def begin(batch: Batch, answer: Any) -> None:
+    batch.open(np.array([0, 2]), *answer)
+
+
+def select(batch: Batch, answer: Any) -> None:
+    batch.turn(answer)
+
+
+def look(batch: Batch, answer: Any) -> None:
+    features_many(batch, np.arange(3), answer, np.zeros(3))
+
+
+REFUSED: dict[str, tuple[str, Callable[[Batch, Any], None], Any, str]] = {
+    "declares too few": (DECLARES, declare, np.zeros(2, bool), "bool (2,), not of bool (3,)"),
+    "declares numbers": (DECLARES, declare, np.zeros(3, int), "declares is an array of int64"),
+    "takes what is no array of games": (TAKES, take, np.zeros((3, 1), bool), "takes is an array"),
+    "drops booleans": (DROPS, drop_slots, np.zeros(2, bool), "drops is an array of bool"),
+    "drops what it has not": (DROPS, drop_slots, np.array([-1, 3]), "game 0: seat A cannot drop"),
+    "drops less than nothing": (DROPS, drop_slots, np.array([-2, 0]), "game 2: seat A cannot drop"),
+    "lays an item twice": (
+        STRANDS,
+        lay,
+        None,
+        "game 0: seat A cannot lay its 4 items",
+    ),
+    "dice of no two faces": (DECLARES, move, np.array([6, 7]), "game 2: two dice do not show 7"),
+    "a die alone": (DECLARES, move, np.array([2, 1]), "game 2: two dice do not show 1 together"),
+    "dice for others": (DECLARES, move, np.array([2, 2, 2]), "the dice is an array of int64 (3,)"),
+    "values of one game": (DECLARES, begin, (np.zeros(32), 0), "values are (32,), not (2, 32)"),
+    "a starter too many": (DECLARES, begin, (0, np.array([1, 2])), "seat 2 cannot begin"),
+    "a game too many": (DECLARES, select, np.array([1, 3]), "no game 3 in a batch of 3"),
+    "a game below 0": (DECLARES, select, np.array([-1]), "no game -1 in a batch of 3"),
+    "games as booleans": (DECLARES, select, np.ones(3, bool), "numbers, not as bool"),
+    "a view of nobody": (DECLARES, look, np.array([0, 1, 2]), "game 2 has no seat 2"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_answer_is_refused_with_its_place_and_changes_nothing(case: str) -> None:
+    text, act, answer, message = REFUSED[case]
+    batch = stage(text)
+    before = batch.part(np.arange(3))
+    with pytest.raises((ValueError, RulesError), match=re.escape(message)):
+        act(batch, answer)
+    for field in (*PER_GAME, *PER_DIVER):
+        assert np.array_equal(getattr(batch, field), getattr(before, field)), field
+    assert batch.decisions == 0
+
+
+def put_text(text: str, name: str = "manual") -> None:
+    put(Batch(PRESETS["manual"], 2, 1), np.array([0]), at(text, name))
+
+
+def play_rows(*trials: list[int]) -> None:
+    state = at(DECLARES)
+    play_on_many([state] * 2, luck(2, 2), SteadyPolicy(2), [np.array(t) for t in trials])
+
+
+IMPOSSIBLE: dict[str, tuple[Callable[[], object], str]] = {
+    "seven seats": (lambda: Batch(PRESETS["manual"], 7, 1), "a game has 2 to 6 players, not 7"),
+    "one seat": (lambda: Batch(PRESETS["manual"], 1, 1), "a game has 2 to 6 players, not 1"),
+    "less than no games": (lambda: Batch(PRESETS["manual"], 2, -1), "0 or more games, not -1"),
+    "newer rules": (
+        lambda: Batch(replace(PRESETS["manual"], unknown_options=("tide",)), 2, 1),
+        "the option 'tide' is of a newer version",
+    ),
+    "games that were not begun": (lambda: Batch(PRESETS["manual"], 2, 4).turn(), "game 0 is over"),
+    "another rule set": (lambda: put_text(DECLARES, "guide"), "the position guide with 2"),
+    "an order to choose": (lambda: put_text(ORDERS), "a position in phase order has no turn"),
+    "too many units": (
+        lambda: put_text(f"{opening(*range(1, 9))} | *A9v:1,1,1,1,1,1,1,1 B0v | d1 a20"),
+        "seat A: 8 units; up to 7 are possible",
+    ),
+    "a stack too long": (
+        lambda: put_text("[1111111122] 3 | *A1v B0v | d2 a20"),
+        "space 1: a stack of 10 chips; up to 9 are possible",
+    ),
+    "nothing to play on": (
+        lambda: play_on_many([], luck(1, 2), SteadyPolicy(2)),
+        "there is no position to play on",
+    ),
+    "a trial without luck": (lambda: play_rows([0, 1], [2]), "trial 2 is none of the 2"),
+    "trials of fewer positions": (lambda: play_rows([0]), "trials of 1 positions for 2"),
+    "dice without deals": (lambda: given_luck([], [b"1"]), "0 deals and dice for 1 trials"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_what_cannot_be_is_refused(case: str) -> None:
+    act, message = IMPOSSIBLE[case]
+    with pytest.raises((ValueError, RulesError), match=re.escape(message)):
+        act()
+
+
+def test_a_roll_out_of_a_view_deals_what_it_does_not_know() -> None:
+    state = opening_state(PRESETS["manual"], 3, "view")
+    source = np.random.default_rng(1)
+    same = roll_out_many(state, 200, SteadyPolicy(3), source, to_end_of="dive")
+    dealt = roll_out_many(view_for(state, 0), 200, SteadyPolicy(3), source, to_end_of="dive")
+    for results in (same, dealt):
+        assert results.points.shape == results.halves.shape == (200, 3)
+        assert (results.halves.sum(axis=1) == 3 * 2).all()
+    luck_of_view = draw_luck(view_for(state, 0), source, 200)
+    assert (np.sort(luck_of_view.values) == sorted(state.values[1:])).all()
+    assert len(np.unique(luck_of_view.values, axis=0)) > 1
+    assert (draw_luck(state, source, 200).values == state.values[1:]).all()

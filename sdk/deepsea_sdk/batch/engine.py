@@ -238,7 +238,15 @@ class Batch:
     # Beginning games
 
     def open(self, games: Array, values: Array | int, starter: Array | int) -> None:
-        """Begin games anew: values [games, 32] of chip 1 to 32, and who begins."""
+        """Begin games anew: values [games, 32] of chip 1 to 32, and who begins; or one for all."""
+        self._check_numbers(games)
+        if np.shape(values) not in ((), (len(games), WIDTH - 1)):
+            raise ValueError(f"values are {np.shape(values)}, not ({len(games)}, {WIDTH - 1})")
+        wrong = np.extract(
+            (np.less(starter, 0)) | (np.greater_equal(starter, self.players)), starter
+        )
+        if len(wrong):
+            raise ValueError(f"seat {wrong[0]} cannot begin: there are {self.players} seats")
         self.idle -= int((self.dive[games] % (DIVES + 1) == 0).sum())
         self.trail[games] = self._singles
         self.values[games] = values
@@ -256,6 +264,13 @@ class Batch:
         self.to_move[games] = starter
         self.taken[games] = _BEYOND[self.last[games]]
 
+    def _check_numbers(self, games: Array) -> None:
+        if games.dtype.kind != "i":
+            raise ValueError(f"games are given by their numbers, not as {games.dtype}")
+        wrong = games[(games < 0) | (games >= self.games)]
+        if len(wrong):
+            raise ValueError(f"there is no game {wrong[0]} in a batch of {self.games}")
+
     # A turn
 
     def play_turn(self, policy: Policy, dice: Dice) -> Array:
@@ -267,6 +282,8 @@ class Batch:
 
     def turn(self, games: Array | None = None) -> Turn:
         """The divers to move of these games, or of all."""
+        if games is not None:
+            self._check_numbers(games)
         if self.idle:
             asked = np.arange(self.games) if games is None else games
             idle = asked[self.dive[asked] % (DIVES + 1) == 0]
@@ -300,9 +317,9 @@ class Batch:
         stuck = self.must_turn_back(turn)
         asked = np.flatnonzero(self.may_declare(turn))
         if len(asked):
-            self.decisions += len(asked)
             part = turn.part(asked)
             back = _checked(policy.declare(self, part), part, "b", "what the policy declares")
+            self.decisions += len(asked)
             self._turn_back(turn, asked[back])
         self._turn_back(turn, np.flatnonzero(stuck))
         if turn.games is None:
@@ -317,6 +334,10 @@ class Batch:
     def move(self, turn: Turn, sums: Array) -> None:
         """Move by the sums of two dice; divers that come home bank their cargo."""
         _checked(sums, turn, "i", "the dice")
+        wrong = np.flatnonzero((sums < 2 * min(FACES)) | (sums > _MOST_STEPS))
+        if len(wrong):
+            game = turn.of(np.arange(self.games))[wrong[0]]
+            raise ValueError(f"game {game}: two dice do not show {sums[wrong[0]]} together")
         place, load, up = turn.place, turn.load, turn.homeward.view(np.int8)
         steps = np.maximum(sums - load, 0)
         taken = turn.of(self.taken)
