@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import get_args
 
+import batches
 import cold_start
 import many_games
 import memory
@@ -28,6 +29,7 @@ TOPICS: Mapping[str, Callable[[Scale], Iterable[Row]]] = {
     "lines": one_game.measure_lines,
     "many-games": many_games.measure,
     "tables": tables.measure,
+    "batches": batches.measure,
     "cold-start": cold_start.measure,
     "ladder": cold_start.measure_ladder,
     "memory": memory.rows,

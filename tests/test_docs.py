@@ -40,7 +40,10 @@ from helpers import ladder
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "sdk/README.md"]
 PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]
-RUN_PAGES = ["README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "docs/search.md"]
+RUN_PAGES = [
+    *("README.md", "docs/rules.md", "docs/protocol.md", "docs/records.md", "docs/search.md"),
+    "docs/learn.md",
+]
 RUN_PAGES += ["docs/scripts.md", "sdk/README.md"]
 SLOW_PAGES = ["docs/workbench.md"]
 SHORTER = {

@@ -28,7 +28,9 @@ TARGET: Final = ROOT / "docs" / "api"
 CONTAINERS: Final = {"deepsea_rules": "sdk", "deepsea_sdk": "sdk", "deepsea_referee": "referee"}
 PUBLIC: Final = (
     "deepsea_sdk",
+    "deepsea_sdk.batch",
     "deepsea_sdk.features",
+    "deepsea_sdk.features_many",
     "deepsea_sdk.pettingzoo_env",
     "deepsea_rules",
     "deepsea_rules.events",

@@ -19,8 +19,12 @@ from .features import DROPS, HEAD, LENGTH, PER_DIVER, PER_SPACE, SPACES, WORDS, 
 
 __all__ = ["DECLARE", "NOTHING", "SEARCH", "TURN_ACTIONS", "features_many", "masks_many"]
 
-NOTHING, DECLARE, SEARCH = 0, 1, 2
-"""What the seat to move is to decide."""
+NOTHING = 0
+"""The seat to move is not asked."""
+DECLARE = 1
+"""It is to declare."""
+SEARCH = 2
+"""It is to search."""
 TURN_ACTIONS = len(WORDS) + DROPS
 """The actions of turns have the first numbers; those of orders come after them."""
 

@@ -35,6 +35,11 @@ TOPICS = {
         "roll-outs from view.sample: turns on one core",
         "roll-outs from view.sample, by the steady policy: turns on one core",
     ],
+    "batches": [
+        "4,096 games at once by the steady policy: decisions on one core",
+        "4,096 games at once by the steady policy: decisions on one core, against `roll_out`",
+        "1,000 roll-outs of one position by the steady policy, against `roll_out`",
+    ],
     "cold-start": [
         "deepsea-referee match greedy cautious --games 1, against `import grpc`",
         "deepsea-referee --help, against `import click`",
@@ -52,6 +57,7 @@ TOPICS = {
 """Their rows that have a goal."""
 if find_spec("numpy") is None:
     TOPICS["tables"].remove(*FEATURES)
+    TOPICS["batches"].clear()
 
 
 def goals(*words: str) -> subprocess.CompletedProcess[str]:

@@ -307,7 +307,7 @@ def test_hidden_values_change_no_position(name: str) -> None:
 
 
 class Fixed(Policy):
-    """Answers as it was told: whatever it is asked."""
+    """Gives the same answer whatever it is asked."""
 
     orders = True
 

@@ -126,11 +126,11 @@ class Turn:
     def part(self, rows: Array) -> Turn:
         """Some entries of it, by their indices."""
         return Turn(
-            rows if self.games is None else self.games[rows],
-            self.diver[rows],
-            self.place[rows],
-            self.load[rows],
-            self.homeward[rows],
+            rows if self.games is None else self.games.take(rows),
+            self.diver.take(rows),
+            self.place.take(rows),
+            self.load.take(rows),
+            self.homeward.take(rows),
         )
 
 
@@ -301,7 +301,9 @@ class Batch:
         choice: Array = (turn.place > 0) & ~turn.homeward
         if self.rules.turn_needs_treasure:
             choice &= turn.load > 0
-        return choice & ~self.must_turn_back(turn)
+        elif self.rules.forced_turn != "never":
+            choice &= ~self.must_turn_back(turn)
+        return choice
 
     def must_turn_back(self, turn: Turn) -> Array:
         """Who has to turn back, because no space below is free."""
@@ -314,14 +316,14 @@ class Batch:
 
     def declare(self, turn: Turn, policy: Policy) -> None:
         """Use the turn's air, and turn back or go on."""
-        stuck = self.must_turn_back(turn)
         asked = np.flatnonzero(self.may_declare(turn))
         if len(asked):
             part = turn.part(asked)
             back = _checked(policy.declare(self, part), part, "b", "what the policy declares")
             self.decisions += len(asked)
             self._turn_back(turn, asked[back])
-        self._turn_back(turn, np.flatnonzero(stuck))
+        if self.rules.forced_turn != "never":
+            self._turn_back(turn, np.flatnonzero(self.must_turn_back(turn)))
         if turn.games is None:
             self.air -= turn.load
         else:

@@ -29,6 +29,10 @@ _DRAWN = 64
 """Turns whose dice are drawn at once."""
 
 
+_LOWEST = np.array([[values_of_level(level)[0]] for level in LEVELS], np.uint8)
+"""Of the values of a level."""
+
+
 @cache
 def _deals_of_level() -> Array:
     """The 2,520 ways in which the values of level 1 lie on its eight chips."""
@@ -38,9 +42,8 @@ def _deals_of_level() -> Array:
 def deal_many(rng: np.random.Generator, games: int) -> Array:
     """The values of the chips, at random."""
     ways = _deals_of_level()
-    dealt = ways[rng.integers(0, len(ways), (games, len(LEVELS)))]
-    lowest = np.array([values_of_level(level)[0] for level in LEVELS], np.uint8)
-    return (dealt + lowest[:, None]).reshape(games, -1)
+    dealt = ways.take(rng.integers(0, len(ways), (games, len(LEVELS))), axis=0)
+    return (dealt + _LOWEST).reshape(games, len(CHIPS))
 
 
 def deal_unseen(view: View, rng: np.random.Generator, trials: int) -> Array:

@@ -57,11 +57,13 @@ class RandomPolicy(Policy):
         return self._toss(len(turn.diver))
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        first = first_of_name(batch, turn)
-        upto = first.cumsum(axis=1)
+        # With one unit there are two actions.
+        slots: Array = self._toss(len(turn.diver)).astype(np.int64) - 1
+        several = np.flatnonzero(turn.load > 1)
+        upto = first_of_name(batch, turn.part(several)).cumsum(axis=1)
         # 0 is to leave, and n the n-th unit with a name of its own.
-        chosen = (self._rng.random(len(first)) * (upto[:, -1] + 1)).astype(np.int64)
-        slots: Array = np.where(chosen == 0, -1, (upto < chosen[:, None]).sum(axis=1))
+        chosen = (self._rng.random(len(several)) * (upto[:, -1] + 1)).astype(np.int64)
+        slots[several] = np.where(chosen == 0, -1, (upto < chosen[:, None]).sum(axis=1))
         return slots
 
     orders = True
@@ -75,11 +77,13 @@ class RandomPolicy(Policy):
 
 def first_of_name(batch: Batch, turn: Turn) -> Array:
     """Which carried units may be dropped: of units with one name the first; [games, SLOTS]."""
-    names = batch.cargo.take(turn.diver, axis=0) & batch.name_bits
-    first = BELOW[turn.load]
-    for i in range(1, int(turn.load.max(initial=0))):
-        first[:, i] &= (names[:, :i] != names[:, i : i + 1]).all(axis=1)
-    return first
+    # By slot, because numbers that lie side by side are compared at once.
+    names = np.ascontiguousarray(batch.cargo.take(turn.diver, axis=0).T & batch.name_bits)
+    first = np.ascontiguousarray(BELOW[turn.load].T)
+    for slot in range(1, int(turn.load.max(initial=0))):
+        for before in names[:slot]:
+            first[slot] &= names[slot] != before
+    return first.T
 
 
 class SteadyPolicy(Policy):

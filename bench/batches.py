@@ -1,0 +1,159 @@
+"""Many games at once in arrays, against the same games one by one.
+
+Invariants: one core and CPU time; the batch and `roll_out` take turns, and each ratio is the median
+of such pairs; of both the choices of turns are counted, those of stranded divers on neither side.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import count
+from random import Random
+
+from deepsea_rules.randomness import deal, seed_from_text
+from deepsea_rules.ruleset import DEFAULT, USUAL_PLAYERS, preset
+from deepsea_rules.state import GameState
+from deepsea_rules.view import view_for
+from deepsea_sdk.policies import Policy, TurnDice, roll_out, steady
+from figures import Row, Scale, at_least, beside, median, rate
+
+GAMES = 4096
+DECISIONS = 1_000_000
+FASTER = 12
+TRIALS = 1000
+TRIALS_FASTER = 8
+RULES = preset(DEFAULT)
+SEATS = USUAL_PLAYERS
+TURNS: dict[Scale, int] = {"tiny": 3, "full": 300}
+"""Of each game in a batch, in one pair."""
+ONE_BY_ONE: dict[Scale, int] = {"tiny": 2, "full": 400}
+PAIRS: dict[Scale, int] = {"tiny": 1, "full": 7}
+
+
+def measure(scale: Scale) -> Iterator[Row]:
+    """The rows of these goals."""
+    what = f"{GAMES:,} games at once by the steady policy: decisions on one core"
+    if find_spec("numpy") is None:
+        yield beside(what, "not measured: numpy is not installed")
+        return
+    rates, ratios = _games("steady", scale)
+    yield rate(what, rates, DECISIONS)
+    yield at_least(f"{what}, against `roll_out`", f"{rates:,.0f}/s", ratios, FASTER)
+    rates, ratios = _games("random", scale)
+    what = f"{GAMES:,} games at once at random: decisions on one core, against `roll_out`"
+    yield beside(what, f"{rates:,.0f}/s, {ratios:.1f} times as many", per_second=rates)
+    yield from _trials(scale)
+
+
+def _pairs(
+    scale: Scale, many: Callable[[], int], one_by_one: Callable[[], int]
+) -> tuple[float, float]:
+    """What `many` does a second, and how many times as much as `one_by_one`: medians."""
+    rates, ratios = [], []
+    for _ in range(PAIRS[scale]):
+        batch, reference = (_rate(work) for work in (many, one_by_one))
+        rates.append(batch)
+        ratios.append(batch / reference)
+    return median(rates), median(ratios)
+
+
+def _rate(work: Callable[[], int]) -> float:
+    start = time.process_time()
+    done = work()
+    return done / (time.process_time() - start)
+
+
+def _games(kind: str, scale: Scale) -> tuple[float, float]:
+    import numpy as np
+
+    from deepsea_sdk.batch import Batch, RandomDice, RandomPolicy, SteadyPolicy, open_random
+
+    rng = np.random.default_rng(1)
+    batch = Batch(RULES, SEATS, GAMES)
+    policy = SteadyPolicy(SEATS) if kind == "steady" else RandomPolicy(rng)
+    dice = RandomDice(rng)
+    open_random(batch, np.arange(GAMES), rng)
+
+    def many() -> int:
+        batch.decisions = 0
+        for _ in range(TURNS[scale]):
+            turn = batch.turn()
+            batch.declare(turn, policy)
+            batch.move(turn, dice(batch, turn))
+            ended = batch.search(turn, policy)
+            made = batch.decisions
+            over = batch.clean_up(ended, policy)
+            batch.decisions = made
+            if len(over):
+                batch.results(over)
+                open_random(batch, over, rng)
+        return batch.decisions
+
+    games = ONE_BY_ONE[scale]
+    by_steady = steady if kind == "steady" else None
+    decisions = sum(_decisions(game, by_steady) for game in range(games))
+
+    def one_by_one() -> int:
+        source = Random(1)
+        for game in range(games):
+            if by_steady is None:
+                roll_out(_opening(game), source)
+            else:
+                roll_out(_opening(game), TurnDice(source, SEATS), by_steady)
+        return decisions
+
+    many()  # until games are in all their parts
+    return _pairs(scale, many, one_by_one)
+
+
+def _opening(game: int) -> GameState:
+    return GameState.opening(RULES, DEAL, SEATS, game % SEATS)
+
+
+DEAL = deal(seed_from_text("bench"))
+
+
+def _decisions(game: int, policy: Policy | None) -> int:
+    """The choices of a game, but for those of stranded divers, counted when nothing is measured."""
+    choices = count()
+    random = Random(game)
+
+    def counted(state: GameState) -> str:
+        if state.phase != "order":
+            next(choices)
+        return policy(state) if policy else random.choice(state.legal)
+
+    roll_out(_opening(game), random, counted)
+    return next(choices)
+
+
+def _trials(scale: Scale) -> Iterator[Row]:
+    import numpy as np
+
+    from deepsea_sdk.batch import SteadyPolicy, roll_out_many
+
+    view = view_for(_opening(0), 0)
+    rng, policy = np.random.default_rng(1), SteadyPolicy(SEATS)
+    source = Random(1)
+    some = ONE_BY_ONE[scale] // 4 or 1
+
+    def one_by_one() -> int:
+        for _ in range(some):
+            roll_out(view.sample(source), TurnDice(source, SEATS), steady)
+        return some
+
+    for trials in (100, TRIALS, 3 * TRIALS):
+
+        def many(trials: int = trials) -> int:
+            roll_out_many(view, trials, policy, rng)
+            return trials
+
+        what = f"{trials:,} roll-outs of one position by the steady policy, against `roll_out`"
+        rates, ratios = _pairs(scale, many, one_by_one)
+        shown = f"{rates:,.0f}/s"
+        if trials == TRIALS:
+            yield at_least(what, shown, ratios, TRIALS_FASTER, per_second=rates)
+        else:
+            yield beside(what, f"{shown}, {ratios:.1f} times as many", per_second=rates)
