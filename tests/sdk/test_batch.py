@@ -58,7 +58,7 @@ from deepsea_sdk.features_many import (
 )
 from deepsea_sdk.policies import dice_length, dice_of, play_on
 from helpers.games import Chooser, choosers, opening_state, players, rng, rule_sets, walk
-from helpers.positions import at, faces, opening
+from helpers.positions import at, custom, faces, opening
 
 GAMES = 8
 GOLDENS = {
@@ -202,6 +202,15 @@ def test_positions_and_results_are_those_of_the_reference_engine(
     ended = both(rules, seats, policy, seed)
     done = 0
     while done < GAMES:
+        done += len(next(ended))
+
+
+@pytest.mark.parametrize("relost_stack", ["unit", "chips"])
+def test_stacks_and_chips_fill_older_piles_as_in_the_reference_engine(relost_stack: str) -> None:
+    rules = custom("revised", relost_stack=relost_stack)
+    ended = both(rules, 5, RandomPolicy(np.random.default_rng(5)), 5)
+    done = 0
+    while done < 6 * GAMES:
         done += len(next(ended))
 
 
@@ -409,6 +418,13 @@ def test_a_wrong_answer_is_refused_with_its_place_and_changes_nothing(case: str)
     for field in (*PER_GAME, *PER_DIVER):
         assert np.array_equal(getattr(batch, field), getattr(before, field)), field
     assert batch.decisions == 0
+
+
+def test_of_units_with_one_name_the_first_is_dropped() -> None:
+    batch, state = stage(DROPS), at(DROPS)
+    state.apply("drop:1")
+    batch.search(batch.turn(), Fixed(dropped=np.full(3, 2)))
+    compare(batch, [state] * 3)
 
 
 def put_text(text: str, name: str = "manual") -> None:

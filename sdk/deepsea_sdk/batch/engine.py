@@ -24,16 +24,14 @@ is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeAlias
 
 import numpy as np
 
 from deepsea_rules.errors import IllegalAction, InvalidRules
 from deepsea_rules.ruleset import (
-    ABOARD,
     DIVES,
     FACES,
     FULL_AIR,
@@ -46,60 +44,30 @@ from deepsea_rules.ruleset import (
 
 from . import clean_up
 from .clean_up import SLOTS, WIDTH, Stranded
-from .orders import Orders, Runs, asked_at_once, asked_in_turn, in_order, runs_of
+from .moves import (
+    AHEAD,
+    BELOW_TRAIL,
+    BEYOND,
+    LOWEST_FREE,
+    MOST_STEPS,
+    MOVES,
+    TRAIL_BITS,
+    next_seats,
+)
+from .orders import (
+    Orders,
+    Runs,
+    asked_at_once,
+    asked_in_turn,
+    check_orders,
+    in_order,
+    runs_of,
+)
 from .results import Results, results_of
 from .units import CHIP_BITS, LAID, SUMMED, U64, Array, name_bits, singles
 
-_AHEAD = 11
-"""Spaces that a diver may have to look at: six free ones and five with other divers."""
-_MOST_STEPS = 2 * max(FACES)
-_BELOW_TRAIL = 15
-"""In `taken` space n is bit n + 15, so that what is ahead of any space is inside."""
-_TRAIL_BITS = U64(2**64 - 2 ** (_BELOW_TRAIL + 1))
-_BEYOND = np.array([2**64 - 2 ** (_BELOW_TRAIL + 1 + last) for last in range(WIDTH)], U64)
-"""By the last space: the bits of all spaces beyond it."""
-
-
 _NOBODY = np.zeros(0, np.int64)
-
-
-def taken_bits(last: int, places: Iterable[int]) -> int:
-    """`taken` of a game with this last space, and divers in these places."""
-    divers = sum(1 << place + _BELOW_TRAIL for place in places if place > ABOARD)
-    return divers + int(_BEYOND[last])
-
-
-def _moves() -> Array:
-    """By direction, steps, and which of the spaces ahead are taken: how far a diver comes."""
-    windows = np.arange(2**_AHEAD)
-    table = np.zeros((2, _MOST_STEPS + 1, 2**_AHEAD), np.int8)
-    for homeward in (0, 1):
-        free = np.zeros(2**_AHEAD, np.int8)
-        for ahead in range(1, _AHEAD + 1):
-            bit = _AHEAD - ahead if homeward else ahead - 1
-            is_free = windows >> bit & 1 == 0
-            free += is_free
-            for steps in range(1, _MOST_STEPS + 1):
-                table[homeward, steps, is_free & (free <= steps)] = -ahead if homeward else ahead
-    return table.ravel()
-
-
-@cache
-def _next_seats(players: int) -> Array:
-    """By 8 × the seats that are home, as bits, + the seat that has moved: who is next."""
-    table = np.zeros(8 << players, np.int64)
-    for homes in range((1 << players) - 1):
-        for seat in range(players):
-            ring = [(seat + i) % players for i in range(1, players + 1)]
-            table[8 * homes + seat] = next(other for other in ring if not homes >> other & 1)
-    return table
-
-
-_MOVES = _moves()
-_LOWEST_FREE = np.array(
-    [next(n for n in range(1, _AHEAD + 2) if not w >> n - 1 & 1) for w in range(2**_AHEAD)], np.int8
-)
-"""By which of the first spaces are taken: the first one that is not."""
+"""No rows."""
 
 
 @dataclass(slots=True)
@@ -207,7 +175,7 @@ class Batch:
         self.decisions = 0
         """Choices that policies have made."""
         self._singles = singles(self.by_chip)
-        self._next_seats = _next_seats(players)
+        self._next_seats = next_seats(players)
         self._base = np.arange(games, dtype=np.int64) * players
         self._row = np.arange(games, dtype=np.int64) * WIDTH
         # Two blocks, so that one call begins a dive; the names are views of their rows.
@@ -262,7 +230,7 @@ class Batch:
         self._counts[1:5, games] = self._fresh
         self.homes[games] = 0
         self.to_move[games] = starter
-        self.taken[games] = _BEYOND[self.last[games]]
+        self.taken[games] = BEYOND[self.last[games]]
 
     def _check_numbers(self, games: Array) -> None:
         if games.dtype.kind != "i":
@@ -309,7 +277,7 @@ class Batch:
         """Who has to turn back, because no space below is free."""
         if self.rules.forced_turn == "never":
             return np.zeros(len(turn.diver), bool)
-        below = (turn.place + np.int8(_BELOW_TRAIL + 1)).astype(U64)
+        below = (turn.place + np.int8(BELOW_TRAIL + 1)).astype(U64)
         must: Array = (turn.place > 0) & ~turn.homeward
         must &= ~turn.of(self.taken) >> below == 0
         return must
@@ -336,7 +304,7 @@ class Batch:
     def move(self, turn: Turn, sums: Array) -> None:
         """Move by the sums of two dice; divers that come home bank their cargo."""
         _checked(sums, turn, "i", "the dice")
-        wrong = np.flatnonzero((sums < 2 * min(FACES)) | (sums > _MOST_STEPS))
+        wrong = np.flatnonzero((sums < 2 * min(FACES)) | (sums > MOST_STEPS))
         if len(wrong):
             game = turn.of(np.arange(self.games))[wrong[0]]
             raise ValueError(f"game {game}: two dice do not show {sums[wrong[0]]} together")
@@ -344,21 +312,21 @@ class Batch:
         steps = np.maximum(sums - load, 0)
         taken = turn.of(self.taken)
         # What is ahead is above the diver's own bit, or below it.
-        window = taken >> (place + np.int8(_BELOW_TRAIL + 1) - np.int8(_AHEAD + 1) * up).astype(U64)
-        window &= U64(2**_AHEAD - 1)
-        index = (steps + np.int8(_MOST_STEPS + 1) * up).astype(np.int64)
-        index <<= _AHEAD
+        window = taken >> (place + np.int8(BELOW_TRAIL + 1) - np.int8(AHEAD + 1) * up).astype(U64)
+        window &= U64(2**AHEAD - 1)
+        index = (steps + np.int8(MOST_STEPS + 1) * up).astype(np.int64)
+        index <<= AHEAD
         index += window.view(np.int64)
-        new = place + _MOVES.take(index)
+        new = place + MOVES.take(index)
         home = np.flatnonzero((new <= 0) & turn.homeward)
         if len(home):
             if self.rules.home_empty_handed == "barred":
                 home = self._admitted(turn, home, new, taken)
             new[home] = HOME
         still = (new == place) & (load == 0)
-        bits = U64(1) << (place + np.int8(_BELOW_TRAIL)).astype(U64)
-        bits ^= U64(1) << (new + np.int8(_BELOW_TRAIL)).astype(U64)
-        bits &= _TRAIL_BITS
+        bits = U64(1) << (place + np.int8(BELOW_TRAIL)).astype(U64)
+        bits ^= U64(1) << (new + np.int8(BELOW_TRAIL)).astype(U64)
+        bits &= TRAIL_BITS
         if turn.games is None:
             self.quiet += np.int8(1)
             self.quiet *= still
@@ -380,7 +348,7 @@ class Batch:
             self.barred[diver[kept_out]] = True
             kept_out |= self.barred[diver]
         rows = home[kept_out]
-        nearest = _LOWEST_FREE[taken[rows] >> U64(_BELOW_TRAIL + 1) & U64(2**_AHEAD - 1)]
+        nearest = LOWEST_FREE[taken[rows] >> U64(BELOW_TRAIL + 1) & U64(2**AHEAD - 1)]
         new[rows] = np.minimum(nearest, turn.place[rows])
         admitted: Array = home[~kept_out]
         return admitted
@@ -532,26 +500,9 @@ class Batch:
         asked = games[rows]
         orders = Orders(asked, asked * self.players + seats, items, runs.sizes)
         chosen = policy.order(self, orders)
-        self._check_orders(chosen, orders)
+        check_orders(orders, chosen, self.players)
         laid.items[index[inside]] = in_order(orders, chosen, items & self.name_bits)[inside]
         self.decisions += len(asked)
-
-    def _check_orders(self, chosen: Array, orders: Orders) -> None:
-        if chosen.shape != orders.items.shape or chosen.dtype.kind != "i":
-            raise ValueError(
-                f"what the policy orders is an array of {chosen.dtype} {chosen.shape}, not of int "
-                f"{orders.items.shape}"
-            )
-        places = np.arange(chosen.shape[1])
-        found = np.sort(np.where(orders.inside(), chosen, places), axis=1)
-        wrong = np.flatnonzero((found != places).any(axis=1))
-        if len(wrong):
-            row = int(wrong[0])
-            seat = SEAT_LETTERS[int(orders.diver[row]) % self.players]
-            raise IllegalAction(
-                f"game {orders.games[row]}: seat {seat} cannot lay its {orders.sizes[row]} items "
-                f"in the order {chosen[row, : orders.sizes[row]].tolist()}"
-            )
 
     # What is known, and results
 

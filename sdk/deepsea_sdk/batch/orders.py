@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from deepsea_rules.cleanup import has_choice
-from deepsea_rules.ruleset import PILE_ITEMS, RuleSet
+from deepsea_rules.errors import IllegalAction
+from deepsea_rules.ruleset import PILE_ITEMS, SEAT_LETTERS, RuleSet
 from deepsea_rules.state import GameState
 
 from .clean_up import WIDTH, Stranded, older_rooms
@@ -94,6 +95,25 @@ def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, ru
         if has_choice(state, seat):
             asked.append(run)
     return np.array(asked, np.int64)
+
+
+def check_orders(orders: Orders, chosen: Array, players: int) -> None:
+    """Raise unless each diver's items are chosen once each."""
+    if chosen.shape != orders.items.shape or chosen.dtype.kind != "i":
+        raise ValueError(
+            f"what the policy orders is an array of {chosen.dtype} {chosen.shape}, not of int "
+            f"{orders.items.shape}"
+        )
+    places = np.arange(chosen.shape[1])
+    found = np.sort(np.where(orders.inside(), chosen, places), axis=1)
+    wrong = np.flatnonzero((found != places).any(axis=1))
+    if len(wrong):
+        row = int(wrong[0])
+        items = chosen[row, : orders.sizes[row]].tolist()
+        raise IllegalAction(
+            f"game {orders.games[row]}: seat {SEAT_LETTERS[int(orders.diver[row]) % players]} "
+            f"cannot lay its {len(items)} items in the order {items}"
+        )
 
 
 def in_order(orders: Orders, chosen: Array, names: Array) -> Array:
