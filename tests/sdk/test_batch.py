@@ -58,7 +58,8 @@ from deepsea_sdk.features_many import (
 )
 from deepsea_sdk.policies import dice_length, dice_of, play_on
 from helpers.games import Chooser, choosers, opening_state, players, rng, rule_sets, walk
-from helpers.positions import at, custom, faces, opening
+from helpers.positions import at, custom, faces, opening, settle
+from helpers.positions import play as play_steps
 
 GAMES = 8
 GOLDENS = {
@@ -202,15 +203,6 @@ def test_positions_and_results_are_those_of_the_reference_engine(
     ended = both(rules, seats, policy, seed)
     done = 0
     while done < GAMES:
-        done += len(next(ended))
-
-
-@pytest.mark.parametrize("relost_stack", ["unit", "chips"])
-def test_stacks_and_chips_fill_older_piles_as_in_the_reference_engine(relost_stack: str) -> None:
-    rules = custom("revised", relost_stack=relost_stack)
-    ended = both(rules, 5, RandomPolicy(np.random.default_rng(5)), 5)
-    done = 0
-    while done < 6 * GAMES:
         done += len(next(ended))
 
 
@@ -424,6 +416,28 @@ def test_of_units_with_one_name_the_first_is_dropped() -> None:
     batch, state = stage(DROPS), at(DROPS)
     state.apply("drop:1")
     batch.search(batch.turn(), Fixed(dropped=np.full(3, 2)))
+    compare(batch, [state] * 3)
+
+
+STACKS = (
+    "{12} 3 x {1} x {2} | A1v:[321],2 *B3v:[23],[14] | d2 a0 search",
+    "{12} 3 3 | A1^:[213],1,[44] *B2v:3 C3v:[12] | d2 a0 search",
+)
+
+
+@pytest.mark.parametrize("text", STACKS)
+@pytest.mark.parametrize("relost_stack", ["unit", "chips"])
+@pytest.mark.parametrize("preset", ["manual", "revised"])
+def test_stranded_stacks_are_laid_as_in_the_reference_engine(
+    preset: str, relost_stack: str, text: str
+) -> None:
+    rules = custom(preset, relost_stack=relost_stack)
+    state = settle(play_steps(at(text, rules), "leave"))
+    batch = Batch(rules, state.players, 3)
+    put(batch, np.arange(3), at(text, rules))
+    policy = Fixed(taken=np.zeros(3, bool))
+    policy.orders = False
+    batch.clean_up(batch.search(batch.turn(), policy), policy)
     compare(batch, [state] * 3)
 
 
