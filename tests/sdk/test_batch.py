@@ -56,7 +56,7 @@ from deepsea_sdk.features_many import (
     features_many,
     masks_many,
 )
-from deepsea_sdk.policies import dice_length, dice_of, play_on
+from deepsea_sdk.policies import STEADY, dice_length, dice_of, play_on
 from helpers.games import Chooser, choosers, opening_state, players, rng, rule_sets, walk
 from helpers.positions import at, custom, faces, opening, settle
 from helpers.positions import play as play_steps
@@ -417,6 +417,19 @@ def test_of_units_with_one_name_the_first_is_dropped() -> None:
     state.apply("drop:1")
     batch.search(batch.turn(), Fixed(dropped=np.full(3, 2)))
     compare(batch, [state] * 3)
+
+
+def test_a_diver_that_cannot_advance_may_only_turn_back() -> None:
+    batch = stage("1 2 3 | *A3v:1 B0v | d2 a20", "guide")
+    legal = masks_many(batch, np.arange(3), np.full(3, DECLARE))
+    assert (legal == np.eye(TURN_ACTIONS)[1]).all()
+
+
+def test_a_first_unit_of_just_the_worth_that_is_asked_for_is_taken() -> None:
+    batch = stage("1 2 3 | *A1v B0v | d2 a20 search")
+    just = STEADY[2]._replace(first_unit=(9.0, 1.5, 9.0))
+    batch.search(batch.turn(), SteadyPolicy(2, just))
+    assert batch.breath.tolist() == [1, 1, 1]
 
 
 STACKS = (
