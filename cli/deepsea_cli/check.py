@@ -35,6 +35,7 @@ def command(
 
     Exit status: 0 it is ready, 1 something must be fixed.
     """
+    from deepsea_cli.match_report import too_busy
     from deepsea_referee.bots.process import Hosting
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.system import SYSTEM
@@ -62,6 +63,8 @@ def command(
             echo("what it printed:")
             for line in report.log:
                 echo(f"  {line}")
+        if note := too_busy(SYSTEM.late_share(), "check with a longer --clock"):
+            echo(note)
         ready = f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready"
         unmet = [finding for finding in report.findings if not finding.ok and not finding.needed]
         about = ", ".join(dict.fromkeys(finding.name for finding in unmet))

@@ -44,12 +44,8 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     click.echo()
     if result.games_asked == 1 and result.first_game:
         echo(_winner(result, result.first_game))
-    if result.late_share > UNFAIR_SHARE:
-        echo(
-            "this machine was too busy to be fair: the referee was late for "
-            f"{100 * result.late_share:.0f} % of the time, and the wall clock runs on for bots "
-            "too; end other programs, or play with fewer workers"
-        )
+    if note := too_busy(result.late_share, "play with fewer workers"):
+        echo(note)
     for name in result.computing_off_turn():
         echo(
             f"{name} computes on others' turns (results.json has its share): bots in a sandbox are "
@@ -60,6 +56,17 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
         _show_outputs(result)
     _print_voids(result)
     _print_where(result, seed, out, again)
+
+
+def too_busy(late_share: float, remedy: str) -> str:
+    """A note on a machine that was too busy to time bots by the wall clock; else ""."""
+    if late_share <= UNFAIR_SHARE:
+        return ""
+    return (
+        "this machine was too busy to be fair: the referee was late for "
+        f"{100 * late_share:.0f} % of the time, and the wall clock runs on for bots too; "
+        f"end other programs, or {remedy}"
+    )
 
 
 def facts(result: MatchResult, seed: str) -> str:

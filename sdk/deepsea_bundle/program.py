@@ -32,8 +32,11 @@ MANIFEST_OF_SINGLE = Manifest(None, ("python3", _KEPT_AS))
 _LOOKS_LIKE_A_FILE = re.compile(r"[\w./-]{1,200}")
 
 
-def check_program(command: tuple[str, ...], files: Files) -> None:
-    """Raise `BundleError` if the program is not there or, in Python, has a syntax error."""
+def check_program(command: tuple[str, ...], files: Files, single: str = "") -> None:
+    """Raise `BundleError` if the program is not there or, in Python, has a syntax error.
+
+    single  the author's name of the file, of a bot that is one file
+    """
     program = command[0]
     if program.startswith(("/", "~")):
         raise BundleError(
@@ -45,10 +48,10 @@ def check_program(command: tuple[str, ...], files: Files) -> None:
     if program in PYTHON:
         script = next((word for word in command[1:] if not word.startswith("-")), None)
         if script and script.endswith(".py"):
-            _check_script(script, files)
+            _check_script(script, files, single or os.path.normpath(script))
 
 
-def _check_script(script: str, files: Files) -> None:
+def _check_script(script: str, files: Files, called: str) -> None:
     path = os.path.normpath(script)
     if path not in files:
         there = ", ".join(sorted(path for path in files if path.endswith(".py"))[:3])
@@ -70,11 +73,11 @@ def _check_script(script: str, files: Files) -> None:
         where = f"line {error.lineno}: " if error.lineno else ""
         line = (error.text or "").strip()[:LONGEST_LINE]
         shown = f"{where}{printable(error.msg)}{f': {printable(line)}' if line else ''}"
-        raise BundleError(f"{path} is not valid Python: {shown}") from None
+        raise BundleError(f"{called} is not valid Python: {shown}") from None
     except (ValueError, OverflowError) as error:
-        raise BundleError(f"{path} is not valid Python: {error}") from None
+        raise BundleError(f"{called} is not valid Python: {error}") from None
     except (RecursionError, MemoryError):
-        raise BundleError(f"{path} is not valid Python: it is nested too deeply") from None
+        raise BundleError(f"{called} is not valid Python: it is nested too deeply") from None
 
 
 def _why_not_there(path: str) -> str:

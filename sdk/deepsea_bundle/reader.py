@@ -81,7 +81,7 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
             content = stream.read(max(limits.archive_bytes, limits.file_bytes) + 1)
         if path.suffix == ".py":
             single = collect_single(content, limits)
-            bundle = _checked(single, MANIFEST_OF_SINGLE, name, path.stem)
+            bundle = _checked(single, MANIFEST_OF_SINGLE, name, path.stem, path.name)
             check_alone(path, content)
             return bundle
         if not content.startswith(b"PK"):
@@ -99,9 +99,11 @@ def bundle_of(found: Collected, name: str | None, default: str) -> BotBundle:
     return _checked(found, read_manifest(found.files), name, default)
 
 
-def _checked(found: Collected, manifest: Manifest, name: str | None, default: str) -> BotBundle:
+def _checked(
+    found: Collected, manifest: Manifest, name: str | None, default: str, single: str = ""
+) -> BotBundle:
     files = found.files
-    check_program(manifest.command, files)
+    check_program(manifest.command, files, single)
     if name is None and manifest.name is None:
         try:
             names.checked("the folder's or file's name", default)

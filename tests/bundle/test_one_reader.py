@@ -260,7 +260,7 @@ def test_what_match_and_check_take_submit_takes_as_the_same_bot(
     ("program", "words"),
     [
         (PROGRAM, ""),
-        (b"def (:\n", "line 1: "),
+        (b"def (:\n", "odd.py': odd.py is not valid Python: line 1: "),
         (b"\xff", "is not valid Python"),
         (b"#" * ((32 << 20) + 1), "a file has at most"),
     ],

@@ -20,6 +20,8 @@ from deepsea_referee.bots.output import (
     frames,
     last_words,
     log_name,
+    where,
+    with_short_stack,
 )
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, run_match
@@ -268,6 +270,36 @@ def test_own_frames_are_kept_in_pythons_form_and_others_left_out(tmp_path: Path)
         "    ~~~~^^^^",
         "KeyError: 'x'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("signal", "function"), [("Aborted", "search"), ("Segmentation fault", "work")]
+)
+def test_the_stack_of_an_abort_is_that_of_the_main_thread_and_of_a_crash_that_of_its_own(
+    tmp_path: Path, signal: str, function: str
+) -> None:
+    stacks = f"""loading
+Fatal Python error: {signal}
+
+Current thread 0x00007fee3f226b80 (most recent call first):
+  File "{tmp_path}/bot.py", line 30 in work
+
+Thread 0x00007fee3f226b81 (most recent call first):
+  File "{tmp_path}/bot.py", line 5 in search
+  File "/usr/lib/python3.11/asyncio/runners.py", line 118 in run
+  File "{tmp_path}/bot.py", line 8 in <module>
+
+Extension modules: numpy.core (total: 1)
+"""
+    error = author_error(stacks, tmp_path)
+    *called, place, last = error.splitlines()
+    assert called[0] == "Traceback (most recent call last):"
+    assert where(error).endswith(f", in {function}")
+    assert place.endswith(f", in {function}")
+    assert last == f"Fatal Python error: {signal}"
+    assert with_short_stack(stacks, tmp_path) == f"loading\n{error}"
+    assert with_short_stack("no stack\n", tmp_path) == "no stack\n"
+    assert where(last) == ""
 
 
 def test_where_no_frame_is_the_authors_all_are_kept(tmp_path: Path) -> None:

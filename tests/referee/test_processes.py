@@ -218,6 +218,38 @@ async def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: 
     assert game.placements == (2, 1)
 
 
+LOOPS = """
+import os, signal
+PIPE = os.open({pipe!r}, os.O_WRONLY)
+def prepare():
+    while True: os.write(PIPE, b"."), signal.pause()
+class Weights:
+    table = prepare()
+"""
+
+
+async def test_a_bot_that_hangs_at_its_start_is_asked_for_its_stack(tmp_path: Path) -> None:
+    clock = ManualClock()
+    (tmp_path / "loops.py").write_text(LOOPS.format(pipe=str(tmp_path / "pipe")), encoding="utf-8")
+    with reports(tmp_path / "pipe") as report:
+        bots = [never_ready(tmp_path), resolve(str(tmp_path / "loops.py"))]
+        hosting = replace(PATIENT, gauge=None, start_limit_us=1_000)
+        match = asyncio.create_task(play_match(settings(bots, hosting=hosting), clock=clock))
+        await report()
+        clock.jump(1_001)
+        game = (await match).first_game
+    assert game is not None
+    (fault,) = [fault for fault in game.faults if game.seats[fault.seat] == 1]
+    assert fault.came.endswith("; it was at loops.py, line 5, in prepare")
+    assert fault.error.splitlines() == [
+        "Traceback (most recent call last):",
+        '  File "loops.py", line 6, in <module>',
+        '  File "loops.py", line 7, in Weights',
+        '  File "loops.py", line 5, in prepare',
+        "Fatal Python error: Aborted",
+    ]
+
+
 async def test_a_bot_that_never_says_hello_forfeits_and_the_others_play(tmp_path: Path) -> None:
     listener = Listener()
     clock = ManualClock()

@@ -10,6 +10,7 @@ named relative to its folder; other languages' output is shown as it ends.
 from __future__ import annotations
 
 import codecs
+import itertools
 import logging
 import os
 import re
@@ -37,6 +38,11 @@ LONGEST_ERROR = 60
 LONGEST_LINE = 200
 _HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+)(, in .*)?')
+_ABORTED = "Fatal Python error: "
+"""What faulthandler writes first; then the stack of each thread, the last call first."""
+_BY_REFEREE = "Fatal Python error: Aborted"
+_STACK = re.compile(r"(Current t|T)hread 0x.* \(most recent call first\):")
+_CALL = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 _ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Exit|Interrupt|Warning)\b.*")
 _log = logging.getLogger(__name__)
 
@@ -280,7 +286,7 @@ def author_error(text: str, folder: Path | None) -> str:
     text    a traceback, or what a process wrote to stderr
     folder  the bot's own; None is the working directory
     """
-    lines = text.rstrip().splitlines()
+    lines = _as_traceback(text.rstrip().splitlines())
     start = _last_traceback(lines)
     if start is None:
         kept = lines[-LAST_LINES:]
@@ -306,6 +312,32 @@ def last_words(error: str, but: str = "\n") -> str:
 def frames(error: str) -> tuple[str, ...]:
     """Where in the author's code it happened; empty if the text has no frames."""
     return tuple(line for line in error.splitlines() if _FRAME.fullmatch(line))
+
+
+def where(error: str) -> str:
+    """The place of the last frame, as in "; it was at bot.py, line 7, in search"; or ""."""
+    last = _FRAME.fullmatch(("", *frames(error))[-1])
+    return f"; it was at {last['file']}, line {last['line']}{last[3] or ''}" if last else ""
+
+
+def with_short_stack(text: str, folder: Path | None) -> str:
+    """What a process wrote to stderr, with `author_error` in place of the stack of an abort."""
+    before, aborted, _ = text.partition(_ABORTED)
+    return before + author_error(text, folder) if aborted else text
+
+
+def _as_traceback(lines: list[str]) -> list[str]:
+    """Lines with the stack of a process that was aborted as Python writes that of an exception."""
+    aborted = next((n for n, line in enumerate(lines) if line.startswith(_ABORTED)), None)
+    if aborted is None:
+        return lines
+    stacks = [n for n, line in enumerate(lines) if n > aborted and _STACK.match(line)]
+    current = [n for n in stacks if lines[n].startswith("Current")]
+    # The referee's signal interrupts any thread, and Python code runs in the last, the main one.
+    first = [*stacks, *(current if lines[aborted] != _BY_REFEREE else ())][-1:] or [len(lines)]
+    called = [_CALL.fullmatch(line) for line in itertools.takewhile(bool, lines[first[0] + 1 :])]
+    own = [f'  File "{call[1]}", line {call[2]}, in {call[3]}' for call in called if call]
+    return [*lines[:aborted], _HEADER, *reversed(own), lines[aborted]]
 
 
 def _last_traceback(lines: list[str]) -> int | None:

@@ -18,7 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from deepsea_referee.bots.output import BotOutput, OutputCapture, author_error, last_words
+from deepsea_referee.bots.output import (
+    BotOutput,
+    OutputCapture,
+    author_error,
+    last_words,
+    where,
+    with_short_stack,
+)
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import (
@@ -169,7 +176,9 @@ class BotProcess:
         if missed is not None:
             self.missed_start = isinstance(missed, TimedOut)
             limit_ms = self._hosting.start_limit_us // 1000
-            session.fail(Fault.START_TIMEOUT, f"it did not {self.greeting} within {limit_ms} ms")
+            await self._abort()
+            found = f"it did not {self.greeting} within {limit_ms} ms{self.place()}"
+            session.fail(Fault.START_TIMEOUT, found)
             self._kill()
             if isinstance(missed, Starved):
                 raise HostTooBusy(
@@ -205,15 +214,12 @@ class BotProcess:
             session, grace_us = self.session, self._hosting.grace_us
             if grace_us and session.connected.done() and session.usable:
                 session.close("the match is over")
-                with contextlib.suppress(TimeoutError):
-                    async with time_limit(self._clock, grace_us):
-                        await asyncio.wait((self._exited,))
+                await self._wait_for_exit(grace_us)
+                await self._abort()
             self._kill()
             self._leave_turns()
             if self._unwatch is not None:  # else it has exited, or nobody would hear of it
-                with contextlib.suppress(TimeoutError):
-                    async with time_limit(self._clock, _KILL_LIMIT_US):
-                        await asyncio.wait((self._exited,))
+                await self._wait_for_exit(_KILL_LIMIT_US)
         await (self._lines or self._server).stop()
         self._watch_no_more()
         self._stdout.finish()
@@ -247,9 +253,7 @@ class BotProcess:
         """Its exit status, with `when` after it, and the name of its error, if it left one."""
         if self.running:
             self._let_it_end(self._hosting.grace_us)
-            with contextlib.suppress(TimeoutError):
-                async with time_limit(self._clock, self._hosting.grace_us):
-                    await asyncio.wait((self._exited,))
+            await self._wait_for_exit(self._hosting.grace_us)
         if self._contained is None or self._contained.returncode is None:
             return "still running"
         self._stderr.finish()
@@ -262,6 +266,11 @@ class BotProcess:
         words = (last_words(error, but=HINT) if failed else "") or last_words(error)
         return f"{status}{when}: {words}" if words else f"{status}{when}"
 
+    def place(self) -> str:
+        """The line in its own code where it was when it was aborted, after a semicolon; or ""."""
+        self._stderr.drain()
+        return where(self.error_text())
+
     def error_text(self) -> str:
         """The last error that it wrote to stderr, as its author needs it."""
         return author_error(self._stderr.text(), self.bot.folder)
@@ -270,7 +279,7 @@ class BotProcess:
         """The end of its stdout and of its stderr, as text that is safe to show."""
         self._stdout.drain()
         self._stderr.drain()
-        return self._stdout.text(), self._stderr.text()
+        return self._stdout.text(), with_short_stack(self._stderr.text(), self.bot.folder)
 
     def _note(self, text: str) -> None:
         """Tell the author of a bot that has no SDK to do so: a line beside its own on stderr."""
@@ -322,6 +331,8 @@ class BotProcess:
         return {
             # Its output is complete even if it is killed, and the order of its sets is repeatable.
             "PYTHONUNBUFFERED": "1",
+            # It leaves its stack on stderr when it is aborted, or crashes in a library.
+            "PYTHONFAULTHANDLER": "1",
             "PYTHONHASHSEED": "0",
             **({PARAMETERS: self.bot.parameters} if self.bot.parameters else {}),
         }
@@ -334,6 +345,20 @@ class BotProcess:
         self._contained.poll()
         if not self._exited.done():
             self._exited.set_result(None)
+
+    async def _wait_for_exit(self, most_us: int) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with time_limit(self._clock, most_us):
+                await asyncio.wait((self._exited,))
+
+    async def _abort(self) -> None:
+        """Have a Python program that hangs write its stack to stderr, for its author."""
+        contained, grace_us = self._contained, self._hosting.grace_us
+        # Other programs would write nothing, and perhaps a core file.
+        in_python = Path(self.bot.command[0]).name.startswith("python")
+        if contained is not None and self.running and grace_us and in_python:
+            contained.abort()
+            await self._wait_for_exit(grace_us)
 
     def _kill(self) -> None:
         if self._contained is not None:

@@ -259,6 +259,9 @@ class SandboxedProcess:
             # Not before: killed processes must not run again. A v1 freezer delays even SIGKILL.
             self.thaw()
 
+    def abort(self) -> None:
+        process_tree.send_signal(self._members(), signal.SIGABRT)
+
     def cpu_us(self) -> int:
         used = self._group.cpu_us() if self._group else None
         if used is None and self._process.returncode is None and (first := self._read_status()):

@@ -12,8 +12,10 @@ folders that must be removed even when this process is killed (for sockets, say)
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -100,6 +102,9 @@ class IsolatedProcess(Protocol):
     def kill(self) -> None:
         """Kill every process of the tree, frozen or not. May be called again."""
 
+    def abort(self) -> None:
+        """Send SIGABRT to the bot's processes: Python writes its stack to stderr and exits."""
+
     def cpu_us(self) -> int:
         """CPU time of the whole tree so far, in microseconds; never decreases."""
 
@@ -171,6 +176,10 @@ class TrustedProcess:
     def poll(self) -> int | None:
         self.cpu_us()  # the last chance to read it
         return self._process.poll()
+
+    def abort(self) -> None:
+        with suppress(OSError, ValueError):  # Windows has no signals
+            self._process.send_signal(signal.SIGABRT)
 
     def denied_us(self) -> None:
         return None

@@ -111,9 +111,10 @@ async def examine(
             process = await pool.ready(0)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
-                found = f"it did not {process.greeting} within {limit} s"
+                found = f"it did not {process.greeting} within {limit} s{process.place()}"
                 remedy = REMEDIES[Fault.START_TIMEOUT] if bot.protocol == "grpc" else FLUSH
-                findings.append(CheckResult("start", False, True, found, remedy))
+                error = process.error_text()
+                findings.append(CheckResult("start", False, True, found, remedy, error))
             else:
                 findings.append(CheckResult("start", True, True, "it starts and connects"))
                 findings += await examination.presets(tuple(rules))
