@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
-from deepsea_cli.errors import BAD_INPUT, ClosedPipe, Interrupted, exit_status
-from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, documented
+from deepsea_cli.errors import ClosedPipe, Interrupted, exit_status
+from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, documented, need_command
 
 SECTIONS = {
     "Your bot": {
@@ -125,9 +125,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Play Deep Sea Adventure between bots, show the games and verify their results."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(BAD_INPUT)
+    need_command(ctx)
 
 
 documented(main, "")

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from deepsea_cli.usage import EXAMPLES, RARE
+from deepsea_cli.errors import BAD_INPUT
+from deepsea_cli.usage import EXAMPLES, FORMER_COMMANDS, RARE
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -68,6 +69,8 @@ class LazyGroup(click.Group):
         if (name := args[0]) not in self._entries:
             import difflib  # rarely needed
 
+            if now := FORMER_COMMANDS.get(f"{self._words} {name}".strip()):
+                ctx.fail(f"{self._words} {name} is now: {self._words} {now}")
             if near := difflib.get_close_matches(name, self._entries, 1):
                 ctx.fail(f"there is no command {name!r}: did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
@@ -91,6 +94,13 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(f"{name:{width}}", entry.line) for name, entry in items])
 
 
+def need_command(ctx: click.Context) -> None:
+    """Print a group's help as an error if it is called without a command."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(BAD_INPUT)
+
+
 def documented(command: click.Command, words: str) -> click.Command:
     """Add the examples of its words to its help, and `--help-all`; the same command again."""
     if command.params and command.params[-1].name == "help_all":
@@ -99,6 +109,9 @@ def documented(command: click.Command, words: str) -> click.Command:
     options = [option for option in command.params if isinstance(option, click.Option)]
     for option in options:
         option.hidden |= not rare.isdisjoint(option.opts)
+        if isinstance(option.show_default, str):  # click would put parentheses around it
+            option.help = f"{option.help}  [default: {option.show_default}]"
+            option.show_default = False
     hidden = sum(option.hidden for option in options)
     program = f"  {PROGRAM} {words}".rstrip()
     lines = "\n".join(f"{program} {line}".rstrip() for line in EXAMPLES.get(words, ()))

@@ -23,7 +23,7 @@ TOKEN_START = "dsl_"
 SHOWN = len(TOKEN_START) + 4
 """Characters of a token that are kept and shown, to tell it from others."""
 FIRST_ADMIN = "admin"
-"""The author that `ladder admin-token` makes."""
+"""The author that `ladder author admin` makes."""
 RESERVED = frozenset({FIRST_ADMIN, "machine"})
 """Names that nobody may choose."""
 ANONYMOUS = "anonymous-"

@@ -1,8 +1,9 @@
 """The limits of a ladder that is reached from afar, and what an author may do within them.
 
-Invariants: pure; whoever enforces a limit reads it in the one table, which `ladder limits` prints,
-and each has a test; the order of checks goes round robin by author, so that nobody waits longer
-because somebody else submits much; a refusal that waiting helps against says for how many seconds.
+Invariants: pure; whoever enforces a limit reads it in the one table, which `ladder author limits`
+prints, and each has a test; the order of checks goes round robin by author, so that nobody waits
+longer because somebody else submits much; a refusal that waiting helps against says for how many
+seconds.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ COMMANDS = (
     ("record", "s1-3"),
     ("analyse", "s1-3"),
     ("submissions", "Ada"),
-    ("authors",),
-    ("tokens", "Ada"),
+    ("author", "list"),
+    ("author", "tokens", "Ada"),
     ("codes",),
-    ("audit",),
+    ("author", "audit"),
 )
 QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
 
@@ -123,13 +123,13 @@ def test_no_document_of_a_table_gives_a_traceback(
 @pytest.mark.parametrize(
     ("table", "column", "command"),
     [
-        ("authors", "name", "authors"),
+        ("authors", "name", "author list"),
         ("seasons", "head", "status"),
         ("seasons", "place", "standings"),
         ("game_seats", "faults", "games --bot ben"),
         ("bot_versions", "digest", "bot ben"),
         ("analyses", "policy", "analyse s1-3"),
-        ("audit", "note", "audit"),
+        ("audit", "note", "author audit"),
         ("submissions", "bot", "submissions Ada"),
     ],
 )

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from deepsea_cli import main
-from deepsea_cli.usage import EXAMPLES, FORMER, RARE
+from deepsea_cli.usage import EXAMPLES, FORMER, FORMER_COMMANDS, RARE
 from helpers.commands import Run, environment, one_line
 
 
@@ -102,6 +102,19 @@ def test_a_former_option_is_answered_with_what_to_type(run: Run, former: str) ->
     done = run(*words, option)
     assert (done.status, done.out) == (2, "")
     assert f"there is no {option} any more: type {FORMER[former]} (see " in one_line(done.err)
+
+
+@pytest.mark.parametrize("former", FORMER_COMMANDS)
+def test_a_former_command_is_answered_with_what_to_type(run: Run, former: str) -> None:
+    group, name = former.rsplit(" ", 1)
+    now = f"{group} {FORMER_COMMANDS[former]}"
+    assert former not in ALL
+    words, _, option = now.partition(" --")
+    options = {known for param in ALL[words].params for known in param.opts}
+    assert not option or f"--{option}" in options
+    done = run(*group.split(), name, "x", "--json")
+    assert (done.status, done.out) == (2, "")
+    assert f"{former} is now: {now} (see " in one_line(done.err)
 
 
 # Completion

@@ -314,8 +314,10 @@ def test_bots_are_taken_out_and_come_back(run: Run, played: Path) -> None:
     assert "anna" in run("ladder", "standings", "--all").out
     assert "too loud" in run("ladder", "bot", "ben").out
     assert "too loud" in run("ladder", "status").out
-    assert "anna is active" in run("ladder", "enable", "anna").out
-    assert run("ladder", "enable", "nobody").status == 2
+    assert "anna is active" in run("ladder", "disable", "--undo", "anna").out
+    assert run("ladder", "disable", "--undo", "nobody").status == 2
+    for arguments in ([], ["--undo", "--reason", "x"]):
+        assert run("ladder", "disable", "anna", *arguments).status == 2
 
 
 def test_a_run_without_enough_bots_says_so(run: Run, place: Path) -> None:
@@ -355,12 +357,12 @@ def test_the_status_says_which_season_is_played_and_which_one_pages_show(
 
 
 def test_a_season_is_paused_and_resumed(run: Run, played: Path) -> None:
-    paused = "season s1 is paused: no game is started until `resume`\n"
+    paused = "season s1 is paused: no game is started until `pause --undo`\n"
     assert run("ladder", "pause").out == paused
     assert run("ladder", "pause", "s1").out == paused
     assert run("ladder", "standings").out.startswith("season s1, paused: 8 games, ")
     assert "season s1, paused: 8 games played" in run("ladder", "status").out
-    assert run("ladder", "resume", "s1").out == "season s1 is played\n"
+    assert run("ladder", "pause", "--undo", "s1").out == "season s1 is played\n"
     assert run("ladder", "standings").out.startswith("season s1: 8 games, ")
     done = run("ladder", "pause", "s2")
     assert done.status == 2
@@ -592,7 +594,7 @@ def test_status_tells_what_waits_and_what_is_stuck(run: Run, played: Path) -> No
     assert run("ladder", "requeue", "s1-9").out == "s1-9 is todo again\n"
     assert run("ladder", "requeue", "s1-9").status == 2
     assert run("ladder", "requeue", "--all").out == "0 games will be tried again\n"
-    for arguments in ([], ["s1-9", "--all"]):
+    for arguments in ([], ["s1-9", "--all"], ["s1-9", "--run", "x"]):
         assert run("ladder", "requeue", *arguments).status == 2
 
 
@@ -602,8 +604,8 @@ def test_leases_are_released_by_the_name_of_the_run(run: Run, played: Path) -> N
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
         job = ladder.claim(store, season, "elsewhere/1/2/3")
     assert "is played by elsewhere/1/2/3" in run("ladder", "status").out
-    assert run("ladder", "release", "elsewhere").status == 2
-    assert run("ladder", "release", job.owner).out == "1 game will be played again\n"
+    assert run("ladder", "requeue", "--run", "elsewhere").status == 2
+    assert run("ladder", "requeue", "--run", job.owner).out == "1 game will be played again\n"
 
 
 def test_a_season_shows_its_seed_when_its_last_game_has_ended(run: Run, played: Path) -> None:

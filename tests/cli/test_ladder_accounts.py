@@ -45,7 +45,7 @@ def token_digest_of(text: str) -> NewToken:
 
 
 def test_an_admin_token_is_all_that_is_printed(run: Run, place: Path) -> None:
-    done = run("ladder", "admin-token")
+    done = run("ladder", "author", "admin")
     assert (done.status, done.err) == (0, "")
     digest = token_digest(done.out.strip())
     assert digest is not None
@@ -53,13 +53,13 @@ def test_an_admin_token_is_all_that_is_printed(run: Run, place: Path) -> None:
         found = store.accounts.by_token(digest)
     assert found is not None
     assert (found.author, found.role.word) == ("admin", "admin")
-    made = json.loads(run("ladder", "admin-token", "--author", "anna", "--json").out)
+    made = json.loads(run("ladder", "author", "admin", "--author", "anna", "--json").out)
     assert made["account"]["author"] == "anna"
     assert made["account"]["scopes"] == ["read", "submit", "admin"]
 
 
 def test_codes_are_printed_one_on_a_line(run: Run, place: Path) -> None:
-    codes = run("ladder", "invite", "--count", 3).out.split()
+    codes = run("ladder", "codes", "--count", 3).out.split()
     assert len(set(codes)) == 3
     assert all(CODE.fullmatch(code) for code in codes)
     assert redeem(place, codes[1], "Zoe") == "Zoe"
@@ -71,7 +71,7 @@ def test_codes_are_printed_one_on_a_line(run: Run, place: Path) -> None:
 def test_a_file_of_names_gives_each_a_code(run: Run, place: Path, tmp_path: Path) -> None:
     names = tmp_path / "class.txt"
     names.write_text("anna\n\n# who came late\nZoe\n", encoding="utf-8")
-    done = run("ladder", "invite", "--authors", names, "--url", "https://ladder.example/")
+    done = run("ladder", "codes", "--authors", names, "--url", "https://ladder.example/")
     links = [line.split() for line in done.out.splitlines()]
     assert [name for _, name in links] == ["anna", "Zoe"]
     for link, name in links:
@@ -81,7 +81,7 @@ def test_a_file_of_names_gives_each_a_code(run: Run, place: Path, tmp_path: Path
 
 
 def test_slips_have_what_somebody_needs(run: Run) -> None:
-    done = run("ladder", "invite", "--count", 2, "--slips", "--url", "https://ladder.example")
+    done = run("ladder", "codes", "--count", 2, "--slips", "--url", "https://ladder.example")
     assert done.out.count("8<") == 3
     assert len(CODE.findall(done.out)) == 2
     assert done.out.count("deepsea-referee ladder login https://ladder.example --code -") == 2
@@ -91,7 +91,8 @@ def test_slips_have_what_somebody_needs(run: Run) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        (),
+        ("--days", "3"),
+        ("--count", "1", "--revoke", "1"),
         ("--count", "-1"),
         ("--count", "501"),
         ("--count", "1", "--days", "0"),
@@ -101,7 +102,7 @@ def test_slips_have_what_somebody_needs(run: Run) -> None:
     ],
 )
 def test_invitations_that_make_no_sense_make_no_code(run: Run, words: tuple[str, ...]) -> None:
-    done = run("ladder", "invite", *words)
+    done = run("ladder", "codes", *words)
     assert (done.status, done.out) == (2, "")
     assert json.loads(run("ladder", "codes", "--json").out) == {"codes": []}
 
@@ -109,20 +110,20 @@ def test_invitations_that_make_no_sense_make_no_code(run: Run, words: tuple[str,
 def test_a_bad_name_in_a_file_makes_no_code(run: Run, tmp_path: Path) -> None:
     names = tmp_path / "class.txt"
     names.write_text("Zoe\nNo/Name\n", encoding="utf-8")
-    done = run("ladder", "invite", "--authors", names)
+    done = run("ladder", "codes", "--authors", names)
     assert done.status == 2
     assert "No/Name" in done.err
-    assert "Zoe" not in run("ladder", "authors").out
+    assert "Zoe" not in run("ladder", "author", "list").out
 
 
 def test_the_machine_may_end_the_last_admins_token_but_not_the_last_admin(run: Run) -> None:
-    run("ladder", "admin-token")
-    assert run("ladder", "tokens", "admin", "--revoke", 1).status == 0
-    done = run("ladder", "block", "admin")
+    run("ladder", "author", "admin")
+    assert run("ladder", "author", "tokens", "admin", "--revoke", 1).status == 0
+    done = run("ladder", "author", "block", "admin")
     assert done.status == 2
-    assert "deepsea-referee ladder admin-token --author" in done.err
-    run("ladder", "admin-token", "--author", "anna")
-    assert run("ladder", "block", "admin").status == 0
+    assert "deepsea-referee ladder author admin --author" in done.err
+    run("ladder", "author", "admin", "--author", "anna")
+    assert run("ladder", "author", "block", "admin").status == 0
 
 
 @pytest.mark.parametrize("name", [line.name for line in USUAL_LIMITS.table()])
@@ -134,11 +135,11 @@ def test_no_limit_is_for_show(name: str) -> None:
 
 
 def test_limits_are_printed(run: Run) -> None:
-    table = json.loads(run("ladder", "limits", "--json").out)["limits"]
+    table = json.loads(run("ladder", "author", "limits", "--json").out)["limits"]
     assert {line["name"]: line["value"] for line in table} == {
         line.name: line.value for line in USUAL_LIMITS.table()
     }
-    shown = run("ladder", "limits").out
+    shown = run("ladder", "author", "limits").out
     for line in table:
         assert line["name"] in shown
         assert line["about"] in shown

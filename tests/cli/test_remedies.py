@@ -12,6 +12,7 @@ import pytest
 
 from deepsea_cli import main
 from deepsea_cli.ladder import command as ladder
+from deepsea_cli.ladder.authors import author
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.scheduling.pairing import Candidate, choose
 from deepsea_ladder.season import Season
@@ -43,7 +44,8 @@ def options(command: click.Command) -> set[str]:
 
 
 TOP, LADDER = commands(main), commands(ladder)
-OPTIONS = {name for command in (*TOP.values(), *LADDER.values()) for name in options(command)}
+EVERY = (*TOP.values(), *LADDER.values(), *commands(author).values())
+OPTIONS = {name for command in EVERY for name in options(command)}
 OPTIONS |= {"--help", "--version"}
 OPTIONS |= {"--prefix"}  # npm's, in what `new --language node` prints
 

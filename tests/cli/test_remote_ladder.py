@@ -127,14 +127,15 @@ def test_the_token_says_who_one_is(run: Run, afar: Afar, monkeypatch: pytest.Mon
     monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("ben-senior"))
     refusals = {
         "submissions": "this needs an admin's token",
-        "tokens": "your token says who you are",
+        "author tokens": "your token says who you are",
     }
     for name, refusal in refusals.items():
-        here = run("ladder", name, "ben-senior", "--store", afar.file)
-        assert run("ladder", name, "--remote", afar.url) == here
-        wrong = run("ladder", name, "anna-senior", "--remote", afar.url)
+        words = ("ladder", *name.split())
+        here = run(*words, "ben-senior", "--store", afar.file)
+        assert run(*words, "--remote", afar.url) == here
+        wrong = run(*words, "anna-senior", "--remote", afar.url)
         assert refusal in one_line(wrong.err)
-        missing = run("ladder", name, "--store", afar.file)
+        missing = run(*words, "--store", afar.file)
         assert "Missing argument 'AUTHOR'" in one_line(missing.err)
 
 
@@ -146,23 +147,23 @@ def test_ones_own_bots_and_tokens_are_taken_back(
     assert withdrawn.out == "ben is withdrawn: withdrawn by its author\n"
     assert afar.store.bots.get("ben").state == "withdrawn"
     (token,) = afar.store.accounts.tokens(afar.store.authors.get("ben-senior").id)
-    assert run("ladder", "tokens", "--revoke", token.id, "--remote", afar.url).status == 0
-    assert run("ladder", "tokens", "--remote", afar.url).status == 2
+    assert run("ladder", "author", "tokens", "--revoke", token.id, "--remote", afar.url).status == 0
+    assert run("ladder", "author", "tokens", "--remote", afar.url).status == 2
 
 
 ADMINS = (
-    ("authors", "ben-senior +author +active"),
-    ("invite --count 1", CODE.pattern),
+    ("author list", "ben-senior +author +active"),
+    ("codes --count 1", CODE.pattern),
     ("codes", "anybody"),
     ("codes --revoke 2", "has ended"),
-    ("reset ben-senior", CODE.pattern),
-    ("rename ben-senior zoe", "ben-senior is zoe now"),
-    ("block zoe", "zoe is blocked, with 1 bot on the ladder"),
-    ("unblock zoe", "zoe is active"),
-    ("anonymise zoe --yes", "zoe is anonymous-"),
+    ("author reset ben-senior", CODE.pattern),
+    ("author rename ben-senior zoe", "ben-senior is zoe now"),
+    ("author block zoe", "zoe is blocked, with 1 bot on the ladder"),
+    ("author block --undo zoe", "zoe is active"),
+    ("author anonymise zoe --yes", "zoe is anonymous-"),
     ("disable cleo --reason x", "cleo is disabled: x"),
-    ("enable cleo", "cleo is active with version 1"),
-    ("audit", "chief at .*: enabled cleo"),
+    ("disable --undo cleo", "cleo is active with version 1"),
+    ("author audit", "chief at .*: enabled cleo"),
 )
 """Commands of admins, one after another, and what they print."""
 
@@ -222,7 +223,7 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
         return run("ladder", *words)
 
     assert ran("init", "--isolation", "process", "--seats", 2, *place)[0] == 0
-    invited = ran("invite", "--count", 1, *place)[1]
+    invited = ran("codes", "--count", 1, *place)[1]
     (code,) = CODE.findall(invited)
     # 2: what it says is shown with the failure of this test.
     serve = start("ladder", "serve", "--port", 0, *place, stderr=2)

@@ -360,7 +360,9 @@ def test_what_is_for_this_machine_alone_is_refused(
     assert server.asked == []
 
 
-@pytest.mark.parametrize("words", [("submit", "greedy"), ("withdraw", "greedy"), ("audit",)])
+@pytest.mark.parametrize(
+    "words", [("submit", "greedy"), ("withdraw", "greedy"), ("author", "audit")]
+)
 def test_who_has_no_token_is_sent_to_login(
     run: Run, folder: Path, server: Answering, words: tuple[str, ...]
 ) -> None:

@@ -20,7 +20,7 @@ def ladder(tmp_path: Path, run: Run) -> Iterator[tuple[str, str]]:
     """The address of a ladder, and a token for it."""
     store = ("--store", tmp_path / "ladder.db")
     assert run("ladder", "init", "--isolation", "process", *store).status == 0
-    made = run("ladder", "admin-token", "--author", "anna", "--json", *store)
+    made = run("ladder", "author", "admin", "--author", "anna", "--json", *store)
     there = Desk("linux", tmp_path)
     serving = there.start("ladder", "serve", *store, "--port", 0)
     try:

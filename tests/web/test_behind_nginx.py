@@ -83,7 +83,7 @@ def test_a_class_joins_and_reads_through_nginx(
     proxy, pages = ports(2)
     url = f"https://localhost:{proxy}"
     public = ("--public-url", url, "--trusted-proxy", "127.0.0.1")
-    code = run("ladder", "invite", "--count", 1).out
+    code = run("ladder", "codes", "--count", 1).out
     with (
         serving(place, "--no-run", "--port", pages, *public, scheme="https"),
         nginx(tmp_path, settings_of_the_page(made, proxy, pages)),
@@ -95,5 +95,7 @@ def test_a_class_joins_and_reads_through_nginx(
         who = run("ladder", "whoami", "-v")
         assert "anna (author)" in who.out
         assert run("ladder", "standings", "--remote", url).status == 0
-        entries = json.loads(run("ladder", "audit", "--author", "anna", "--json").out)["entries"]
+        entries = json.loads(run("ladder", "author", "audit", "--author", "anna", "--json").out)[
+            "entries"
+        ]
     assert {entry["address"] for entry in entries} == {"127.0.0.0/24"}

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import click
 
-from deepsea_cli.errors import BAD_INPUT
-from deepsea_cli.lazy import LazyCommand, LazyGroup
+from deepsea_cli.lazy import LazyCommand, LazyGroup, need_command
 
 SECTIONS = {
     "Authors": {
@@ -25,14 +24,12 @@ SECTIONS = {
         "init": ("seasons", "Create a ladder with one season."),
         "season": ("seasons", "Open another season."),
         "deadline": ("seasons", "Show or change until when a season takes in bots."),
-        "pause": ("seasons", "Start no more games of a season for now."),
-        "resume": ("seasons", "Start games of a paused season again."),
+        "pause": ("seasons", "Start no games of a season for now, or start them again."),
         "close": ("seasons", "Close a season and show the seed of its games."),
     },
     "Bots": {
         "submissions": ("submit", "List what an author has submitted from afar."),
-        "disable": ("standings", "Disable a bot, for the ladder's operator."),
-        "enable": ("standings", "Schedule games for a bot again."),
+        "disable": ("standings", "Schedule no games for a bot, or schedule them again."),
     },
     "Games": {
         "run": ("run", "Play rated games."),
@@ -46,22 +43,11 @@ SECTIONS = {
     "Operation": {
         "refold": ("upkeep", "Recompute the ratings from the games, and compare."),
         "status": ("status", "Show the queue, running games and problems."),
-        "requeue": ("status", "Retry games that were set aside."),
-        "release": ("status", "Give up the leases of a run that has ended."),
+        "requeue": ("status", "Retry games that were set aside, or left by a run."),
     },
     "Accounts": {
-        "admin-token": ("authors", "Make an admin, and print a token."),
-        "invite": ("authors", "Make codes that let people in."),
-        "codes": ("authors", "List codes that may be redeemed."),
-        "authors": ("authors", "List authors with their role and state."),
-        "tokens": ("authors", "List or end the tokens of an author."),
-        "reset": ("authors", "End an author's tokens; print a code for a new one."),
-        "rename": ("authors", "Give an author another name."),
-        "block": ("authors", "Block an author: rights end, bots stay."),
-        "unblock": ("authors", "Let a blocked author have rights again."),
-        "anonymise": ("authors", "Remove an author's name and rights for good."),
-        "audit": ("authors", "Print who did what."),
-        "limits": ("authors", "Print the limits of a ladder that is reached from afar."),
+        "codes": ("authors", "Make codes that let people in, list and end them."),
+        "author": ("authors", "List and change authors, their rights and tokens."),
     },
     "Other machines": {
         "make-cert": ("serve", "Make a certificate for a room without names."),
@@ -97,6 +83,4 @@ def command(ctx: click.Context) -> None:
     A ladder is one file, or a PostgreSQL database. Every command takes --store, or the variable
     DEEPSEA_LADDER; after `login` some take --remote for a ladder on another machine.
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(BAD_INPUT)
+    need_command(ctx)

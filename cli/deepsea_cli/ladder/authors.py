@@ -12,6 +12,7 @@ import click
 
 from deepsea_cli.ladder.options import Place, open_store, place_option, store_option
 from deepsea_cli.ladder.tables import minute
+from deepsea_cli.lazy import LazyCommand, LazyGroup, need_command
 from deepsea_cli.options import number_option, path_option, read_text
 from deepsea_cli.output import Column, count, echo, grid, print_json
 from deepsea_referee.errors import UserError
@@ -23,11 +24,37 @@ if TYPE_CHECKING:
 
 CUT = "- " * 31 + "8<"
 
+VERBS = {
+    "list": ("list_authors", "List authors with their role and state."),
+    "admin": ("admin", "Make an admin, and print a token."),
+    "tokens": ("tokens", "List or end the tokens of an author."),
+    "reset": ("reset", "End an author's tokens; print a code for a new one."),
+    "rename": ("rename", "Give an author another name."),
+    "block": ("block", "Block an author: rights end, bots stay; or lift it."),
+    "anonymise": ("anonymise", "Remove an author's name and rights for good."),
+    "audit": ("audit", "Print who did what."),
+    "limits": ("limits", "Print the limits of a ladder that is reached from afar."),
+}
+"""The commands of `ladder author` in the order of help, with their short help."""
 
-@click.command("authors")
+
+@click.group(
+    "author",
+    cls=LazyGroup,
+    entries={verb: LazyCommand(f"{__name__}:{name}", line) for verb, (name, line) in VERBS.items()},
+    words="ladder author",
+    invoke_without_command=True,
+)
+@click.pass_context
+def author(ctx: click.Context) -> None:
+    """List and change authors, their rights and tokens."""
+    need_command(ctx)
+
+
+@click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
-def authors(*, place: Place, as_json: bool) -> None:
+def list_authors(*, place: Place, as_json: bool) -> None:
     """List all authors with their role and state."""
     from deepsea_arena.documents import to_json
 
@@ -68,7 +95,7 @@ def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: boo
     if as_json:
         print_json(to_json(found))
     elif not found.tokens:
-        echo(f"{author} has no valid token; `ladder reset` prints a code for one")
+        echo(f"{author} has no valid token; `ladder author reset` prints a code for one")
     else:
         grid(_token_columns(found.tokens))
 
@@ -110,25 +137,17 @@ def rename(*, place: Place, author: str, name: str) -> None:
 
 @click.command("block")
 @click.argument("author", metavar="AUTHOR")
+@click.option("--undo", is_flag=True, help="Give the author rights again; old tokens stay dead.")
 @place_option
-def block(*, place: Place, author: str) -> None:
+def block(*, place: Place, author: str, undo: bool) -> None:
     """End all tokens and sessions of AUTHOR, who gets no new ones; bots stay."""
     with place.opened(own=True) as ladder:
-        changed = ladder.block_author(author=author, blocked=True).author
-    echo(
-        f"{changed.author} is blocked, with {count(changed.bots, 'bot')} on the ladder; "
-        "`ladder disable` takes a bot out"
-    )
-
-
-@click.command("unblock")
-@click.argument("author", metavar="AUTHOR")
-@place_option
-def unblock(*, place: Place, author: str) -> None:
-    """Lift the block of AUTHOR, whose old tokens remain dead."""
-    with place.opened(own=True) as ladder:
-        changed = ladder.block_author(author=author, blocked=False).author
-    echo(f"{changed.author} is {changed.state}; `ladder reset` prints a code for a new token")
+        changed = ladder.block_author(author=author, blocked=not undo).author
+    now = f"{changed.state}; `ladder author reset` prints a code for a new token"
+    if not undo:
+        bots = count(changed.bots, "bot")
+        now = f"blocked, with {bots} on the ladder; `ladder disable` takes a bot out"
+    echo(f"{changed.author} is {now}")
 
 
 @click.command("anonymise")
@@ -144,12 +163,12 @@ def anonymise(*, place: Place, author: str, yes: bool) -> None:
     echo(f"{author} is {changed.author} now, with {count(changed.bots, 'bot')} on the ladder")
 
 
-@click.command("admin-token")
+@click.command("admin")
 @click.option("--author", metavar="NAME", default="", help="The admin to be.  [default: admin]")
-@click.option("--label", metavar="TEXT", default="", help="What the token is for.")
+@click.option("--label", metavar="TEXT", default="", help="What the token is for, such as laptop.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @store_option
-def admin_token(*, store_text: str, author: str, label: str, as_json: bool) -> None:
+def admin(*, store_text: str, author: str, label: str, as_json: bool) -> None:
     """Make an admin, and print a token with every right, this one time."""
     from deepsea_arena.api.local import ladder_of
     from deepsea_arena.documents import to_json
@@ -162,15 +181,16 @@ def admin_token(*, store_text: str, author: str, label: str, as_json: bool) -> N
         click.echo(made.token)
 
 
-@click.command("invite")
-@click.option("--count", metavar="N", type=int, default=0, help="Codes for new authors.")
-@path_option("--authors", "authors_file", help="A name on each line; a code for each.")
+@click.command("codes")
+@click.option("--count", metavar="N", type=int, default=0, help="Make codes for new authors.")
+@path_option("--authors", "authors_file", help="Make a code for each name, one on a line.")
 @click.option("--days", metavar="N", type=int, show_default="14", help="Days until they end.")
 @click.option("--slips", is_flag=True, help="Print slips of paper to cut out.")
 @click.option("--url", metavar="URL", help="The ladder's address, for links.")
+@click.option("--revoke", metavar="ID", type=int, help="End this code.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
-def invite(
+def codes(
     *,
     place: Place,
     count: int,
@@ -178,12 +198,13 @@ def invite(
     days: int | None,
     slips: bool,
     url: str | None,
+    revoke: int | None,
     as_json: bool,
 ) -> None:
-    """Make codes that let people in; each is good once.
+    """List the codes that may be redeemed, without their secrets; or make some.
 
-    Who redeems one of --count chooses a name. One of --authors is for that author, who may be there
-    already.
+    A code lets somebody in once. Who redeems one of --count chooses a name. One of --authors is for
+    that author, who may be there already.
     """
     from deepsea_arena.documents import to_json
 
@@ -192,19 +213,45 @@ def invite(
     if days is not None and days < 1:
         raise UserError(f"--days {days}: a code lasts at least a day")
     names = [] if authors_file is None else _names(authors_file)
-    if count < 0 or not (count or names):
+    making = bool(count or authors_file)
+    if count < 0 or (making and not (count or names)) or (not making and (days or slips or url)):
         raise UserError("say for how many: --count N, or --authors FILE")
+    if making and revoke is not None:
+        raise UserError("--revoke and new codes exclude each other")
     with place.opened(own=True) as ladder:
-        made = ladder.create_codes(count=count, authors=names, days=days or 0)
+        if revoke is not None:
+            ladder.revoke_code(id=revoke)
+            echo(f"code {revoke} has ended")
+            return
+        found = (
+            ladder.create_codes(count=count, authors=names, days=days or 0)
+            if making
+            else ladder.codes()
+        )
     address = url.rstrip("/") if url else None
     if as_json:
-        print_json(to_json(made))
+        print_json(to_json(found))
     elif slips:
-        _print_slips(made.codes, address)
-    else:
-        for one in made.codes:
+        _print_slips(found.codes, address)
+    elif making:
+        for one in found.codes:
             shown = f"{address}/join#{one.code}" if address else one.code
             click.echo(f"{shown}  {one.author}".rstrip())
+    else:
+        _print_codes(found.codes)
+
+
+def _print_codes(lines: Sequence[CodeLine]) -> None:
+    if not lines:
+        echo("no code may be redeemed; `ladder codes --count N` makes some")
+        return
+    grid(
+        [
+            Column("id", [str(one.id) for one in lines]),
+            Column("for", [one.author or "anybody" for one in lines], text=True),
+            Column("until", [minute(one.expires_at) for one in lines]),
+        ]
+    )
 
 
 def _names(file: Path) -> list[str]:
@@ -227,39 +274,9 @@ def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
     click.echo(CUT)
 
 
-@click.command("codes")
-@click.option("--revoke", metavar="ID", type=int, help="End this code.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
-def codes(*, place: Place, revoke: int | None, as_json: bool) -> None:
-    """List the codes that may be redeemed, without their secrets."""
-    from deepsea_arena.documents import to_json
-
-    with place.opened(own=True) as ladder:
-        if revoke is not None:
-            ladder.revoke_code(id=revoke)
-            echo(f"code {revoke} has ended")
-            return
-        found = ladder.codes()
-    if as_json:
-        print_json(to_json(found))
-        return
-    lines = found.codes
-    if not lines:
-        echo("no code may be redeemed; `ladder invite` makes some")
-        return
-    grid(
-        [
-            Column("id", [str(one.id) for one in lines]),
-            Column("for", [one.author or "anybody" for one in lines], text=True),
-            Column("until", [minute(one.expires_at) for one in lines]),
-        ]
-    )
-
-
 @click.command("audit")
 @click.option("--author", metavar="NAME", default="", help="Only what NAME did, or is about NAME.")
-@number_option("--limit", most=1000, default=100, help="The newest entries.")
+@number_option("--limit", most=1000, default=100, help="Number of entries, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:

@@ -32,7 +32,7 @@ _LONGEST_LABEL = 40
 @click.command("login")
 @click.argument("url", metavar="URL")
 @click.option(
-    "--code", metavar="-", help="Redeem an invite code, asked for or read from stdin; `-` says so."
+    "--code", metavar="-", help="Redeem an invite code; `-` asks for it, or reads it from stdin."
 )
 @click.option("--author", metavar="NAME", help="With --code: the name that you choose.")
 @click.option(

@@ -255,6 +255,7 @@ _SETTINGS = (
     click.option(
         "--packages",
         metavar="NAME[,NAME]...",
+        show_default="none",
         help="Packages that bots may use beside the SDK, such as numpy==2.1.0; you install them.",
     ),
     click.option(
@@ -289,7 +290,9 @@ _SETTINGS = (
         "--beta",
         metavar="X",
         type=float,
-        help="TrueSkill's beta: how much luck decides a single game; 8 is right for two seats.",
+        show_default="12",
+        help="TrueSkill's beta, in points of skill: how much luck decides a single game; "
+        "8 is right for two seats.",
     ),
     path_option(
         "--settings",

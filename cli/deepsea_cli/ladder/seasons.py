@@ -1,4 +1,4 @@
-"""`ladder init`, `season`, `deadline`, `pause`, `resume` and `close`: a ladder and its seasons.
+"""`ladder init`, `season`, `deadline`, `pause` and `close`: a ladder and its seasons.
 
 A season's settings never change: other settings are another season. Bots belong to the ladder and
 play in every season.
@@ -47,6 +47,7 @@ deadline_option = click.option(
     "--deadline",
     metavar="TIME",
     callback=read_time,
+    show_default="none",
     help="Accept no submissions after this time, such as 2027-01-31T18:00Z.",
 )
 
@@ -140,27 +141,16 @@ def deadline(
 
 @click.command("pause")
 @click.argument("name", metavar="[SEASON]", required=False)
+@click.option("--undo", is_flag=True, help="Start games of a paused season again.")
 @place_option
-def pause(*, place: Place, name: str | None) -> None:
-    """Start no more games of a season until `resume`; games that are being played count.
+def pause(*, place: Place, name: str | None, undo: bool) -> None:
+    """Start no more games of a season until `pause --undo`; games that are being played count.
 
     Runs and servers wait meanwhile; submissions are checked.
     """
-    _set_paused(place, name, paused=True)
-
-
-@click.command("resume")
-@click.argument("name", metavar="[SEASON]", required=False)
-@place_option
-def resume(*, place: Place, name: str | None) -> None:
-    """Start games of a season again that was paused."""
-    _set_paused(place, name, paused=False)
-
-
-def _set_paused(place: Place, name: str | None, *, paused: bool) -> None:
     with place.opened(own=True) as ladder:
-        found = ladder.pause_season(season=name or "", paused=paused).season
-    state = "is paused: no game is started until `resume`" if paused else "is played"
+        found = ladder.pause_season(season=name or "", paused=not undo).season
+    state = "is played" if undo else "is paused: no game is started until `pause --undo`"
     echo(f"season {found.name} {state}")
 
 

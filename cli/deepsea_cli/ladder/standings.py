@@ -98,7 +98,14 @@ def standings(
 
 @click.command("bot")
 @click.argument("name", metavar="NAME")
-@click.option("--version", "version_number", metavar="N", type=int, help="A former version.")
+@click.option(
+    "--version",
+    "version_number",
+    metavar="N",
+    type=int,
+    show_default="the newest",
+    help="This version.",
+)
 @season_option
 @path_option(
     "--plot",
@@ -256,23 +263,22 @@ def withdraw(*, place: Place, name: str, reason: str | None) -> None:
 
 @click.command("disable")
 @click.argument("name", metavar="NAME")
-@click.option("--reason", metavar="TEXT", required=True, help="The reason, for its author.")
+@click.option("--reason", metavar="TEXT", default="", help="The reason, for its author.")
+@click.option("--undo", is_flag=True, help="Schedule games for it again.")
 @place_option
-def disable(*, place: Place, name: str, reason: str) -> None:
-    """Schedule no more games for the bot NAME, for the ladder's operator."""
-    with place.opened(own=True) as ladder:
-        bot = ladder.set_bot_state(bot=name, state="disabled", reason=reason).bot
-    echo(f"{bot.bot} is disabled: {bot.reason}")
+def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
+    """Schedule no more games for the bot NAME, for the ladder's operator.
 
-
-@click.command("enable")
-@click.argument("name", metavar="NAME")
-@place_option
-def enable(*, place: Place, name: str) -> None:
-    """Schedule games for the bot NAME again; its count of failures is reset."""
+    With --undo games are scheduled again, also for a bot that its author withdrew or that was
+    disabled for its faults; its count of failures is reset.
+    """
+    if undo is (reason != ""):
+        raise UserError("--reason and --undo exclude each other" if undo else "say why: --reason")
+    state = "active" if undo else "disabled"
     with place.opened(own=True) as ladder:
-        bot = ladder.set_bot_state(bot=name, state="active").bot
-    echo(f"{bot.bot} is active with version {bot.version}")
+        bot = ladder.set_bot_state(bot=name, state=state, reason=reason).bot
+    now = f"active with version {bot.version}" if undo else f"disabled: {bot.reason}"
+    echo(f"{bot.bot} is {now}")
 
 
 class Wanted(TypedDict):
@@ -286,12 +292,16 @@ class Wanted(TypedDict):
 
 
 @click.command("games")
-@click.option("--season", "season_name", metavar="NAME", help="One season only.")
-@click.option("--bot", metavar="NAME", help="Games of one bot only.")
+@click.option(
+    "--season", "season_name", metavar="NAME", show_default="all", help="Games of one season."
+)
+@click.option("--bot", metavar="NAME", show_default="all", help="Games of this bot.")
 @click.option("--against", metavar="NAME", help="Games of the bot with this one.")
 @click.option("--faults", is_flag=True, help="Games in which the bot, or any, had a fault.")
 @click.option(
-    "--lost", is_flag=True, help="Games that the bot did not win, or not against that one."
+    "--lost",
+    is_flag=True,
+    help="Games in which the bot was not first, or behind that of --against.",
 )
 @number_option("--limit", most=1_000_000, default=20, help="Number of games.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -364,7 +374,9 @@ def record(*, place: Place, game_id: str) -> None:
 
 
 @click.command("export")
-@click.option("--season", "season_name", metavar="NAME", help="One season only.")
+@click.option(
+    "--season", "season_name", metavar="NAME", show_default="all", help="Games of one season."
+)
 @click.option("--csv", "as_csv", is_flag=True, help="A line for each seat, not JSON for each game.")
 @store_option
 def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
@@ -378,7 +390,7 @@ def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
 
 @click.command("log")
 @click.argument("game_id", metavar="GAME")
-@click.option("--seat", metavar="A", type=SEAT, help="One seat only.")
+@click.option("--seat", metavar="A", type=SEAT, show_default="all", help="One seat.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 @click.pass_context

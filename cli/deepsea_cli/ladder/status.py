@@ -1,4 +1,4 @@
-"""`ladder status`, `requeue` and `release`."""
+"""`ladder status` and `requeue`."""
 
 from __future__ import annotations
 
@@ -107,30 +107,23 @@ def _strikes(line: BotConduct) -> str:
 @click.command("requeue")
 @click.argument("game_id", metavar="[GAME]", required=False)
 @click.option("--all", "every", is_flag=True, help="All games that were set aside.")
+@click.option("--run", "owner", metavar="OWNER", help="Games of a run, as `status` names it.")
 @store_option
-def requeue(*, store_text: str, game_id: str | None, every: bool) -> None:
-    """Retry GAME, which was set aside because it failed too often, or all of these."""
-    if every == (game_id is not None):
-        raise UserError("name a game, or --all")
-    with open_store(store_text) as store:
-        if game_id is None:
-            echo(f"{count(store.jobs.requeue_all(by=MACHINE), 'game')} will be tried again")
-            return
-        state = store.jobs.requeue(game_id, MACHINE)
-    echo(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")
+def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | None) -> None:
+    """Retry GAME, which was set aside because it failed too often, or all of these.
 
-
-@click.command("release")
-@click.argument("owner", metavar="OWNER")
-@store_option
-def release(*, store_text: str, owner: str) -> None:
-    """Give up the leases of the run OWNER, as `status` names it.
-
-    For a run that has ended without giving them up, on another machine: its games need not wait
-    until their leases expire. If it still plays, the first result of a game counts.
+    With --run those of a run that has ended without giving up its leases, on another machine: they
+    need not wait until the leases expire. If it still plays, the first result of a game counts.
     """
+    if every + (game_id is not None) + (owner is not None) != 1:
+        raise UserError("name a game, or --all, or --run OWNER")
     from deepsea_arena.lease_owner import release_leases
 
     with open_store(store_text) as store:
-        games = release_leases(store, owner)
-    echo(f"{count(games, 'game')} will be played again")
+        if owner is not None:
+            echo(f"{count(release_leases(store, owner), 'game')} will be played again")
+        elif game_id is None:
+            echo(f"{count(store.jobs.requeue_all(by=MACHINE), 'game')} will be tried again")
+        else:
+            state = store.jobs.requeue(game_id, MACHINE)
+            echo(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")

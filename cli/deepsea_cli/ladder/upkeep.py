@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from deepsea_arena.refold import RatingCheck, WhatIf
     from deepsea_ladder.rating.trueskill_fold import Audit
     from deepsea_ladder.store import Store
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
 
 
 @click.command("backup")
@@ -84,6 +86,11 @@ def upgrade(*, store_text: str) -> None:
         echo(f"{upgraded.store}: schema {upgraded.schema}, upgraded from {upgraded.former_schema}")
 
 
+def _trial(name: str, what: str) -> Callable[[_F], _F]:
+    help_line = f"Try another value of {what}."
+    return click.option(name, metavar="X", type=float, show_default="the season's", help=help_line)
+
+
 @click.command("refold")
 @season_option
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
@@ -96,15 +103,11 @@ def upgrade(*, store_text: str) -> None:
     help="Processes that re-run records; the result is the same.  [default: one for each CPU]",
 )
 @click.option("--rewrite", is_flag=True, help="Replace the season's stored ratings.")
-@click.option("--mu", type=float, help="Try this mean for new bots.")
-@click.option("--sigma", type=float, help="Try this uncertainty for new bots.")
-@click.option("--beta", type=float, help="Try this luck in a game.")
-@click.option("--tau", type=float, help="Try this drift of skills from game to game.")
-@click.option(
-    "--draw-probability",
-    type=float,
-    help="Try this probability of a shared placement between equal bots.",
-)
+@_trial("--mu", "the mean skill of new bots, such as 25")
+@_trial("--sigma", "the uncertainty of new bots, such as 8.3")
+@_trial("--beta", "the luck in a game, such as 8")
+@_trial("--tau", "the drift of a skill from game to game, such as 0.08")
+@_trial("--draw-probability", "that of a shared placement of equal bots, such as 0.13")
 @store_option
 @click.pass_context
 def refold(

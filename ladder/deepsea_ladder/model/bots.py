@@ -15,7 +15,7 @@ class BotState(StrEnum):
 
     ACTIVE = "active"
     DISABLED = "disabled"
-    """Taken out by the ladder, with the reason; `enable` or a new version brings it back."""
+    """Taken out by the ladder, with the reason; `disable --undo` or a new version ends that."""
     WITHDRAWN = "withdrawn"
     """Taken out by its author."""
 

@@ -151,7 +151,7 @@ def _keep_an_admin(connection: Connection, row: Row[Any]) -> None:
     if row.role == Role.ADMIN.word and not connection.execute(others).scalar_one():
         raise AccountError(
             f"{row.name!r} is the last admin; make another one first, on the ladder's machine: "
-            "deepsea-referee ladder admin-token --author NAME"
+            "deepsea-referee ladder author admin --author NAME"
         )
 
 
