@@ -83,19 +83,23 @@ def number_option(
     return click.option(*names, metavar="N", type=kind, show_default=shown, **rest)
 
 
-class _Seat(click.ParamType[str]):
-    """A seat's letter, of either case."""
+class Seat(click.ParamType[str]):
+    """A seat's letter, of either case, or one of the words of `others`."""
 
-    name = "seat"
+    name = "letter"
+
+    def __init__(self, *others: str) -> None:
+        self._known = {known.lower(): known for known in (*SEAT_LETTERS, *others)}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        letter = str(value).upper()
-        if len(letter) != 1 or letter not in SEAT_LETTERS:
-            self.fail(f"{value!r} is no seat: name one of {', '.join(SEAT_LETTERS)}", param, ctx)
-        return letter
+        found = self._known.get(str(value).lower())
+        if found is None:
+            known = ", ".join(self._known.values())
+            self.fail(f"{value!r} is no seat: name one of {known}", param, ctx)
+        return found
 
 
-SEAT = _Seat()
+SEAT = Seat()
 
 
 def _completions(names: Iterable[str], word: str) -> list[CompletionItem]:

@@ -19,6 +19,7 @@ import click
 
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.options import (
+    Seat,
     bot_uids_option,
     complete_bot,
     freeze_option,
@@ -64,10 +65,10 @@ LUCK_ROLLOUTS = 40
 )
 @click.option(
     "--seat",
-    type=click.Choice([*SEAT_LETTERS, "random"], case_sensitive=False),
+    type=Seat("random"),
     default="random",
     show_default=True,
-    help="Your seat in the first game; in each further one you move by one seat.",
+    help="Your seat in the first game, A to F; in each further one you move by one seat.",
 )
 @number_option("--games", default=1, help="Number of games.")
 @click.option("--clock", metavar="TIME+BANK", help="Your time, as in `match`.  [default: no limit]")

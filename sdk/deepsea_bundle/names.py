@@ -39,7 +39,9 @@ _ODD = re.compile(
 """Letters and marks that nobody sees."""
 _MOST_MARKS = 3
 """Accents on one letter: more of them cover the lines above and below."""
-_ALIKE = frozenset({"LATIN", "GREEK", "CYRILLIC"})
+_ALIKE = frozenset(
+    {"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "GREEK", "LATIN", "LISU", "TIFINAGH"}
+)
 """Scripts with letters that look the same; a name has letters of one of them."""
 
 

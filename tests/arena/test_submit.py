@@ -67,8 +67,10 @@ def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> Non
     bundle = read_bot(file)
     games: list[int] = []
     with here as store:
+        ladder.submit(store, "other", author="Me")
         result = submit(store, "me", bundle, lambda: games.append(1))
         assert (result.bot, result.version, result.refusal) == ("mine", 1, None)
+        assert result.author == "Me"  # who was there
         assert store.bots.get("mine").current.digest == result.digest == bundle.digest
     assert len(games) == 3
 

@@ -40,7 +40,14 @@ def test_a_person_has_a_name_of_any_script(typed: str, stored: str) -> None:
             "a/b",
             "a%b",
         ),
-        *("o\u0301\u0301\u0301\u0301\u0301", "o\ufe0f", "b\u115fen", "b\u0435n", "\u03bfb"),
+        *(
+            "o\u0301\u0301\u0301\u0301\u0301",
+            "o\ufe0f",
+            "b\u115fen",
+            "b\u0435n",
+            "\u03bfb",
+            "\u13aanna",
+        ),
         *("<b>", "a\u00a0b", "ben\ud800", "\ufdfa" * 3, "team v3"[:4] + "-v3", "😀"),
     ],
 )

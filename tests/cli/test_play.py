@@ -168,6 +168,7 @@ def test_who_leaves_may_have_the_game_played_on(
     [
         (["random"] * 6, "you play against 1 to 5 bots, not 6"),
         (["random", "--seat", "C"], "--seat: the game has seats A to B"),
+        (["random", "--seat", "z"], "'z' is no seat: name one of A, B, C, D, E, F, random"),
         (["random", "--name", "a b"], "name 'a b' is not allowed"),
         (["random", "--clock", "x"], "clock 'x'"),
         (["nobody"], "there is no bot 'nobody'"),

@@ -45,6 +45,7 @@ class SubmitResult:
 
     bot: str
     author: str
+    """As the ladder spells it, if the bot was accepted."""
     digest: str
     version: int | None
     """The number of the new version; None if it was refused."""
@@ -142,7 +143,7 @@ def submit(
     version = None if refusal else store.bots.submit(bundle.name, author, bundle, MACHINE)
     return SubmitResult(
         bot=version.bot if version else bundle.name,
-        author=author,
+        author=store.authors.get(author).name if version else author,
         digest=bundle.digest,
         version=version.number if version else None,
         refusal=refusal,

@@ -70,6 +70,8 @@ def _here(place: Place, bundle: BotBundle, author: str, path: str) -> bool:
         _print_refusal(result.refusal, bundle.name, path)
         return False
     _print_accepted(bundle, result.bot, result.version, result.author, result.digest)
+    if result.author != author:
+        echo(f"note: {author} was there as {result.author}; names that differ in case are one")
     return True
 
 
