@@ -117,7 +117,7 @@ def _one_line(message: str) -> str:
 def _fail(message: str, status: int, detail: str = "") -> int:
     with contextlib.suppress(OSError):
         click.echo(f"deepsea-referee: {message}", err=True)
-        for line in detail.splitlines():
+        for line in detail.splitlines() if detail not in message else ():
             click.echo(f"  {line}", err=True)
     return status
 

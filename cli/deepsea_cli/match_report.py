@@ -118,7 +118,7 @@ def _winner(result: MatchResult, game: GameResult) -> str:
         if seat not in seats and game.points[seat] == points
     ]
     tie = f", ahead of {' and '.join(level)} by the tie-break" if level else ""
-    return f"{who} {verb} with {points} points{tie}"
+    return f"{who} {verb} with {count(points, 'point')}{tie}"
 
 
 def _print_voids(result: MatchResult) -> None:

@@ -92,7 +92,7 @@ class Seat(click.ParamType[str]):
         self._known = {known.lower(): known for known in (*SEAT_LETTERS, *others)}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        found = self._known.get(str(value).lower())
+        found: str | None = self._known.get(str(value).lower())
         if found is None:
             known = ", ".join(self._known.values())
             self.fail(f"{value!r} is no seat: name one of {known}", param, ctx)

@@ -231,6 +231,9 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
     try:
         url = re.findall(r"http://\S+", serve.stdout.readline())[0]
         login = ("login", url, "--code", "-", "--author", "zoe")
+        status, out, err = ran(*login[:-2], given=f"{code}\n")
+        assert (status, out) == (2, "")
+        assert "choose a name, with --author NAME" in one_line(err)
         assert ran(*login, given=f"{code}\n")[0] == 0
         status, out, err = ran("submit", "greedy", "-v")
         assert (status, out.splitlines()[0]) == (0, "greedy version 1 by zoe is on the ladder")

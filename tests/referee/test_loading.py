@@ -82,7 +82,7 @@ def test_a_folder_is_loaded_by_its_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["cmd:node bot.js", "cmd:python3 -m bot", "cmd:python3 no.py"])
 def test_other_programs_are_refused(command: str) -> None:
-    with pytest.raises(UserError, match="without --in-process"):
+    with pytest.raises(UserError, match="as `debug` and --in-process need"):
         load(resolve(command))
 
 

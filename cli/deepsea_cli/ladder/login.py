@@ -189,15 +189,22 @@ def _secret(what: str) -> str:
     else:
         text = sys.stdin.readline(_LONGEST_SECRET)
     if not text.strip():
-        raise UserError(f"there is no {what}: type it, or give it on stdin")
+        hint = "" if what == "invite code" else "; who has an invite code adds --code -"
+        raise UserError(f"there is no {what}: type it, or give it on stdin{hint}")
     return str(text).strip()
 
 
 def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tuple[str, Account]:
+    from deepsea_arena.api.errors import ApiError
     from deepsea_cli.remote.logins import checked_token
 
     used_for = label or printable(platform.node())[:_LONGEST_LABEL] or "command line"
-    found = ladder.redeem(code=code, author=author, label=used_for)
+    try:
+        found = ladder.redeem(code=code, author=author, label=used_for)
+    except ApiError as error:
+        if author or "choose a name" not in str(error):
+            raise
+        raise UserError(f"{error}, with --author NAME") from None
     return checked_token(found.token, "what the ladder gave"), found.account
 
 

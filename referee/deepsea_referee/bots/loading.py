@@ -91,8 +91,8 @@ def python_file(bot: BotSpec) -> Path:
         if file.is_file():
             return file.resolve()
     raise UserError(
-        f"bot {bot.name!r} is not one Python file that this process can import: "
-        "let it play as a process of its own, without --in-process"
+        f"bot {bot.name!r} is not one Python file that this process can import, as `debug` and "
+        "--in-process need: let it play as a process of its own"
     )
 
 
