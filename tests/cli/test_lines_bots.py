@@ -17,7 +17,7 @@ from helpers.commands import Run
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## Lines instead of gRPC\n")[2].partition("\n## ")[0]
-BLOCKS = dict(re.findall(r"^```\w+\n# (\w+_bot/\S+)\n(.*?)^```$", SECTION, re.M | re.S))
+BLOCKS = dict(re.findall(r"^```\w+\n(?:#|//) (\w+_bot/\S+)\n(.*?)^```$", SECTION, re.M | re.S))
 BOTS = sorted({name.partition("/")[0] for name in BLOCKS})
 SEATED = ("--clock", "60s", "--seed", "lines")
 
@@ -45,10 +45,10 @@ def folder_of(bot: str, place: Path) -> Path:
     return place / bot
 
 
-def test_the_page_has_bots_in_three_languages_of_ten_lines() -> None:
-    assert BOTS == ["awk_bot", "bash_bot", "perl_bot"]
+def test_the_page_has_bots_in_four_languages_of_ten_lines() -> None:
+    assert BOTS == ["awk_bot", "bash_bot", "node_lines_bot", "perl_bot"]
     for name, text in BLOCKS.items():
-        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        lines = [line for line in text.splitlines() if not line.startswith(("#", "//"))]
         assert len(lines) <= 12, name
 
 
