@@ -37,11 +37,19 @@ from deepsea_arena.reports.tournaments import (
     score_line,
     table_results,
 )
-from deepsea_ladder.errors import PairingError
+from deepsea_ladder.accounts import MACHINE, Actor
+from deepsea_ladder.errors import LadderError, PairingError
 from deepsea_ladder.model.bots import BotState, BotVersion
 from deepsea_ladder.model.games import StoredGame, StoredSeason
 from deepsea_ladder.scheduling.pairing import LineUp
-from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
+from deepsea_ladder.scheduling.tournament import (
+    Elimination,
+    Score,
+    check_entrants,
+    gauntlet,
+    round_robin,
+    scores,
+)
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
@@ -105,12 +113,9 @@ def play_tournament(
 
     Raises `RunStopped` on a request to stop, `RefereeError` if games failed.
     """
-    begun = _begun(store, request.name)
-    versions = _participants(store, request, begun)
-    plan = TournamentPlan(
-        kind=request.kind, seats=request.seats, meetings=request.meetings, bots=tuple(versions)
-    )
-    season = _continued(begun, request, plan) or _begin(store, request, plan, fresh)
+    season = begin_tournament(store, request, fresh)
+    plan = plan_of(season)
+    versions = _participants(store, request, season)
     field = _Field(store, season, versions, make_pool, watcher, stop)
     if request.kind == "elimination":
         champion = field.eliminate(request.seats, request.meetings)
@@ -143,6 +148,49 @@ def play_tournament(
     )
 
 
+def play_begun(
+    store: Store, make_pool: MakePool, watcher: TournamentWatcher, stop: Stop, season: StoredSeason
+) -> bool:
+    """Play a tournament that was begun from afar; whether it may be tried again if it is open.
+
+    Raises `RunStopped` on a request to stop; other troubles are reported.
+    """
+    plan = plan_of(season)
+    request = TournamentRequest(
+        kind=plan.kind, name=season.name, seats=plan.seats, meetings=plan.meetings
+    )
+    try:
+        play_tournament(store, request, make_pool, watcher, stop)
+    except (RefereeError, UserError, LadderError) as error:
+        watcher.trouble(f"tournament {season.name}: {error}")
+        return isinstance(error, RefereeError)
+    return True
+
+
+def begin_tournament(
+    store: Store,
+    request: TournamentRequest,
+    fresh: FreshSeed = fresh_seed,
+    by: Actor | None = None,
+) -> StoredSeason:
+    """Open the season of a tournament, or find the one that was begun.
+
+    by  who begins it for the ladder's runner
+    """
+    begun = _begun(store, request.name)
+    bots = tuple(_participants(store, request, begun))
+    plan = TournamentPlan(
+        kind=request.kind,
+        seats=request.seats,
+        meetings=request.meetings,
+        bots=bots,
+        by_runner=by is not None,
+    )
+    # The last tables of an elimination may be smaller.
+    check_entrants(bots, 1 if request.kind == "elimination" else request.seats)
+    return _continued(begun, request, plan) or _begin(store, request, plan, fresh, by or MACHINE)
+
+
 def _begun(store: Store, name: str) -> StoredSeason | None:
     """The season of a tournament that was begun and not ended."""
     found = [season for season in store.seasons.all() if season.name == name]
@@ -160,7 +208,7 @@ def _continued(
     """The season of a tournament that was begun, if it was this one."""
     if begun is None:
         return None
-    if plan_of(begun) != plan:
+    if plan_of(begun) != replace(plan, by_runner=plan_of(begun).by_runner):
         raise _other_tables(begun)
     wanted = request.embargo_until
     if wanted is not None and begun.embargo_until != milliseconds(wanted):
@@ -169,7 +217,7 @@ def _continued(
 
 
 def _begin(
-    store: Store, request: TournamentRequest, plan: TournamentPlan, fresh: FreshSeed
+    store: Store, request: TournamentRequest, plan: TournamentPlan, fresh: FreshSeed, by: Actor
 ) -> StoredSeason:
     settings = find_season(store, request.season).season
     seats = request.seats
@@ -180,7 +228,7 @@ def _begin(
         settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
     )
     until = None if request.embargo_until is None else milliseconds(request.embargo_until)
-    return store.seasons.open(settings, fresh(), json.dumps(to_json(plan)), until)
+    return store.seasons.open(settings, fresh(), json.dumps(to_json(plan)), until, by=by)
 
 
 def _other_tables(season: StoredSeason) -> PairingError:

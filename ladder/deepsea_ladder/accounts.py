@@ -183,7 +183,8 @@ class AuditKind(StrEnum):
     """The ladder comes from a backup: codes, tokens and sessions of that time have ended."""
 
 
-class AuditEntry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
     """One entry of the audit log: a line with its number."""
 
     id: Int64

@@ -190,6 +190,11 @@ class Season:
             raise SeasonError(f"a season's file is no TOML: {error}") from None
         if name is not None or ("name" not in data and default is not None):
             data["name"] = default if name is None else name
+        return cls.from_table(data)
+
+    @classmethod
+    def from_table(cls, data: Mapping[str, Any]) -> Season:
+        """Read a season as `from_toml` does, from settings that were parsed already."""
         return cls._from(data, _rules_from_toml)
 
     @classmethod

@@ -81,6 +81,10 @@ MAY: Final = {
     "season_control": ADMINS,
     "set_deadline": ADMINS,
     "pause_season": ADMINS,
+    "open_season": ADMINS,
+    "close_season": ADMINS,
+    "begin_tournament": ADMINS,
+    "status": ADMINS,
     "quarantine": ADMINS,
     "requeue": ADMINS,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from unittest.mock import Mock
@@ -644,6 +645,16 @@ def test_a_run_without_end_that_waits_notices_that_its_season_is_closed(
     summary = run(store, season, stop, goal=goal, listener=watcher)
     assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
     assert watcher.troubles == ["season s1 is not played on: its time is over"]
+
+
+def test_a_run_gives_way_to_a_tournament_with_its_next_heartbeat(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    seconds = itertools.count(0, 10)
+    waits = [False, True]  # as the first two heartbeats find it
+    summary = run(store, season, stop, clock=lambda: next(seconds), gives_way=lambda: waits.pop(0))
+    assert (summary.ended, waits) == (RunEnd.TOURNAMENT, [])
+    assert 0 < summary.accepted < 6
 
 
 def test_a_run_says_that_pages_show_another_season(

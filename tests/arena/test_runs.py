@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import combinations
 
 import pytest
@@ -21,8 +22,11 @@ from deepsea_arena.reports.tournaments import rank_sets, tournament_report, tour
 from deepsea_arena.tournaments import (
     TournamentRequest,
     TournamentResult,
+    begin_tournament,
+    play_begun,
     play_tournament,
 )
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
 from deepsea_ladder.model.bots import SubmissionState
 from deepsea_ladder.model.games import AnalysisState, Job, JobStatus, Receipt, StoredSeason
@@ -416,6 +420,43 @@ def test_a_tournament_without_results_says_what_to_do(stocked: Store, stop: Stop
     with pytest.raises(RefereeError, match="requeue"):
         tournament(stocked, stop, request, lambda job: VoidOutcome("no luck"))
     assert stocked.seasons.get("cup").closed_at is None
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
+    stocked: Store, stop: Stop, *, fails: bool
+) -> None:
+    """If its games fail the season goes on, until somebody has them tried again."""
+    lucky = not fails
+
+    def play_if_lucky(job: Job) -> Outcome:
+        unlucky = job.season.name == "cup" and not lucky
+        return VoidOutcome("no luck") if unlucky else fairly(job)
+
+    class Keeper(Watcher):
+        def finished(self, job: Job, receipt: Receipt) -> None:
+            nonlocal lucky
+            if job.season.name == "s1":
+                lucky = True
+                stocked.jobs.requeue_all(by=MACHINE)
+                stocked.seasons.close("s1")
+
+        def trouble(self, message: str) -> None:
+            self.seen.append(message.partition(":")[0])
+            if message.startswith("no season"):
+                stop.ask(StopRequest.FINISH)
+
+    watcher = Keeper()
+    request = TournamentRequest(kind="round-robin", name="cup")
+    begin_tournament(stocked, request, lambda: ladder.SEED, MACHINE)
+    begun = partial(play_begun, stocked, pool(play_if_lucky), watcher, stop)
+    run(stocked, RunRequest(forever=True), pool(fairly), watcher, stop, play_tournament=begun)
+    said = [line for line in watcher.seen if "no luck" not in line]
+    played = ["s1 begins: None", "cup begins: None"]
+    played = ["cup begins: None", "tournament cup", *played] if fails else played[::-1]
+    assert said == [*played, "no season is open; waiting for one"]
+    assert stocked.queue.counts(cup := stocked.seasons.get("cup")).done == 6
+    assert cup.closed_at is not None
 
 
 def test_a_bot_takes_part_once(stocked: Store, stop: Stop) -> None:

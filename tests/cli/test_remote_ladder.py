@@ -163,6 +163,11 @@ ADMINS = (
     ("author anonymise zoe --yes", "zoe is anonymous-"),
     ("disable cleo --reason x", "cleo is disabled: x"),
     ("disable --undo cleo", "cleo is active with version 1"),
+    ("status", r"season s1.*: 24 games played"),
+    ("season s2 --seats 2 --deadline 2099-01-31T18:00Z", "season s2: rules 'manual, seat A beg"),
+    ("tournament gauntlet cup cleo ben --season s2", "gauntlet cup of 2 bots is begun\n.*/cup$"),
+    ("tournament gauntlet cup cleo ben --season s2 --json", '"kind": "gauntlet"'),
+    ("close s2 --at-once", "season s2 is closed; seed [0-9a-f]{64}"),
     ("author audit", "chief at .*: enabled cleo"),
 )
 """Commands of admins, one after another, and what they print."""

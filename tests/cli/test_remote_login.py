@@ -634,10 +634,7 @@ def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: 
     }
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["status", "season cup", "close main", "tournament round-robin cup", "run", "serve", "upgrade"],
-)
+@pytest.mark.parametrize("command", ["run", "serve", "export", "requeue --all", "upgrade"])
 def test_what_is_done_on_the_ladders_machine_says_so_to_who_is_logged_in_elsewhere(
     run: Run, file: CredentialsFile, command: str
 ) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.accounts import AuditKind
-from deepsea_ladder.errors import StoreDamaged, StoreError, SubmissionError
+from deepsea_ladder.errors import SeasonError, StoreDamaged, StoreError, SubmissionError
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import JobStatus, ReceiptStatus
 from deepsea_ladder.season import Season, UploadLimits
@@ -217,7 +217,7 @@ def test_a_season_is_stored_as_it_was_opened(store: Store, another: Callable[[],
     assert stored.season == season
     assert stored.commitment == commitment(ladder.SEED)
     assert another().seasons.all() == [stored]
-    with pytest.raises(StoreError, match="there is a season 's1' already"):
+    with pytest.raises(SeasonError, match="there is a season 's1' already"):
         store.seasons.open(season, ladder.SEED)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import text
 
-from deepsea_ladder.errors import StoreError
+from deepsea_ladder.errors import SeasonError, StoreError
 from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.store import Store
 from helpers import ladder
@@ -81,6 +81,6 @@ def test_an_embargo_that_is_over_hides_nothing(store: Store, public: Store) -> N
 
 
 def test_an_embargo_ends_in_the_future(store: Store) -> None:
-    with pytest.raises(StoreError, match="ends in the future"):
+    with pytest.raises(SeasonError, match="ends in the future"):
         store.seasons.open(ladder.a_season("late"), ladder.SEED, "{}", 1)
     assert "late" not in {season.name for season in store.seasons.all()}

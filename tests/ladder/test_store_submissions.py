@@ -15,7 +15,7 @@ from deepsea_ladder.errors import (
     LimitReached,
     NotOnLadder,
     SeasonClosed,
-    StoreError,
+    SeasonError,
     SubmissionError,
 )
 from deepsea_ladder.limits import HOUR_MS
@@ -393,7 +393,7 @@ def test_strangers_bots_and_seasons_without_a_sandbox_never_meet(store: Store, a
     assert accept(store, lease, "one")
     assert store.submissions.get(waiting.id).state is ACCEPTED
     trusted = replace(trusted, name="again")
-    with pytest.raises(StoreError, match="bots of strangers, such as 'mine', would run without"):
+    with pytest.raises(SeasonError, match="bots of strangers, such as 'mine', would run without"):
         store.seasons.open(trusted, ladder.SEED)
     store.bots.disable("mine", "it is a stranger's")
     store.seasons.open(trusted, ladder.SEED)

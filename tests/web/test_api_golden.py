@@ -117,6 +117,11 @@ def rename(who: str, author: str, **fields: object) -> Ask:
     return ask(who, f"/admin/authors/{author}/rename", fields)
 
 
+AUTUMN: Final = {
+    "settings": {"name": "autumn", "seats": [2, 3], "limits": {"memory_mib": 64}},
+    "deadline": "2027-06-01T18:00Z",
+}
+LAST: Final = {"kind": "elimination", "name": "last", "season": "main", "bots": ["anna", "ben"]}
 MORE_TIME: Final = {"author": "anna-senior", "until": "2027-07-01T18:00Z"}
 
 METHODS: Final[Mapping[str, Sequence[Ask]]] = {
@@ -438,6 +443,39 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         unread("/admin/season/paused", "head", {"paused": "yes"}),
         ask("head", "GET /audit?everybody=true&limit=2"),
     ],
+    "GET /admin/status": [ask(ADMINS, "/admin/status")],
+    "POST /admin/seasons": [
+        ask("visitor anna chief", "/admin/seasons", {"settings": {"name": "autumn"}}),
+        ask("head", "/admin/seasons", AUTUMN),
+        ask("head", "/admin/seasons", AUTUMN),
+        ask("head", "/admin/seasons", {"settings": {"name": "trust", "isolation": "process"}}),
+        ask("head", "/admin/seasons", {"settings": {"name": "winter", "speed": 3}}),
+        ask("head", "/admin/seasons", {"settings": {"name": "winter"}, "deadline": "soon"}),
+        ask("head", "/admin/seasons", {}),
+        unread("/admin/seasons", "head", {"settings": "winter"}),
+        ask("head", "GET /audit?everybody=true&limit=2"),
+    ],
+    "POST /admin/season/close": [
+        ask("visitor anna chief", "/admin/season/close", {"season": "main"}),
+        ask("head", "/admin/season/close", {"season": "main"}),
+        ask("head", "/admin/season/close", {"season": "main", "at_once": True}),
+        ask("head", "/admin/season/close", {"season": "spring"}),
+        ask("head", "/admin/season/close", {}),
+        ask("head", "GET /audit?everybody=true&limit=2"),
+    ],
+    "POST /admin/tournaments": [
+        ask("visitor anna chief", "/admin/tournaments", {"name": "last"}),
+        ask("head", "/admin/tournaments", {"name": "last", "season": "main", "bots": ["anna"]}),
+        ask("head", "/admin/tournaments", LAST),
+        ask("head", "/admin/tournaments", LAST),
+        ask("head", "/admin/tournaments", {**LAST, "meetings": 3}),
+        ask("head", "/admin/tournaments", {**LAST, "meetings": 1001}),
+        ask("head", "/admin/tournaments", {**LAST, "name": "cup"}),
+        ask("head", "/admin/tournaments", {**LAST, "name": "x", "seats": 7}),
+        ask("head", "/admin/tournaments", {**LAST, "name": "x", "embargo_until": "2026-01-01"}),
+        unread("/admin/tournaments", "head", {**LAST, "kind": "swiss"}),
+        ask("head", "GET /audit?everybody=true&limit=2"),
+    ],
     "POST /admin/bots/{bot}/state": [
         ask("visitor anna chief", "/admin/bots/anna/state", {"state": "active"}),
         ask("head", "/admin/bots/anna/state", {"state": "disabled", "reason": "it is loud"}),
@@ -682,6 +720,8 @@ def masked(text: str, what: str) -> str:
             return SECRETS.sub(r'\1"(secret)"', text)
         case "allow":
             return ", ".join(sorted(text.split(", ")))  # of a set
+        case "store":
+            return re.sub(r'("store": )"[^"]*"', r'\1"(file)"', text)
         case _:
             return re.sub(r"http://127\.0\.0\.1:[0-9]+", "http://ladder.example", text)
 
@@ -834,7 +874,8 @@ def received(port: int, one: Ask, headers: Pairs, sent: bytes) -> str:
         text = f"({len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()})\n"
     else:
         text = content.decode()
-        text = shown(masked(text if one.words else masked(text, "words"), "version"))
+        text = masked(masked(text if one.words else masked(text, "words"), "version"), "store")
+        text = shown(text)
     return "\n".join([*lines, text])
 
 

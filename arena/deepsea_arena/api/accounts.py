@@ -111,7 +111,12 @@ class AccountMethods(LadderPart):
             self.check_admin()
         author_id = None if everybody else self.own_id
         found = self.store.audit.latest(limit or AUDIT, author_id=author_id)
-        return AuditList(tuple(AuditLine(*entry[1:]) for entry in found))
+        return AuditList(
+            tuple(
+                AuditLine(one.at, one.kind, one.subject, one.note, one.actor, one.address)
+                for one in found
+            )
+        )
 
     def admin_token(self, author: str = "", label: str = "") -> Redeemed:
         """Make an admin of an author, by default of `admin`, with a token of every scope; for the

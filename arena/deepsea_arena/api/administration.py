@@ -6,9 +6,12 @@ the audit log with who did it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
+from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.service import LadderPart
 from deepsea_arena.api.submissions import bot_place
 from deepsea_arena.api.types import (
@@ -23,14 +26,27 @@ from deepsea_arena.api.types import (
     QuarantinedJob,
     SeasonControl,
 )
-from deepsea_arena.reports.seasons import find_season, season_info
+from deepsea_arena.reports.seasons import (
+    ClosedSeason,
+    SeasonInfo,
+    close_season,
+    find_season,
+    open_season,
+    season_info,
+    season_settings,
+)
+from deepsea_arena.reports.status import LadderStatus, ladder_status
+from deepsea_arena.reports.tournaments import Kind as TournamentKind
+from deepsea_arena.reports.tournaments import TournamentReport, tournament_report
 from deepsea_ladder.accounts import StoredAuthor, code_digest, new_code
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import JobStatus
+from deepsea_ladder.season import Season
 from deepsea_ladder.values import NO_TIME, milliseconds, parse_time, utc_time
 from deepsea_referee.errors import UserError
 
 CODE_DAYS = 14
+MOST_MEETINGS = 1000
 
 
 class AdminMethods(LadderPart):
@@ -108,6 +124,48 @@ class AdminMethods(LadderPart):
         self.store.seasons.set_paused(name, self.caller.by, paused=paused)
         return self.season_control(season=name)
 
+    def open_season(
+        self, *, settings: Mapping[str, Any] | None = None, deadline: str = ""
+    ) -> SeasonInfo:
+        opened = season_settings(Season.from_table(settings or {}))
+        if opened.isolation == "process" and not self.caller.is_machine:
+            raise ApiError(Kind.DENIED, "isolation `process` is chosen on the ladder's machine")
+        until, fresh = _time("deadline", deadline), self.service.entropy
+        return open_season(self.store, opened, fresh, submissions_until=until, by=self.caller.by)
+
+    def close_season(self, *, season: str = "", at_once: bool = False) -> ClosedSeason:
+        return close_season(self.store, season, self.caller.by, at_once=at_once)
+
+    def begin_tournament(
+        self,
+        *,
+        kind: TournamentKind = "round-robin",
+        name: str = "",
+        bots: Sequence[str] = (),
+        seats: int = 2,
+        meetings: int = 1,
+        season: str = "",
+        embargo_until: str = "",
+    ) -> TournamentReport:
+        if not 1 <= meetings <= MOST_MEETINGS:
+            raise UserError(f"meetings is a number from 1 to {MOST_MEETINGS}")
+        from deepsea_arena.tournaments import TournamentRequest, begin_tournament  # plays games
+
+        request = TournamentRequest(
+            kind=kind,
+            name=name,
+            bots=tuple(bots),
+            seats=seats,
+            meetings=meetings,
+            season=season or None,
+            embargo_until=_time("embargo_until", embargo_until),
+        )
+        begin_tournament(self.store, request, self.service.entropy, self.caller.by)
+        return tournament_report(self.store, name)
+
+    def status(self) -> LadderStatus:
+        return ladder_status(self.store)
+
     def set_bot_state(self, *, bot: str = "", state: str = "", reason: str = "") -> ChangedBot:
         if state == BotState.ACTIVE:
             found = self.store.bots.enable(bot, self.caller.by)
@@ -143,6 +201,14 @@ class AdminMethods(LadderPart):
         digest = code_digest(secret)
         assert digest is not None
         return secret, digest
+
+
+def _time(name: str, text: str) -> datetime | None:
+    """The time in a parameter; None if it was left out."""
+    time = parse_time(text) if text else None
+    if text and time is None:
+        raise UserError(f"{name}: {text!r} is {NO_TIME}")
+    return time
 
 
 def _author_line(author: StoredAuthor) -> AuthorLine:

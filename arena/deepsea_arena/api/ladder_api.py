@@ -8,7 +8,7 @@ one, a number that is 0 for the usual number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from deepsea_arena.api.declarations import Method, method, methods_of
 from deepsea_arena.api.types import (
@@ -43,8 +43,10 @@ from deepsea_arena.api.types import (
 from deepsea_arena.coach.ladder_analyses import AnalysisFound
 from deepsea_arena.reports.bots import BotProfile
 from deepsea_arena.reports.games import GameReport, GamesPage
-from deepsea_arena.reports.seasons import SeasonInfo
+from deepsea_arena.reports.seasons import ClosedSeason, SeasonInfo
 from deepsea_arena.reports.standings import PairTable, Standings
+from deepsea_arena.reports.status import LadderStatus
+from deepsea_arena.reports.tournaments import Kind as TournamentKind
 from deepsea_arena.reports.tournaments import TournamentList, TournamentReport
 from deepsea_ladder.accounts import Role, Scope
 
@@ -217,6 +219,10 @@ class LadderApi(Protocol):
 
     # ------------------------------------------------------------------------------------- admins
 
+    @method("GET", "/admin/status", role=Role.ADMIN, scope=Scope.ADMIN)
+    def status(self) -> LadderStatus:
+        """Describe the ladder's queues, leases and problems, season by season."""
+
     @method("GET", "/admin/queue", role=Role.ADMIN, scope=Scope.ADMIN)
     def queue(self) -> SubmissionList:
         """List the submissions that are checked or wait, in their order."""
@@ -267,6 +273,33 @@ class LadderApi(Protocol):
     @method("POST", "/admin/season/paused", role=Role.ADMIN, scope=Scope.ADMIN)
     def pause_season(self, *, season: str = "", paused: bool = False) -> SeasonControl:
         """Start no more games of a season, or start them again."""
+
+    @method("POST", "/admin/seasons", role=Role.ADMIN, scope=Scope.ADMIN)
+    def open_season(
+        self, *, settings: Mapping[str, Any] | None = None, deadline: str = ""
+    ) -> SeasonInfo:
+        """Open a season; `settings` has its name, and what differs from the usual settings, as in a
+        settings file."""
+
+    @method("POST", "/admin/season/close", role=Role.ADMIN, scope=Scope.ADMIN)
+    def close_season(self, *, season: str = "", at_once: bool = False) -> ClosedSeason:
+        """Close a season, unless bots that were submitted are still to be checked and to play, or
+        `at_once` in any case; call it again as long as there is no seed."""
+
+    @method("POST", "/admin/tournaments", role=Role.ADMIN, scope=Scope.ADMIN)
+    def begin_tournament(
+        self,
+        *,
+        kind: TournamentKind = "round-robin",
+        name: str = "",
+        bots: Sequence[str] = (),
+        seats: int = 2,
+        meetings: int = 1,
+        season: str = "",
+        embargo_until: str = "",
+    ) -> TournamentReport:
+        """Begin a tournament, which the ladder's runner plays before all else, with the settings of
+        `season`; without `bots` it is between all that play."""
 
     @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN)
     def set_bot_state(self, *, bot: str, state: str = "", reason: str = "") -> ChangedBot:

@@ -31,6 +31,7 @@ from deepsea_arena.play.validation import ValidationListener, local_checker, val
 from deepsea_arena.play.workers import JobWorkers, dask_workers
 from deepsea_arena.reports.seasons import find_season, open_seasons, without_cgroups
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
+from deepsea_arena.reports.tournaments import for_runner
 from deepsea_ladder.errors import (
     LadderError,
     PairingError,
@@ -72,6 +73,8 @@ class RunEnd(StrEnum):
     """Too many games in a row gave no result; see the audit log and the jobs."""
     CLOSED = "closed"
     """The season was closed; the games that were being played count."""
+    TOURNAMENT = "tournament"
+    """A tournament is to be played first."""
     HOST = "host"
     """This machine cannot play; see `RunReport.trouble`."""
     STOPPED = "stopped"
@@ -201,6 +204,7 @@ class Runner:
         source: Source = no_source,
         goal: RunGoal | None = None,
         settings: RunnerSettings | None = None,
+        gives_way: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._season = season
@@ -212,6 +216,8 @@ class Runner:
         self._goal = goal or RunGoal()
         self._settings = settings or RunnerSettings()
         self._listener = listener
+        self._ask_gives_way = gives_way
+        self._gives_way = False  # to a tournament
         self._playing: dict[str, tuple[Job, float]] = {}
         """Jobs by their games' ids, and when they time out."""
         self._renewed = clock()
@@ -261,6 +267,8 @@ class Runner:
             return RunEnd.GOAL
         if self._closed:
             return RunEnd.CLOSED
+        if self._gives_way or self._retry(self._ask_gives_way):
+            return RunEnd.TOURNAMENT
         return RunEnd.HOST if self._gave_up() else None
 
     def _idle(self, *, anybody: bool) -> bool:
@@ -305,7 +313,7 @@ class Runner:
     def _fill(self) -> bool:
         """Give jobs to free workers; returns whether any was free."""
         workers = self._pool.free()
-        ends = self._closed or self._gave_up() or self._is_over()
+        ends = self._closed or self._gives_way or self._gave_up() or self._is_over()
         free = [] if ends or self._clock() < self._paused_until else workers[: self._wanted()]
         if not free:
             return bool(workers)
@@ -436,6 +444,7 @@ class Runner:
             self._retry(lambda: self._store.jobs.renew(held, self._settings.lease))
             self._renewed = now
             self._say_newest()
+            self._gives_way = self._retry(self._ask_gives_way)
 
     def _say_newest(self) -> None:
         """Say so when pages show another season than the one that is played."""
@@ -509,12 +518,17 @@ def run(
     stop: Stop,
     make_checker: Callable[[], Workers] = local_checker,
     make_analyst: Callable[[], Workers] = local_analyst,
+    play_tournament: Callable[[StoredSeason], bool] | None = None,
 ) -> RunReport:
     """Play rated games: always the bot whose rating is least certain, against bots of its strength.
 
     Submissions are checked beside the games; a run with an end first checks those that wait, and
     one without end goes on checking while no season is open. Analyses are done beside the games
     with what these leave of the CPU; a run with an end then does those that still wait.
+
+    play_tournament  plays one that was begun from afar, before all else; returns whether to try
+                     again if it is still open then. A run with an end or of a given season plays
+                     none.
     """
     to_end, season = not request.forever, None
     if to_end or request.season is not None:
@@ -525,18 +539,33 @@ def run(
     ):
         if season is not None:
             return _run(store, season, request, make_pool, watcher, stop)
-        while (found := _await_season(store, watcher, stop)) is not None:
-            report = _run(store, found, request, make_pool, watcher, stop)
-            if report.ended is not RunEnd.CLOSED:
-                return report
+        given_up: set[int] = set()
+
+        def tournament() -> StoredSeason | None:
+            return None if play_tournament is None else for_runner(store, given_up)
+
+        def gives_way() -> bool:
+            return tournament() is not None
+
+        while (found := _await_season(store, watcher, stop, tournament)) is not None:
+            if found.tournament is None or play_tournament is None:
+                report = _run(store, found, request, make_pool, watcher, stop, gives_way)
+                if report.ended not in (RunEnd.CLOSED, RunEnd.TOURNAMENT):
+                    return report
+            elif not play_tournament(found):
+                given_up.add(found.id)
     return RunReport()
 
 
-def _await_season(store: Store, watcher: RunWatcher, stop: Stop) -> StoredSeason | None:
-    """Wait until a season is open; the newest one, or None at a request to stop."""
+def _await_season(
+    store: Store, watcher: RunWatcher, stop: Stop, tournament: Callable[[], StoredSeason | None]
+) -> StoredSeason | None:
+    """Wait until a season is open; a tournament's, the newest one, or None at a request to stop."""
     waits = False
     with stop.on_signals():
         while stop.requested is StopRequest.GO_ON:
+            if found := retry_until_available(tournament, stop, watcher.trouble):
+                return found
             opened = open_seasons(retry_until_available(store.seasons.all, stop, watcher.trouble))
             if len(opened) > 1:
                 others = ", ".join(one.name for one in opened[:-1])
@@ -572,6 +601,7 @@ def _run(
     make_pool: MakePool,
     watcher: RunWatcher,
     stop: Stop,
+    gives_way: Callable[[], bool] = lambda: False,
 ) -> RunReport:
     def retried(call: Callable[[], _T]) -> _T:
         return retry_until_available(call, stop, watcher.trouble)
@@ -591,7 +621,7 @@ def _run(
     else:
         goal, expected = RunGoal(settled=until), order
     source = Matchmaker(store, season)
-    report = play(store, season, source, goal, make_pool, watcher, stop, expected)
+    report = play(store, season, source, goal, make_pool, watcher, stop, expected, gives_way)
     if request.games is None and not request.forever and until_ms is None:
         report.order = retried(until.report)
     return report
@@ -606,6 +636,7 @@ def play(
     watcher: RunWatcher,
     stop: Stop,
     expected: OrderReport | None = None,
+    gives_way: Callable[[], bool] = lambda: False,
 ) -> RunReport:
     """Play queued games and those of the source, until the goal is reached or `stop` is requested.
 
@@ -628,6 +659,7 @@ def play(
         source=source,
         goal=goal,
         listener=watcher,
+        gives_way=gives_way,
     )
     with stop.on_signals():
         return runner.run()

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from deepsea_arena.lease_owner import take_back
+from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
@@ -74,13 +75,15 @@ class SeasonInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClosedSeason:
-    """A closed season."""
+    """A season that is closed, or is to be."""
 
     season: str
     seed: str | None
     """In hex; the seeds of its games are derived from it. None as long as games are in play."""
     in_play: int
     """Games that are being played, and count."""
+    unfinished: Unfinished | None = None
+    """What it waits for before it is closed; None of one that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +227,7 @@ def open_season(
     settings: Season,
     fresh: FreshSeed | None = None,
     submissions_until: datetime | None = None,
+    by: Actor = MACHINE,
 ) -> SeasonInfo:
     """Open another season; its seed is a random one, or a given one.
 
@@ -234,22 +238,29 @@ def open_season(
 
         fresh = fresh_seed
     until = None if submissions_until is None else milliseconds(submissions_until)
-    return season_info(store.seasons.open(settings, fresh(), submissions_until=until))
+    return season_info(store.seasons.open(settings, fresh(), submissions_until=until, by=by))
 
 
-def end_submissions(store: Store, name: str) -> Unfinished | None:
+def end_submissions(store: Store, name: str, by: Actor = MACHINE) -> Unfinished | None:
     """Take in no more bots before a season is closed; what it is to wait for, None for nothing.
 
     So nobody keeps the rank of a former version by replacing it just before the end.
     """
-    bots, submissions = store.seasons.end_submissions(name)
+    bots, submissions = store.seasons.end_submissions(name, by)
     games = max(1, store.seasons.get(name).season.pairing.provisional_games)
     return Unfinished(tuple(bots), games, submissions) if bots or submissions else None
 
 
-def close_season(store: Store, name: str) -> ClosedSeason:
-    """Give a season no more games. Those that are being played still count."""
-    store.seasons.close(name)
+def close_season(
+    store: Store, name: str, by: Actor = MACHINE, *, at_once: bool = True
+) -> ClosedSeason:
+    """Give a season no more games. Those that are being played still count.
+
+    at_once  whether it does not wait for the bots that were submitted
+    """
+    if not at_once and (unfinished := end_submissions(store, name, by)) is not None:
+        return ClosedSeason(name, None, 0, unfinished)
+    store.seasons.close(name, by)
     take_back(store, store.seasons.get(name))  # of runs that were killed: these are not played
     return ClosedSeason(name, *store.seasons.close(name))
 

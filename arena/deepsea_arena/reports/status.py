@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
@@ -19,8 +20,10 @@ from deepsea_ladder.model.games import (
     StoredGame,
     StoredSeason,
 )
-from deepsea_ladder.store import Store
 from deepsea_ladder.values import Time, utc_time
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 RATE_GAMES = 100
 """The number of newest games for the rate of games."""

@@ -42,6 +42,8 @@ class TournamentPlan:
     meetings: int
     bots: tuple[int, ...]
     """Versions, in the order of the seeds."""
+    by_runner: bool = False
+    """Whether it was begun from afar, so that the ladder's runner plays it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,17 @@ class TournamentReport:
 def plan_of(season: StoredSeason) -> TournamentPlan:
     """The plan of a tournament's season."""
     return read_json(TournamentPlan, season.tournament or "")
+
+
+def for_runner(store: Store, but: Collection[int] = ()) -> StoredSeason | None:
+    """The oldest tournament that the ladder's runner is to play; without those in `but`, and those
+    that have games that were set aside."""
+    for season in store.seasons.all():
+        if season.tournament is None or season.closed_at is not None or season.id in but:
+            continue
+        if plan_of(season).by_runner and not store.queue.counts(season).quarantined:
+            return season
+    return None
 
 
 class _Results(NamedTuple):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -15,8 +16,10 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
     SETTLED,
+    Place,
     check_is_here,
     make_workers,
+    place_option,
     read_time,
     season_option,
     store_option,
@@ -37,7 +40,7 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from deepsea_arena.play.runner import RunReport
     from deepsea_arena.reports.standings import OrderReport
-    from deepsea_arena.reports.tournaments import Kind
+    from deepsea_arena.reports.tournaments import Kind, TournamentLine
     from deepsea_arena.tournaments import TournamentResult
     from deepsea_ladder.model.bots import SubmissionState
     from deepsea_ladder.model.games import AnalysisState, Job, Receipt
@@ -196,6 +199,7 @@ def run(
     if games is not None and (forever or until is not None):
         raise UserError("--games excludes --until and --forever")
     from deepsea_arena.play import runner
+    from deepsea_arena.tournaments import play_begun
 
     request = runner.RunRequest(
         season=season_name,
@@ -207,11 +211,15 @@ def run(
     )
     with (
         closing(TalkingStop()) as stop,
-        closing(RunOutput()) as output,
+        closing(_TournamentOutput(quiet=True)) as output,
         runner.open_ladder(store_text, output, stop) as store,
     ):
         make_pool = make_workers(store, workers, cluster)
-        report = runner.run(store, request, make_pool, output, stop)
+        begun = partial(play_begun, store, make_pool, output, stop)
+        try:
+            report = runner.run(store, request, make_pool, output, stop, play_tournament=begun)
+        except runner.RunStopped as stopped:
+            report = stopped.report
     status = print_report(report)
     if report.order is not None:
         _print_order(report.order)
@@ -253,10 +261,10 @@ def _print_order(order: OrderReport) -> None:
 @cluster_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @bot_uids_option
-@store_option
+@place_option
 def tournament(
     *,
-    store_text: str,
+    place: Place,
     kind: Kind,
     name: str,
     bots: tuple[str, ...],
@@ -272,10 +280,30 @@ def tournament(
 
     A meeting is a game from every seat for each. In a gauntlet the first bot meets all others; an
     elimination seeds the bots in their order. The same command goes on after a stop.
+
+    From afar it is the ladder's runner that plays it, before its season goes on; workers are those
+    of the runner.
     """
-    needs_linux("ladder tournament")
-    check_is_here(store_text)
     from deepsea_arena.documents import to_json
+
+    if place.remote is not None:
+        place.refuse_options(workers=workers, cluster=cluster)
+        with place.opened(own=True) as ladder:
+            begun = ladder.begin_tournament(
+                kind=kind,
+                name=name,
+                bots=bots,
+                seats=seats,
+                meetings=meetings,
+                season=season_name or "",
+                embargo_until="" if embargo_until is None else embargo_until.isoformat(),
+            )
+        if as_json:
+            print_json(to_json(begun))
+        else:
+            _show_begun(begun.tournament, place.remote.address.url)
+        return
+    needs_linux("ladder tournament")
     from deepsea_arena.play.runner import RunStopped, open_ladder
     from deepsea_arena.tournaments import TournamentRequest, play_tournament
 
@@ -292,7 +320,7 @@ def tournament(
         with (
             closing(TalkingStop()) as stop,
             closing(_TournamentOutput(quiet=as_json)) as output,
-            open_ladder(store_text, output, stop) as store,
+            open_ladder(place.store_text, output, stop) as store,
         ):
             make_pool = make_workers(store, workers, cluster)
             result = play_tournament(store, request, make_pool, output, stop)
@@ -303,6 +331,12 @@ def tournament(
         print_json(to_json(result))
     else:
         _show(result)
+
+
+def _show_begun(line: TournamentLine, url: str) -> None:
+    games = f", {line.played} of {count(line.games, 'game')} played" if line.games else ""
+    echo(f"{line.kind} {line.name} of {count(line.bots, 'bot')} is begun{games}")
+    echo(f"the ladder's runner plays it, and shows it at {url}/tournaments/{line.name}")
 
 
 class _TournamentOutput(RunOutput):

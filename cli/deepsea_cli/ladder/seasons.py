@@ -6,6 +6,7 @@ play in every season.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,15 +86,15 @@ def init(*, store_text: str, name: str | None, deadline: datetime | None, **sett
 @click.command("season")
 @click.argument("name", metavar="NAME")
 @deadline_option
-@store_option
+@place_option
 @settings_options
-def season(*, store_text: str, name: str, deadline: datetime | None, **settings: Any) -> None:
+def season(*, place: Place, name: str, deadline: datetime | None, **settings: Any) -> None:
     """Open the season NAME, in which every bot starts without games."""
     opened = season_from(name, settings)
-    from deepsea_arena.reports.seasons import open_season
-
-    with open_store(store_text) as store:
-        _print_season(open_season(store, opened, submissions_until=deadline))
+    until = "" if deadline is None else deadline.isoformat()
+    with place.opened(own=True) as ladder:
+        found = ladder.open_season(settings=json.loads(opened.to_json()), deadline=until)
+    _print_season(found, here=place.remote is None)
 
 
 @click.command("deadline")
@@ -157,9 +158,9 @@ def pause(*, place: Place, name: str | None, undo: bool) -> None:
 @click.command("close")
 @click.argument("name", metavar="NAME")
 @click.option("--at-once", is_flag=True, help="Do not wait for bots that were submitted.")
-@store_option
+@place_option
 @click.pass_context
-def close(ctx: click.Context, *, store_text: str, name: str, at_once: bool) -> None:
+def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None:
     """Close the season NAME for more games, and show its seed.
 
     The season takes in no more bots, and is closed when those that were submitted are checked and
@@ -167,26 +168,30 @@ def close(ctx: click.Context, *, store_text: str, name: str, at_once: bool) -> N
     until they have ended, repeat it for the final table and the seed. The season committed to this
     seed when it was opened.
 
+    On the ladder's machine all games are rated at once as well, to check the table.
+
     Exit status: 0 closed, 1 there are bots to be checked or games to be played.
     """
-    from deepsea_arena.reports.seasons import close_season, end_submissions
-    from deepsea_arena.season_close import final_table
-
-    with open_store(store_text) as store:
-        if not at_once and (unfinished := end_submissions(store, name)) is not None:
-            _print_unfinished(name, unfinished)
+    with place.opened(own=True) as ladder:
+        closed = ladder.close_season(season=name, at_once=at_once)
+        if closed.unfinished is not None:
+            _print_unfinished(name, closed.unfinished)
             ctx.exit(NEGATIVE)
-        closed = close_season(store, name)
         if closed.in_play:
             games = "a game that is" if closed.in_play == 1 else f"{closed.in_play} games that are"
             echo(f"season {name} gets no new games, but {games} being played will count;")
             echo("repeat the command for the final table and the seed")
             ctx.exit(NEGATIVE)
-        final = final_table(store, name)
-    print_table(final.standings)
+        table = ladder.standings(season=name)
+    print_table(table)
     click.echo()
-    print_final_check(final.check)
-    _print_winner(final)
+    if place.remote is None:
+        from deepsea_arena.season_close import final_table
+
+        with open_store(place.store_text) as store:
+            final = final_table(store, name)
+        print_final_check(final.check)
+        _print_winner(final)
     echo(f"season {closed.season} is closed; seed {closed.seed}")
 
 
@@ -214,7 +219,7 @@ def _print_winner(final: FinalTable) -> None:
         )
 
 
-def _print_season(season: SeasonInfo) -> None:
+def _print_season(season: SeasonInfo, *, here: bool = True) -> None:
     from deepsea_arena.reports.seasons import missing_sandbox
 
     seats = " or ".join(map(str, season.seats))
@@ -227,7 +232,7 @@ def _print_season(season: SeasonInfo) -> None:
     echo(f"commitment to its games' seed: {season.commitment}")
     if season.isolation == "process":
         echo("its bots are trusted: they run as plain processes with your rights")
-    if trouble := missing_sandbox(season.isolation):
+    if here and (trouble := missing_sandbox(season.isolation)):
         echo(
             f"note: the sandbox does not work here: {trouble}; or open a season "
             "with --isolation process"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.ladder.options import open_store, store_option
+from deepsea_cli.ladder.options import Place, open_store, place_option, store_option
 from deepsea_cli.ladder.tables import closed_or_paused, minute, peculiarities, print_extensions
 from deepsea_cli.output import count, echo, print_json
 from deepsea_ladder.accounts import MACHINE
@@ -21,20 +21,20 @@ LISTED = 10
 
 @click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@store_option
-def status(*, store_text: str, as_json: bool) -> None:
+@place_option
+def status(*, place: Place, as_json: bool) -> None:
     """Show each season's queue and leases, the rate of games, and problems."""
-    from deepsea_arena.reports.status import ladder_status, status_document
+    from deepsea_arena.reports.status import status_document
 
-    with open_store(store_text) as store:
-        found = ladder_status(store)
+    with place.opened(own=True) as ladder:
+        found = ladder.status()
     if as_json:
         print_json(status_document(found))
     else:
-        _show(found)
+        _show(found, here=place.remote is None)
 
 
-def _show(found: LadderStatus) -> None:
+def _show(found: LadderStatus, *, here: bool) -> None:
     out = found.taken_out
     echo(f"{found.store}: {count(found.bots, 'bot')}, {count(len(out), 'bot')} taken out")
     for bot in out:
@@ -43,7 +43,7 @@ def _show(found: LadderStatus) -> None:
         played = " and ".join(found.played)
         echo(f"pages show season {found.shown}, but games of {played} are played")
     for season in found.seasons:
-        _show_season(season)
+        _show_season(season, here=here)
     if waiting := found.submissions:
         click.echo()
         echo(f"{count(len(waiting), 'submission')}: `ladder run` checks them")
@@ -61,7 +61,7 @@ def _show(found: LadderStatus) -> None:
         echo(f"  {minute(entry.at)} {entry.kind} {entry.subject}: {entry.note}")
 
 
-def _show_season(found: SeasonStatus) -> None:
+def _show_season(found: SeasonStatus, *, here: bool) -> None:
     from deepsea_arena.reports.seasons import without_cgroups
 
     click.echo()
@@ -74,7 +74,11 @@ def _show_season(found: SeasonStatus) -> None:
     for line in peculiarities(found.season):
         echo(f"  {line}")
     print_extensions(found.extensions)
-    if found.season.closed_at is None and (note := without_cgroups(found.season.isolation)):
+    if (
+        here
+        and found.season.closed_at is None
+        and (note := without_cgroups(found.season.isolation))
+    ):
         echo(f"  note: {note}")
     if rate is not None:
         echo(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")

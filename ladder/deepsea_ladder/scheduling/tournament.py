@@ -23,7 +23,7 @@ def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1)
 
     The order keeps the bots' numbers of games about equal.
     """
-    _check(bots, seats)
+    check_entrants(bots, seats)
     order = RandomStream(seed, "round robin").shuffled(bots)
     if seats == 2:
         return [pair for _ in range(meetings) for pair in _circle(order)]
@@ -34,7 +34,7 @@ def gauntlet(
     challenger: int, others: Sequence[int], seats: int, seed: bytes, meetings: int = 1
 ) -> list[LineUp]:
     """Tables at which the challenger meets each of the others at least `meetings` times."""
-    _check([challenger, *others], seats)
+    check_entrants([challenger, *others], seats)
     chance = RandomStream(seed, "gauntlet")
     waiting: list[int] = []
     for _ in range(meetings):
@@ -68,7 +68,7 @@ class Elimination:
     """The most bots at a table."""
 
     def __post_init__(self) -> None:
-        _check(self.entrants, 1)
+        check_entrants(self.entrants, 1)
         if self.seats < 2:
             raise PairingError(f"a table has two seats or more, not {self.seats}")
 
@@ -160,7 +160,8 @@ def scores(games: Iterable[Sequence[SeatResult]]) -> list[Score]:
     return sorted(table, key=lambda score: (score.standing, score.bot))
 
 
-def _check(bots: Sequence[int], seats: int) -> None:
+def check_entrants(bots: Sequence[int], seats: int) -> None:
+    """Raise PairingError unless these bots fill a table."""
     if len(set(bots)) != len(bots):
         raise PairingError("a bot takes part in a tournament once")
     if seats < 1 or len(bots) < seats:

@@ -59,6 +59,7 @@ class Seasons:
         tournament: str | None = None,
         embargo_until: int | None = None,
         submissions_until: int | None = None,
+        by: Actor = MACHINE,
     ) -> StoredSeason:
         """Add a season; `seed` is 32 bytes of true randomness that nobody else knows.
 
@@ -71,15 +72,15 @@ class Seasons:
         table = schema.seasons
         with self._database.write() as connection:
             if connection.execute(select(table.c.id).where(table.c.name == season.name)).first():
-                raise StoreError(f"there is a season {season.name!r} already; choose another name")
+                raise SeasonError(f"there is a season {season.name!r} already; choose another name")
             at = now(connection)
             if season.isolation == "process" and (theirs := bots_from_afar(connection)):
-                raise StoreError(
+                raise SeasonError(
                     f"bots of strangers, such as {theirs[0]!r}, would run without a sandbox in "
                     f"season {season.name!r}: disable them, or choose isolation `sandbox`"
                 )
             if embargo_until is not None and embargo_until <= at:
-                raise StoreError("an embargo ends in the future: that time is over")
+                raise SeasonError("an embargo ends in the future: that time is over")
             if submissions_until is not None and submissions_until <= at:
                 raise SeasonError(_OVER)
             connection.execute(
@@ -97,10 +98,10 @@ class Seasons:
                 )
             )
             words = f"opened; commitment {commitment(seed)}"
-            note(connection, at, AuditKind.SEASON, season.name, words, by=MACHINE)
+            note(connection, at, AuditKind.SEASON, season.name, words, by=by)
             return _get(connection, season.name, public=False)
 
-    def end_submissions(self, name: str) -> tuple[list[str], int]:
+    def end_submissions(self, name: str, by: Actor = MACHINE) -> tuple[list[str], int]:
         """Take in no more bots while an open season goes on; what is to be played and checked yet.
 
         The bots whose former versions would have ranks if the season were closed now, since the
@@ -116,7 +117,7 @@ class Seasons:
                 ends = update(table).where(table.c.id == stored.id).values(submissions_until=at)
                 connection.execute(ends)
                 _end_extensions(connection, stored.id)
-                note(connection, at, AuditKind.SEASON, name, "takes in no more bots", by=MACHINE)
+                note(connection, at, AuditKind.SEASON, name, "takes in no more bots", by=by)
             opened = select(func.count()).where(rows.c.state.in_(OPEN))
             return _provisional(connection, stored), connection.execute(opened).scalar_one()
 
@@ -191,7 +192,7 @@ class Seasons:
             words = "paused" if paused else "resumed"
             note(connection, at, AuditKind.SEASON, name, words, by=by)
 
-    def close(self, name: str) -> tuple[str | None, int]:
+    def close(self, name: str, by: Actor = MACHINE) -> tuple[str | None, int]:
         """Close a season; its seed in hex, and how many games are being played.
 
         Those still count: until they have ended the seed is None, and `close` is to be called
@@ -212,7 +213,7 @@ class Seasons:
                     .where(jobs.c.season_id == stored.id, jobs.c.status == JobStatus.TODO)
                     .values(status=JobStatus.CANCELLED, note=SEASON_CLOSED)
                 )
-                note(connection, at, AuditKind.SEASON, name, "closed", by=MACHINE)
+                note(connection, at, AuditKind.SEASON, name, "closed", by=by)
             leased = select(jobs).where(
                 jobs.c.season_id == stored.id, jobs.c.status == JobStatus.LEASED
             )
