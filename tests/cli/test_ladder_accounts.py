@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -14,7 +16,7 @@ from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.accounts import NewToken
 from helpers import ladder
-from helpers.commands import Run
+from helpers.commands import Run, one_line
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"[A-Z2-7]{4}(?:-[A-Z2-7]{4}){3}")
@@ -78,6 +80,23 @@ def test_a_file_of_names_gives_each_a_code(run: Run, place: Path, tmp_path: Path
         address, _, code = link.partition("#")
         assert address == "https://ladder.example/join"
         assert redeem(place, code) == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffNr;Name;Code\n1;Anna Müller;\n2;\n;;\n3; zoe ;x\n",
+        'name,mail\n"Anna Müller",a@b\nzoe\n',
+    ],
+)
+def test_a_class_list_and_codes_go_by_csv(run: Run, tmp_path: Path, text: str) -> None:
+    (names := tmp_path / "class.CSV").write_text(text, encoding="utf-8")
+    done = run("ladder", "invite", "--authors", names, "--csv", "--url", "https://l.example")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [row["name"] for row in rows] == ["Anna Müller", "zoe"]
+    assert all(row["link"] == f"https://l.example/join#{row['code']}" for row in rows)
+    names.write_text("Anna,1\n", encoding="utf-8")
+    assert "none is `name`" in one_line(run("ladder", "invite", "--authors", names).err)
 
 
 def test_slips_have_what_somebody_needs(run: Run) -> None:

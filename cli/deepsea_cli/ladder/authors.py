@@ -5,6 +5,7 @@ Invariant: a secret is printed once, by the command that made it, and listed by 
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -183,9 +184,14 @@ def admin(*, store_text: str, author: str, label: str, as_json: bool) -> None:
 
 @click.command("codes")
 @click.option("--count", metavar="N", type=int, default=0, help="Make codes for new authors.")
-@path_option("--authors", "authors_file", help="Make a code for each name, one on a line.")
+@path_option(
+    "--authors",
+    "authors_file",
+    help="Make a code for each name, one on a line or in the column `name` of a CSV file.",
+)
 @click.option("--days", metavar="N", type=int, show_default="14", help="Days until they end.")
 @click.option("--slips", is_flag=True, help="Print slips of paper to cut out.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--url", metavar="URL", help="The ladder's address, for links.")
 @click.option("--revoke", metavar="ID", type=int, help="End this code.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -197,6 +203,7 @@ def codes(
     authors_file: Path | None,
     days: int | None,
     slips: bool,
+    as_csv: bool,
     url: str | None,
     revoke: int | None,
     as_json: bool,
@@ -206,15 +213,15 @@ def codes(
     A code lets somebody in once. Who redeems one of --count chooses a name. One of --authors is for
     that author, who may be there already.
     """
-    from deepsea_arena.documents import to_json
+    from deepsea_arena.documents import csv_lines, to_json
 
-    if slips and as_json:
-        raise UserError("choose --slips or --json")
+    if slips + as_csv + as_json > 1:
+        raise UserError("choose one of --slips, --csv and --json")
     if days is not None and days < 1:
         raise UserError(f"--days {days}: a code lasts at least a day")
     names = [] if authors_file is None else _names(authors_file)
     making = bool(count or authors_file)
-    if count < 0 or (making and not (count or names)) or (not making and (days or slips or url)):
+    if count < 0 or (making and not (count or names)) or (not making and (days or slips or as_csv or url)):
         raise UserError("say for how many: --count N, or --authors FILE")
     if making and revoke is not None:
         raise UserError("--revoke and new codes exclude each other")
@@ -233,6 +240,13 @@ def codes(
         print_json(to_json(found))
     elif slips:
         _print_slips(found.codes, address)
+    elif as_csv:
+        link = "" if address is None else f"{address}/join#"
+        rows = (
+            {"name": one.author, "code": one.code, "link": link and f"{link}{one.code}"}
+            for one in found.codes
+        )
+        click.echo("".join(csv_lines(rows)), nl=False)
     elif making:
         for one in found.codes:
             shown = f"{address}/join#{one.code}" if address else one.code
@@ -255,8 +269,18 @@ def _print_codes(lines: Sequence[CodeLine]) -> None:
 
 
 def _names(file: Path) -> list[str]:
-    lines = (line.strip() for line in read_text(file).splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
+    """The names in a list of lines, or in the column `name` of a CSV file."""
+    lines = read_text(file).removeprefix("\ufeff").splitlines()
+    if file.suffix.lower() != ".csv":
+        stripped = (line.strip() for line in lines)
+        return [line for line in stripped if line and not line.startswith("#")]
+    first = lines[0] if lines else ""
+    rows = list(csv.reader(lines, delimiter=";" if first.count(";") > first.count(",") else ","))
+    head = [cell.strip().lower() for cell in rows[0]] if rows else []
+    if "name" not in head:
+        raise UserError(f"{file}: its first line names the columns, and none is `name`")
+    column = head.index("name")
+    return [row[column].strip() for row in rows[1:] if row[column:] and row[column].strip()]
 
 
 def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
