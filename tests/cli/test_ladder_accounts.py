@@ -91,12 +91,12 @@ def test_a_file_of_names_gives_each_a_code(run: Run, place: Path, tmp_path: Path
 )
 def test_a_class_list_and_codes_go_by_csv(run: Run, tmp_path: Path, text: str) -> None:
     (names := tmp_path / "class.CSV").write_text(text, encoding="utf-8")
-    done = run("ladder", "invite", "--authors", names, "--csv", "--url", "https://l.example")
+    done = run("ladder", "codes", "--authors", names, "--csv", "--url", "https://l.example")
     rows = list(csv.DictReader(io.StringIO(done.out)))
     assert [row["name"] for row in rows] == ["Anna Müller", "zoe"]
     assert all(row["link"] == f"https://l.example/join#{row['code']}" for row in rows)
     names.write_text("Anna,1\n", encoding="utf-8")
-    assert "none is `name`" in one_line(run("ladder", "invite", "--authors", names).err)
+    assert "none is `name`" in one_line(run("ladder", "codes", "--authors", names).err)
 
 
 def test_slips_have_what_somebody_needs(run: Run) -> None:

@@ -221,7 +221,8 @@ def codes(
         raise UserError(f"--days {days}: a code lasts at least a day")
     names = [] if authors_file is None else _names(authors_file)
     making = bool(count or authors_file)
-    if count < 0 or (making and not (count or names)) or (not making and (days or slips or as_csv or url)):
+    fits = count or names if making else not (days or slips or as_csv or url)
+    if count < 0 or not fits:
         raise UserError("say for how many: --count N, or --authors FILE")
     if making and revoke is not None:
         raise UserError("--revoke and new codes exclude each other")
