@@ -12,105 +12,32 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TextIO
+from collections.abc import Callable, Sequence
+from typing import TextIO
 
 import click
 from rich.text import Text
 
-from deepsea_cli.output import count, draw, fit, width
+from deepsea_cli.output import draw, fit, width
 from deepsea_cli.terminal_board import draw_board
+from deepsea_referee.choices import HINT_EFFORT, QUESTIONS, Choice, Choosing, hint, rules_of
 from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_referee.person import Asked
-from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, Unit, drop, order
 from deepsea_rules.narration import Story
 from deepsea_rules.printable import quoted
-from deepsea_rules.ruleset import OPTIONS, SEAT_LETTERS
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
 from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK
-from deepsea_sdk.coach.decisions import Effort, Stream, judge
-from deepsea_sdk.policies import steady
+from deepsea_sdk.coach.decisions import Effort
 
-ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
 LAST_TURNS = 18
 MOST_NEWS = 8
-HINTED = 3
-HINT_EFFORT = Effort.to(0.03)
 COMMANDS = "? rules   h hint   l last turns   q leave"
 LEAVING = """leave the game?
   p  play it on by default actions
   q  drop it: it does not count
 any other key stays"""
-
-BOARD = (
-    "The dice show 2 to 6; each piece that you carry takes one",
-    "step off, and one air from all at the start of your turn.",
-    "Spaces with a diver are skipped. A number is the level of a",
-    "piece: 1 has 0 to 3 points, 2 4 to 7, 3 8 to 11, 4 12 to 15.",
-    "Only what you bring home before the air is used up counts.",
-)
-MOMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "declare": (
-        "Before you roll you say which way you go; you turn once.",
-        ("turn_needs_treasure", "forced_turn", "home_empty_handed", "barred_release"),
-    ),
-    "search": (
-        "You may take what lies here, or on a blank lay a piece down.",
-        ("drop_last_after_turn", "reveal", "owner_peek"),
-    ),
-    "order": (
-        "The air is used up: what you carry sinks, in your order.",
-        ("drop_sequence", "drop_order", "top_up_tail_piles", "relost_stack"),
-    ),
-}
-"""For each kind of decision what it is, and the options of the rules that bear on it."""
-QUESTIONS = {"declare": "which way?", "search": "what do you do?", "order": "what sinks first?"}
-
-
-class Choice(NamedTuple):
-    """An answer, the action that it stands for, and what it means here."""
-
-    key: str
-    action: str
-    meaning: str
-
-
-def choices(view: View) -> list[Choice]:
-    """The legal actions of a declaration or a search, with their keys."""
-    load = view.me.load
-    breathe = f"you breathe {load} a turn"
-    more = f"{_nth(load + 1)} piece, you breathe {load + 1} a turn"
-    known = {
-        DOWN: ("d", f"down: go on, {breathe}"),
-        BACK: ("b", f"back: {count(view.distance_home, 'space')} to go, {breathe}"),
-        LEAVE: ("n", f"nothing: {breathe}"),
-        TAKE: ("t", f"take {_worth(view, view.unit_here)}: {more}"),
-    }
-    for number, unit in enumerate(view.droppable):
-        means = f"drop {_worth(view, unit)}: you breathe {load - 1} a turn"
-        known[drop(unit)] = (ITEM_KEYS[number], means)
-    return [Choice(known[action][0], action, known[action][1]) for action in view.legal]
-
-
-def _worth(view: View, unit: Unit) -> str:
-    return f"{unit.name}, worth {view.expected_value(unit):.1f}"
-
-
-def _nth(number: int) -> str:
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number, 'th') }"
-
-
-def rules_of(view: View) -> list[str]:
-    """The rules that bear on the decision."""
-    assert view.kind is not None
-    what, names = MOMENTS[view.kind]
-    lines = [what, "", *BOARD, ""]
-    for option in OPTIONS:
-        if option.name in names:
-            value = option.to_text(getattr(view.rules, option.name)) or "-"
-            lines += [f"{option.name}: {value}", f"  {option.about}"]
-    return lines
 
 
 class TerminalPerson:
@@ -171,58 +98,40 @@ class TerminalPerson:
             if self.away:
                 return asked.view.legal[0]
             try:
-                if asked.view.kind == "order":
-                    return self._order(asked)
-                return self._choose(asked, choices(asked.view))
+                return self._choose(asked)
             except (EOFError, BrokenPipeError):
                 self._drop()
                 return None
 
-    def _order(self, asked: Asked) -> str | None:
-        """Ask for the items one by one."""
-        left, laid = list(asked.view.items), list[Unit]()
-        while len(names := list(dict.fromkeys(item.name for item in left))) > 1:
-            firsts = {item.name: item for item in reversed(left)}
-            offered = [
-                Choice(key, name, f"lay {_worth(asked.view, firsts[name])}")
-                for key, name in zip(ITEM_KEYS, names, strict=False)
-            ]
-            note = [f"laid so far: {' '.join(item.name for item in laid)}"] if laid else []
-            action = self._choose(asked, offered, note)
-            if action not in firsts:
-                return action  # a whole order, or none
-            laid.append(firsts[action])
-            left.remove(firsts[action])
-        return order([*laid, *left])
-
-    def _choose(
-        self, asked: Asked, offered: Sequence[Choice], note: Sequence[str] = ()
-    ) -> str | None:
-        """Ask until the answer is one; returns its action, None if none is wanted any more."""
-        by_key = {choice.key: choice.action for choice in offered}
+    def _choose(self, asked: Asked) -> str | None:
+        """Ask until the action is chosen; None if none is wanted any more."""
+        choosing = Choosing(asked.view)
+        note: Sequence[str] = ()
         board: Sequence[Text] = self._board(asked.view)
         while asked.is_wanted() and not self._closed:
-            self._draw(self._screen(asked, board, offered, note))
+            self._draw(self._screen(asked, board, choosing.offered, note))
             board = board if self._in_place else ()
             answer = self._read()
-            note = ()
-            if answer is None:
-                continue
-            if answer in by_key:
-                return by_key[answer]
+            note = choosing.note
             if answer == "?":
                 self._page(rules_of(asked.view))
             elif answer == "h":
-                note = self._hint(asked.view)
+                self.hints += 1
+                note = hint(asked.view, self._hint_effort)
             elif answer == "l":
                 self._page(self._story.lines[-LAST_TURNS:])
             elif answer == "q":
                 if self._leaves():
                     return asked.view.legal[0] if self.away else None
-            elif asked.view.is_legal(answer):
-                return answer
-            else:
-                note = [f"{quoted(answer)} is not one of {' '.join(by_key)} ? h l q"]
+            elif answer is not None:
+                try:
+                    action = choosing.choose(answer)
+                except ValueError as error:
+                    note = [f"{quoted(answer)} is {error} ? h l q"]
+                    continue
+                if action is not None:
+                    return action
+                note = choosing.note
         return None
 
     def _leaves(self) -> bool:
@@ -237,14 +146,6 @@ class TerminalPerson:
     def _drop(self) -> None:
         self.dropped = True
         self.on_drop()
-
-    def _hint(self, view: View) -> list[str]:
-        self.hints += 1
-        stream = Stream(f"hint/{view}", view.players)
-        found = judge(view, view.legal[0], stream, steady, self._hint_effort)
-        best = sorted(found.options, key=lambda option: -option.score.mean)[:HINTED]
-        scores = ", ".join(f"{option.action} {option.score.mean:.2f}" for option in best)
-        return [f"hint: {scores}", "  (placement score to be expected: 1 wins, 0 is last)"]
 
     # What is seen
 

@@ -18,6 +18,7 @@ from deepsea_referee.timing.clock import Alarm, Clock
 from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
+from deepsea_rules.narration import SeenPosition, seen
 from deepsea_rules.time_control import TimeControl, overrun
 from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK, TimeLeft
@@ -48,6 +49,8 @@ class Asked(NamedTuple):
     time_left: TimeLeft
     is_wanted: Callable[[], bool]
     """False after the timeout."""
+    course: Callable[[], Sequence[SeenPosition]] = tuple
+    """The game so far as the seat saw it; takes some milliseconds."""
 
 
 class PersonSeat:
@@ -92,7 +95,8 @@ class PersonSeat:
         if time_left != NO_CLOCK:
             due_us = self._since_us + limit_us + 1
             self._alarm = self._clock.at(due_us, partial(self._give_up, limit_us))
-        asked = Asked(view, events, time_left, partial(self._is_wanted, self._asked))
+        wanted = partial(self._is_wanted, self._asked)
+        asked = Asked(view, events, time_left, wanted, partial(seen, self._game, self._seat))
         # A daemon: a read that nothing can end must not keep the program from ending.
         threading.Thread(target=self._think, args=(self._asked, asked), daemon=True).start()
         return self._asked

@@ -21,10 +21,12 @@ from deepsea_rules.events import (
     chip_text,
 )
 from deepsea_rules.game import Decision, Game
+from deepsea_rules.position import position_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.scoring import Result
 from deepsea_rules.state import GameState
+from deepsea_rules.view import view_for
 
 ARROWS = "▼▲"
 """Where a diver is heading: down or homeward."""
@@ -111,8 +113,34 @@ def take(state: GameState, step: Step) -> Made:
     return Made(log, before, log.turn_end or before)
 
 
+class SeenPosition(NamedTuple):
+    """A position of a game under way, with what one seat may know of it."""
+
+    turn: int
+    """How many turns of the game have been begun."""
+    text: str
+    """In notation."""
+    dice: tuple[int, int] | None
+    lines: tuple[str, ...]
+    """What just happened."""
+
+
+def seen(game: Game, seat: int) -> list[SeenPosition]:
+    """The game so far as a seat saw it, up to the position in which it stands."""
+    course = moments(game, lambda state: view_for(state, seat).known)
+    return [
+        SeenPosition(
+            moment.turn,
+            position_text(view_for(moment.state, seat), moment.known),
+            moment.dice,
+            moment.lines,
+        )
+        for moment in course
+    ]
+
+
 def moments(game: Game, knowing: Knowing | None = None) -> Iterator[NarratedPosition]:
-    """Every position of a finished game: as each dive begins, after each roll and each turn.
+    """Every position of a game so far: as each dive begins, after each roll and each turn.
 
     A turn that ends a dive has two: before the clean-up, and after it.
 
@@ -132,7 +160,9 @@ def moments(game: Game, knowing: Knowing | None = None) -> Iterator[NarratedPosi
         turn += 1
         lines: list[str] = []
         dice = item.dice
-        for step in _steps(item, state, orders):
+        # Of orders that are being asked for, nothing is shown before all have moved.
+        ordering = game.state.phase == "order" and item is rest[-1]
+        for step in _steps(item, state, orders, ordering=ordering):
             made = take(state, step)
             known = knows(state)
             for news in made.news:
@@ -147,13 +177,21 @@ def moments(game: Game, knowing: Knowing | None = None) -> Iterator[NarratedPosi
                     lines += told
             if state.phase == "search":
                 yield NarratedPosition(turn, state.clone(), dice, (), known, None)
+        if ordering:
+            state = game.state
         yield NarratedPosition(turn, state.clone(), dice, tuple(lines), knows(state), None)
+    if game.state.phase == "search":
+        state = game.state.clone()
+        yield NarratedPosition(turn + 1, state, state.rolled, (), knows(state), None)
 
 
-def _steps(item: TurnPlayed, state: GameState, orders: _Orders) -> Iterator[Step]:
+def _steps(
+    item: TurnPlayed, state: GameState, orders: _Orders, *, ordering: bool
+) -> Iterator[Step]:
     """The choices and the dice of a turn that was played, and the orders after it.
 
-    state  where the steps are made, one before the next is asked for
+    state     where the steps are made, one before the next is asked for
+    ordering  without the orders
     """
     assert item.dice is not None
     d1, d2 = item.dice
@@ -163,7 +201,7 @@ def _steps(item: TurnPlayed, state: GameState, orders: _Orders) -> Iterator[Step
     if item.search is not None:
         search = item.search
         yield lambda state: state.apply(search)
-    while state.phase == "order":
+    while state.phase == "order" and not ordering:
         yield orders.next_step(state)
 
 

@@ -342,6 +342,11 @@ class GameState(UncheckedMoves):
         else:
             self.unchecked_order(action)
 
+    @property
+    def rolled(self) -> tuple[int, int] | None:
+        """What the dice showed in the turn in hand, or in the last one before they are rolled."""
+        return self._dice
+
     def roll(self, d1: int, d2: int) -> None:
         """Roll the dice for the seat to move and move its diver.
 

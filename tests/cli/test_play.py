@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from rich.cells import cell_len
 
-from deepsea_cli.person import TerminalPerson, choices
+from deepsea_cli.person import TerminalPerson
+from deepsea_referee.choices import choices
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.person import Asked
 from deepsea_rules.actions import LEVELS

@@ -1,0 +1,143 @@
+"""The decisions of a person: choices with their keys in words, the rules that bear on them, hints.
+
+Invariants: which actions there are and what they do, the view says; all is made of the view alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, Unit, drop, order
+from deepsea_rules.ruleset import OPTIONS
+from deepsea_rules.view import View
+from deepsea_sdk.coach.decisions import Effort, Stream, judge
+from deepsea_sdk.policies import steady
+
+ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
+HINTED = 3
+HINT_EFFORT = Effort.to(0.03)
+BOARD = (
+    "The dice show 2 to 6; each piece that you carry takes one",
+    "step off, and one air from all at the start of your turn.",
+    "Spaces with a diver are skipped. A number is the level of a",
+    "piece: 1 has 0 to 3 points, 2 4 to 7, 3 8 to 11, 4 12 to 15.",
+    "Only what you bring home before the air is used up counts.",
+)
+MOMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "declare": (
+        "Before you roll you say which way you go; you turn once.",
+        ("turn_needs_treasure", "forced_turn", "home_empty_handed", "barred_release"),
+    ),
+    "search": (
+        "You may take what lies here, or on a blank lay a piece down.",
+        ("drop_last_after_turn", "reveal", "owner_peek"),
+    ),
+    "order": (
+        "The air is used up: what you carry sinks, in your order.",
+        ("drop_sequence", "drop_order", "top_up_tail_piles", "relost_stack"),
+    ),
+}
+"""For each kind of decision what it is, and the options of the rules that bear on it."""
+QUESTIONS = {"declare": "which way?", "search": "what do you do?", "order": "what sinks first?"}
+
+
+class Choice(NamedTuple):
+    """An answer, the action that it stands for, and what it means here."""
+
+    key: str
+    action: str
+    meaning: str
+
+
+class Choosing:
+    """A decision under way: one choice, or for the order of cargo one after the other."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._left = list(view.items) if view.kind == "order" else []
+        self._laid: list[Unit] = []
+        self.offered = _items(view, self._left) if self._left else choices(view)
+        """The choices that there are now."""
+
+    @property
+    def note(self) -> list[str]:
+        """What was chosen before."""
+        return [f"laid so far: {' '.join(item.name for item in self._laid)}"] if self._laid else []
+
+    def choose(self, answer: str) -> str | None:
+        """The whole action after a choice, by its key or action; None if more is to be chosen.
+
+        A whole action is taken too. Raises ValueError for what is no choice.
+        """
+        named = {text: one.action for one in self.offered for text in (one.action, one.key)}
+        action = named.get(answer)
+        if action is None and self._view.is_legal(answer):
+            return answer
+        if action is None:
+            raise ValueError(f"not one of {' '.join(one.key for one in self.offered)}")
+        if not self._left:
+            return action
+        item = next(item for item in self._left if item.name == action)
+        self._laid.append(item)
+        self._left.remove(item)
+        if len({item.name for item in self._left}) > 1:
+            self.offered = _items(self._view, self._left)
+            return None
+        return order([*self._laid, *self._left])
+
+
+def choices(view: View) -> list[Choice]:
+    """The legal actions of a declaration or a search, with their keys."""
+    load = view.me.load
+    breathe = f"you breathe {load} a turn"
+    more = f"{_nth(load + 1)} piece, you breathe {load + 1} a turn"
+    home = view.distance_home
+    known = {
+        DOWN: ("d", f"down: go on, {breathe}"),
+        BACK: ("b", f"back: {home} space{'' if home == 1 else 's'} to go, {breathe}"),
+        LEAVE: ("n", f"nothing: {breathe}"),
+        TAKE: ("t", f"take {_worth(view, view.unit_here)}: {more}"),
+    }
+    for number, unit in enumerate(view.droppable):
+        means = f"drop {_worth(view, unit)}: you breathe {load - 1} a turn"
+        known[drop(unit)] = (ITEM_KEYS[number], means)
+    return [Choice(known[action][0], action, known[action][1]) for action in view.legal]
+
+
+def _items(view: View, left: list[Unit]) -> list[Choice]:
+    """What may sink first; items of one name are alike."""
+    firsts = {item.name: item for item in reversed(left)}
+    names = dict.fromkeys(item.name for item in left)
+    return [
+        Choice(key, name, f"lay {_worth(view, firsts[name])}")
+        for key, name in zip(ITEM_KEYS, names, strict=False)
+    ]
+
+
+def _worth(view: View, unit: Unit) -> str:
+    return f"{unit.name}, worth {view.expected_value(unit):.1f}"
+
+
+def _nth(number: int) -> str:
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number, 'th') }"
+
+
+def rules_of(view: View) -> list[str]:
+    """The rules that bear on the decision."""
+    assert view.kind is not None
+    what, names = MOMENTS[view.kind]
+    lines = [what, "", *BOARD, ""]
+    for option in OPTIONS:
+        if option.name in names:
+            value = option.to_text(getattr(view.rules, option.name)) or "-"
+            lines += [f"{option.name}: {value}", f"  {option.about}"]
+    return lines
+
+
+def hint(view: View, effort: Effort = HINT_EFFORT) -> list[str]:
+    """The best actions with the scores that the coach expects of them; takes a second or more."""
+    found = judge(view, view.legal[0], Stream(f"hint/{view}", view.players), steady, effort)
+    best = sorted(found.options, key=lambda option: -option.score.mean)[:HINTED]
+    scores = ", ".join(f"{option.action} {option.score.mean:.2f}" for option in best)
+    return [f"hint: {scores}", "  (placement score to be expected: 1 wins, 0 is last)"]

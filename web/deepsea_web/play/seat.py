@@ -1,0 +1,348 @@
+"""A person's seat behind a page: a referee's `Person`, whose state is one JSON document.
+
+How it is used, by a command or by a runner whose pages are served by another process:
+
+    seat = PageSeat(clock)
+    players={number: partial(PersonSeat, seat, control, clock)}    of play_match: it is asked here
+    seat.over(number, record, place, more=True)                    a game has ended
+    seat.judged(analysis, place)                                   and was judged; None: it was not
+    seat.wait_for_next()                                           blocks until "next"
+    seat.interrupt()                                               a person is not waited for
+    seat.end("...")                                                nothing comes any more
+
+    seat.document()             what a page shows now (`SeatDocument`; plain JSON)
+    news_of(document, has)      what a page that has something lacks, as a server-sent event
+    seat.do(Deed("answer", asked, "take"))    what the person does, from any thread; never blocks
+    seat.watching, seat.since, seat.closed    the source of an `EventStream`
+
+Deeds: "answer" with an action, "hint", "play on" (leave; defaults are played), "drop" (leave; the
+game does not count), "next" (the next game). One that is not for the question that is being asked
+does nothing: a page may be old, or be sent twice. page.py makes the page of a document, and reads
+deeds from its forms; neither knows where documents are from and where deeds go.
+
+Invariants: a document has nothing but what the seat knew at each moment; which actions there are,
+the view says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, NamedTuple, TypedDict
+
+from deepsea_arena.coach.analysis import GameAnalysis
+from deepsea_arena.coach.own import in_words, worst
+from deepsea_arena.reports.frames import LONGEST_NAME, frames
+from deepsea_referee.choices import HINT_EFFORT, QUESTIONS, Choosing, hint, rules_of
+from deepsea_referee.person import Asked
+from deepsea_referee.timing.clock import Clock
+from deepsea_referee.workbench.replay import game_at
+from deepsea_rules import narration
+from deepsea_rules.printable import one_line
+from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_rules.scoring import Result
+from deepsea_rules.view import View
+from deepsea_sdk.clock import NO_CLOCK
+from deepsea_sdk.coach.decisions import Effort
+
+THINKING = "the coach is looking at it"
+
+
+class SeatDocument(TypedDict):
+    """What a page shows."""
+
+    news: int
+    """Grows with each change."""
+    game: int
+    """The number of the game, from 1."""
+    seat: str
+    """The person's letter; "" before its first decision."""
+    rules: str
+    names: list[str]
+    frames: list[dict[str, Any]]
+    """Positions, with the keys `t`, `p`, `dice` and `say` of docs/viewer.md."""
+    asked: dict[str, Any] | None
+    """The decision: `id`, `words`, `choices` (each `key`, `action`, `meaning`) and `rules`."""
+    left_us: int | None
+    """The time that is left for it."""
+    note: list[str]
+    """Words for the person, such as a hint."""
+    table: list[str]
+    """The final table, once the game is over."""
+    judging: bool
+    judged: dict[str, Any] | None
+    """`words`, and `worst`: each `turn`, `dive`, `position`, `played`, `better`, `lost`."""
+    more: bool
+    """Another game may follow."""
+    ended: str
+    """Why nothing comes any more; "" while something may."""
+
+
+class Deed(NamedTuple):
+    """What a person does at its page."""
+
+    what: str
+    asked: int = 0
+    """The question that it answers; 0 for "next"."""
+    action: str = ""
+    """Of "answer": an action or a key."""
+
+
+DEEDS = ("answer", "hint", "play on", "drop", "next")
+Place = tuple[int, int, int]
+"""What a reader has: the number of its news, the game, and how many of its frames."""
+
+
+def news_of(document: SeatDocument, has: Place) -> tuple[Place, str]:
+    """What a reader lacks, as an event with its new place as id; "" if that is nothing."""
+    news, game, known = has
+    if news == document["news"]:
+        return has, ""
+    begin = known if game == document["game"] else 0
+    place = (document["news"], document["game"], len(document["frames"]))
+    frames = document["frames"][begin:]
+    text = json.dumps({"frames": frames, "waits": not (document["asked"] or document["table"])})
+    return place, f"id: {'.'.join(map(str, place))}\ndata: {text}\n\n"
+
+
+class PageSeat:
+    """The seat; every method may be called from any thread."""
+
+    def __init__(self, clock: Clock, hint_effort: Effort = HINT_EFFORT) -> None:
+        self.on_drop: Callable[[], object] = lambda: None
+        """Called when the person drops the game."""
+        self.on_watchers: Callable[[], object] = lambda: None
+        self.hints = 0
+        """How many hints it has asked for in this game."""
+        self.away = False
+        """It has left: default actions are played."""
+        self.dropped = False
+        self.skips = False
+        """It does not wait for the judgement of its decisions."""
+        self.watchers = 0
+        self.closed = False
+        """All streams end."""
+        self._interrupted = False
+        self._asked = 0
+        self._clock = clock
+        self._hint_effort = hint_effort
+        self._due_us: int | None = None
+        self._deeds: SimpleQueue[Deed | None] = SimpleQueue()
+        self._deciding = threading.Lock()
+        self._changing = threading.Lock()
+        self._wakes: list[Callable[[], object]] = []
+        self._document: SeatDocument = {
+            "news": 0,
+            "game": 0,
+            "seat": "",
+            "rules": "",
+            "names": [],
+            "frames": [],
+            "asked": None,
+            "left_us": None,
+            "note": [],
+            "table": [],
+            "judging": False,
+            "judged": None,
+            "more": False,
+            "ended": "",
+        }
+
+    # Of the referee
+
+    def begin(self, names: Sequence[str]) -> None:
+        """A game begins."""
+        self.hints = 0
+        self._change(
+            game=self._document["game"] + 1,
+            names=[one_line(name, LONGEST_NAME) for name in names],
+            frames=[],
+            note=[],
+            table=[],
+            judged=None,
+            more=False,
+        )
+
+    def wake(self, why: str) -> None:
+        """End the decision that waits, after a timeout."""
+        self._change(note=[why])
+        self._deeds.put(None)
+
+    def decide(self, asked: Asked) -> str | None:
+        """Show the position and the choices, and wait for a deed."""
+        with self._deciding:  # one that is not wanted any more may still be ending
+            if self.away:
+                return asked.view.legal[0]
+            view = asked.view
+            assert view.me.seat is not None
+            self._change(
+                seat=SEAT_LETTERS[view.me.seat],
+                rules=one_line(view.rules.name, LONGEST_NAME),
+                frames=[_frame(seen) for seen in asked.course()],
+            )
+            self._due_us = None
+            if asked.time_left != NO_CLOCK:
+                self._due_us = self._clock.now_us() + sum(asked.time_left)
+            try:
+                return self._choose(asked)
+            finally:
+                self._change(asked=None, note=[])
+
+    def _choose(self, asked: Asked) -> str | None:
+        choosing = Choosing(asked.view)
+        note: list[str] = []
+        while asked.is_wanted() and not self._interrupted:
+            self._ask(asked.view, choosing, note)
+            deed = self._deeds.get()
+            if deed is None or deed.asked != self._asked:
+                continue
+            match deed.what:
+                case "hint":
+                    self.hints += 1
+                    self._change(note=[THINKING])
+                    note = hint(asked.view, self._hint_effort)
+                case "play on":
+                    self.away = True
+                    return asked.view.legal[0]
+                case "drop":
+                    self.drop()
+                    return None
+                case "answer":
+                    with suppress(ValueError):  # no page offers it
+                        if (action := choosing.choose(deed.action)) is not None:
+                            return action
+                    note = choosing.note
+        return None
+
+    def _ask(self, view: View, choosing: Choosing, note: list[str]) -> None:
+        assert view.kind is not None
+        self._asked += 1
+        asked = {
+            "id": self._asked,
+            "words": QUESTIONS[view.kind],
+            "choices": [choice._asdict() for choice in choosing.offered],
+            "rules": rules_of(view),
+        }
+        self._change(asked=asked, note=note)
+
+    # Of who plays the games
+
+    def over(self, game: int, record: GameRecord, place: int, *, more: bool) -> None:
+        """Show the end of a game; `place` is the person's seat in it."""
+        result = Result(record.points, record.placements)
+        names = [one_line(name, LONGEST_NAME) for name in narration.names(record)]
+        self.skips = False
+        self._change(
+            game=game,
+            seat=SEAT_LETTERS[place],
+            frames=[
+                {"t": one["t"], "p": one["p"], "dice": one["dice"], "say": one["say"]}
+                for one in frames(record, place)["frames"]
+            ],
+            table=narration.tell_end(result, names),
+            judging=not self.away,
+            more=more and not self.away,
+        )
+
+    def judged(self, found: GameAnalysis | None, place: int) -> None:
+        """Show what the person's decisions were worth."""
+        judged = None if found is None else _judged(found, place)
+        self._change(judging=False, judged=judged)
+
+    def wait_for_next(self) -> None:
+        """Wait until the person wants another game, or leaves."""
+        while self._document["more"] and not (self._interrupted or self.dropped):
+            deed = self._deeds.get()
+            if deed is not None and deed.what == "next":
+                self._change(more=False)
+            elif deed is not None and deed.what == "drop":
+                self.drop()
+
+    def interrupt(self) -> None:
+        """End all waiting for the person."""
+        self._interrupted = True
+        self._deeds.put(None)
+
+    def end(self, why: str) -> None:
+        """Show that nothing comes any more."""
+        self._change(ended=why, asked=None, more=False, judging=False)
+
+    def close(self) -> None:
+        """End all streams."""
+        self.closed = True
+        self._wake()
+
+    # Of the page
+
+    def do(self, deed: Deed) -> None:
+        """Do what a person wants."""
+        self.skips = deed.what == "next"
+        self._deeds.put(deed)
+
+    def drop(self) -> None:
+        """Leave, and drop the game."""
+        self.dropped = True
+        self.on_drop()
+
+    def document(self) -> SeatDocument:
+        """What a page shows now."""
+        document = self._document.copy()
+        if document["asked"] is not None and self._due_us is not None:
+            document["left_us"] = max(0, self._due_us - self._clock.now_us())
+        return document
+
+    def since(self, has: Place) -> tuple[Place, str]:
+        """What a reader lacks."""
+        return news_of(self._document, has)
+
+    @contextmanager
+    def watching(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Count a reader; called in an event loop, in which it is woken."""
+        waking = partial(asyncio.get_running_loop().call_soon_threadsafe, wake)
+        with self._changing:
+            self._wakes.append(waking)
+            self.watchers += 1
+        self.on_watchers()
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._wakes.remove(waking)
+                self.watchers -= 1
+            self.on_watchers()
+
+    def _change(self, **values: object) -> None:
+        with self._changing:
+            changed = {**self._document, **values, "news": self._document["news"] + 1}
+            self._document = changed  # type: ignore[assignment]  # keys are those of the class
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._changing, suppress(RuntimeError):  # the loop of a reader has ended
+            for wake in self._wakes:
+                wake()
+
+
+def _frame(seen: narration.SeenPosition) -> dict[str, Any]:
+    return {"t": seen.turn, "p": seen.text, "dice": seen.dice, "say": seen.lines}
+
+
+def _judged(found: GameAnalysis, place: int) -> dict[str, Any]:
+    decisions = [
+        {
+            "turn": one.turn,
+            "dive": one.judged.dive,
+            "position": str(game_at(found.record, one.number).view(place)),
+            "played": one.judged.played,
+            "better": one.judged.best,
+            "lost": round(one.judged.regret.mean, 2),
+        }
+        for one in worst(found)
+    ]
+    return {"words": in_words(found, place), "worst": decisions}
