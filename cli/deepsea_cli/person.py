@@ -18,14 +18,20 @@ from typing import TextIO
 import click
 from rich.text import Text
 
-from deepsea_cli.output import draw, fit, width
+from deepsea_arena.coach.analysis import GameAnalysis
+from deepsea_arena.coach.own import in_words, worst
+from deepsea_cli.analysis_report import print_decision
+from deepsea_cli.output import draw, echo, fit, width
 from deepsea_cli.terminal_board import draw_board
 from deepsea_referee.choices import HINT_EFFORT, QUESTIONS, Choice, Choosing, hint, rules_of
 from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_referee.person import Asked
-from deepsea_rules.narration import Story
+from deepsea_referee.workbench.replay import game_at
+from deepsea_rules import narration
 from deepsea_rules.printable import quoted
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_rules.scoring import Result
 from deepsea_rules.time_control import duration_text
 from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK
@@ -63,6 +69,8 @@ class TerminalPerson:
         self.away = False
         """It has left: default actions are played."""
         self.dropped = False
+        self.skips = False
+        """It does not wait for the judgement of its decisions."""
         self._read = read
         self._waker = waker
         self._in_place = in_place
@@ -71,13 +79,13 @@ class TerminalPerson:
         self._drawn = 0
         self._deciding = threading.Lock()
         self._names: Sequence[str] = ()
-        self._story = Story()
+        self._story = narration.Story()
         self._told = 0
 
     def begin(self, names: Sequence[str]) -> None:
         """A game begins."""
         self._names = names
-        self._story = Story()
+        self._story = narration.Story()
         self._told = self._drawn = self.hints = 0
 
     def wake(self, why: str) -> None:
@@ -85,7 +93,7 @@ class TerminalPerson:
         self._story.lines.append(why)
         self._waker.ring()
 
-    def close(self) -> None:
+    def interrupt(self) -> None:
         """End all decisions: the match is interrupted."""
         self._closed = True
         self._waker.ring()
@@ -146,6 +154,46 @@ class TerminalPerson:
     def _drop(self) -> None:
         self.dropped = True
         self.on_drop()
+
+    # Between games
+
+    def over(self, game: int, record: GameRecord, seat: int, *, more: bool) -> None:
+        """Show the end of a game."""
+        click.echo()
+        echo(f"game {game} is over")
+        result = Result(record.points, record.placements)
+        for line in narration.tell_end(result, narration.names(record)):
+            echo(f"  {line}")
+
+    def judging(self) -> None:
+        """Say that decisions are being judged."""
+        self.skips = False
+        echo("judging your decisions takes some seconds; Ctrl-C skips it")
+
+    def judged(self, found: GameAnalysis | None, seat: int) -> None:
+        """Print what the person's decisions lost, its luck, and its worst decisions."""
+        if found is None:
+            echo("skipped")
+            return
+        click.echo()
+        echo(in_words(found, seat))
+        decisions = worst(found)
+        if not decisions:
+            echo("no decision was certainly worse than another")
+        for decision in decisions:
+            view = game_at(found.record, decision.number).view(seat)
+            click.echo()
+            names = narration.names(found.record)
+            for line in draw_board(view, names, None, width(), known=view.known):
+                draw(line)
+            print_decision(decision, found)
+            echo(f"  better: {decision.judged.best}")
+
+    def wait_for_next(self) -> None:
+        """Go on at once."""
+
+    def end(self, why: str) -> None:
+        """Do nothing: all is printed."""
 
     # What is seen
 

@@ -1,7 +1,7 @@
-"""`deepsea-referee play`: a person plays against bots in the terminal.
+"""`deepsea-referee play`: a person plays against bots in the terminal or in a browser.
 
-A match like any other (match.py), with one seat that person.py decides; afterwards its decisions
-are judged by the coach.
+A match like any other (match.py), with one seat that a person decides, at the terminal (person.py)
+or at a page (deepsea_web/play); afterwards its decisions are judged by the coach.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,17 +30,15 @@ from deepsea_cli.options import (
     rules_option,
     seed_text,
 )
-from deepsea_cli.output import draw, echo, width
+from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
-from deepsea_rules import narration
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.ruleset import MAX_PLAYERS, SEAT_LETTERS
-from deepsea_rules.scoring import Result
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from deepsea_arena.coach.analysis import GameAnalysis
+    from deepsea_cli.browser_person import BrowserPerson
     from deepsea_cli.person import TerminalPerson
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
@@ -53,8 +51,8 @@ OPPONENTS = ("cautious", "greedy", "heuristic")
 """Sample bots of rising strength."""
 WITH_HINTS = " (hints)"
 """Follows the name in the record of a game in which the coach was asked."""
-WORST = 2
-LUCK_ROLLOUTS = 40
+MOST_GAMES = 1000
+"""In a browser, where each next game is asked for."""
 
 
 @click.command("play")
@@ -70,12 +68,13 @@ LUCK_ROLLOUTS = 40
     show_default=True,
     help="Your seat in the first game, A to F; in each further one you move by one seat.",
 )
-@number_option("--games", default=1, help="Number of games.")
+@number_option("--games", help="Number of games.  [default: 1; in a browser as many as you like]")
 @click.option("--clock", metavar="TIME+BANK", help="Your time, as in `match`.  [default: no limit]")
 @click.option("--name", default="you", show_default=True, help="Your name in tables and records.")
 @path_option(
     "--out", metavar="DIR", help="Write each game's record and results.json to this folder."
 )
+@click.option("--browser", is_flag=True, help="Play on a page in the browser.")
 @click.option("--no-judge", is_flag=True, help="Do not judge your decisions after each game.")
 @isolation_option
 @bot_uids_option
@@ -88,15 +87,16 @@ def command(
     rules_text: str,
     seed: str | None,
     seat: str,
-    games: int,
+    games: int | None,
     clock: str | None,
     name: str,
     out: Path | None,
+    browser: bool,
     no_judge: bool,
     isolation: IsolationLevel,
     freeze: bool,
 ) -> None:
-    """Play against one to five bots in the terminal.
+    """Play against one to five bots, in the terminal or on a page in the browser.
 
     BOT is as in `match`; without one you play against cautious, greedy and heuristic, sample bots
     of rising strength. Each action has a key; into a pipe, answers are read as lines from stdin.
@@ -122,10 +122,8 @@ def command(
     # A child process tests the sandbox while this one imports gRPC.
     with SYSTEM.begin_test(isolation) as begun:
         from deepsea_cli import match_report
-        from deepsea_cli.person import TerminalPerson, keys_of, lines_of
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
-        from deepsea_referee.interrupts import WakePipe
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results.folder import ResultsFolder
         from deepsea_rules.time_control import TimeControl
@@ -134,7 +132,7 @@ def command(
     settings = MatchSettings(
         bots=specs,
         hosting=Hosting(isolation=chosen, freeze=freeze),
-        games=games,
+        games=games or (MOST_GAMES if browser else 1),
         rules=rules,
         seed=seed_from_text(text),
         output=OutputPlan(folder=out, hints=True),
@@ -142,30 +140,46 @@ def command(
     control = None if clock is None else TimeControl.parse(clock)
     with ExitStack() as opened:
         results = None if out is None else opened.enter_context(ResultsFolder(out))
-        waker = WakePipe()
-        opened.callback(waker.close)
-        in_place = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-        if in_place:
-            from deepsea_cli.keys import keys
-
-            read = keys_of(opened.enter_context(keys(waker)), waker)
-        else:
-            read = lines_of(sys.stdin, waker)
-        person = TerminalPerson(read, waker, in_place=in_place)
-        sitting = _Sitting(settings, number, person, results, judges=not no_judge)
+        person = _at_page(opened) if browser else _at_terminal(opened)
+        sitting = _Sitting(
+            settings, number, person, results, judges=not no_judge, skips=not browser
+        )
         result = asyncio.run(sitting.play(control))
         if results is not None:
             results.finish(result)
-    click.echo()
-    if result.games or result.voids.count:
-        match_report.report(result, text, out, again=None)
-    if person.dropped:
-        echo("you left: the last game was dropped")
-    elif result.interrupted and not person.away:
+        click.echo()
+        if result.games or result.voids.count:
+            match_report.report(result, text, out, again=None)
+        if person.dropped:
+            echo("you left: the last game was dropped" if sitting.is_playing else "you left")
+        person.end("you left" if person.dropped or person.away else "that was the last game")
+    if result.interrupted and not (person.away or person.dropped):
         where = f"; their records are in {out}" if out and result.games else ""
-        raise Interrupted(f"after {result.games} of {games} games{where}")
-    elif not result.games:
+        asked = "" if games is None and browser else f" of {settings.games}"
+        raise Interrupted(f"after {result.games}{asked} games{where}")
+    if not (result.games or person.dropped):
         ctx.exit(NEGATIVE)
+
+
+def _at_terminal(opened: ExitStack) -> TerminalPerson:
+    from deepsea_cli.person import TerminalPerson, keys_of, lines_of
+    from deepsea_referee.interrupts import WakePipe
+
+    waker = WakePipe()
+    opened.callback(waker.close)
+    in_place = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if not in_place:
+        return TerminalPerson(lines_of(sys.stdin, waker), waker, in_place=False)
+    from deepsea_cli.keys import keys
+
+    read = keys_of(opened.enter_context(keys(waker)), waker)
+    return TerminalPerson(read, waker, in_place=True)
+
+
+def _at_page(opened: ExitStack) -> BrowserPerson:
+    from deepsea_cli.browser_person import BrowserPerson
+
+    return opened.enter_context(BrowserPerson())
 
 
 class _Skipped(Exception):
@@ -179,19 +193,22 @@ class _Sitting:
         self,
         settings: MatchSettings,
         number: int,
-        person: TerminalPerson,
+        person: TerminalPerson | BrowserPerson,
         results: ResultsFolder | None,
         *,
         judges: bool,
+        skips: bool,
     ) -> None:
-        """`number` is that of the person among the bots."""
+        """`number` is that of the person among the bots; `skips`: Ctrl-C skips a judgement."""
+        self.is_playing = True
+        """A game is under way, not between games."""
         self._settings = settings
         self._number = number
         self._person = person
         self._results = results
         self._judges = judges
-        self._judging: Future[None] | None = None
-        self._skipped = False
+        self._skips = skips
+        self._judging = False
         self._end: asyncio.Event
 
     async def play(self, control: TimeControl | None) -> MatchResult:
@@ -205,13 +222,13 @@ class _Sitting:
         self._person.on_drop = partial(loop.call_soon_threadsafe, self._end.set)
 
         def end() -> None:
-            self._skipped = True
-            self._person.close()
+            self._person.skips = True
+            self._person.interrupt()
             loop.call_soon_threadsafe(self._end.set)
 
         def interrupt() -> None:
-            if self._judging is not None and not self._judging.done():
-                self._skipped = True
+            if self._judging and self._skips and not self._person.skips:
+                self._person.skips = True
             else:
                 end()
 
@@ -225,7 +242,7 @@ class _Sitting:
                 players={self._number: partial(PersonSeat, self._person, control, clock)},
             )
 
-    def _on_game(self, outcome: GameResult, record: GameRecord) -> Future[None] | None:
+    def _on_game(self, outcome: GameResult, record: GameRecord) -> Future[None]:
         from concurrent.futures import ThreadPoolExecutor
 
         seat = outcome.seats.index(self._number)
@@ -235,62 +252,38 @@ class _Sitting:
             record = replace(record, seats=tuple(seats))
         if self._results is not None:
             self._results.add(outcome, record)
-        click.echo()
-        echo(f"game {outcome.game} is over")
-        result = Result(outcome.points, outcome.placements)
-        for line in narration.tell_end(result, narration.names(record)):
-            echo(f"  {line}")
-        if self._person.away and outcome.game < self._settings.games:
+        more = outcome.game < self._settings.games and not self._person.away
+        self.is_playing = False
+        self._person.over(outcome.game, record, seat, more=more)
+        if self._person.away:
             self._end.set()
-        if self._person.away or not self._judges:
-            return None
+        # In a thread: bots stay frozen, and signals are heard.
         thread = ThreadPoolExecutor(1)
-        self._skipped = False
-        self._judging = thread.submit(self._judge, record, seat)
+        between = thread.submit(self._between, outcome.game, record, seat)
         thread.shutdown(wait=False)
-        return self._judging
+        return between
 
-    def _judge(self, record: GameRecord, seat: int) -> None:
-        from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
-        from deepsea_sdk.coach.decisions import Effort
+    def _between(self, game: int, record: GameRecord, seat: int) -> None:
+        """Judge the decisions of a game, and wait until the next one is wanted."""
+        if self._judges and not self._person.away:
+            self._judge(game, record, seat)
+        self._person.wait_for_next()
+        self.is_playing = not self._person.dropped
+
+    def _judge(self, game: int, record: GameRecord, seat: int) -> None:
+        from deepsea_arena.coach.own import judge_seat, seat_document
+        from deepsea_referee.results.summary import record_name
 
         def go_on(_steps: int) -> None:
-            if self._skipped:
+            if self._person.skips:
                 raise _Skipped
 
-        echo("judging your decisions takes some seconds; Ctrl-C skips it")
-        settings = AnalysisSettings(Effort.to(0.03), luck=LUCK_ROLLOUTS, seat=seat)
-        try:
-            [found] = Analysis([(record.game_id, record)], settings).run(on_steps=go_on)
-        except _Skipped:
-            echo("skipped")
-        else:
-            _report(found, seat)
-
-
-def _report(found: GameAnalysis, seat: int) -> None:
-    """Print what the seat's decisions lost, its luck, and its worst decisions."""
-    from deepsea_arena.coach.analysis import by_seat
-    from deepsea_cli.analysis_report import print_decision
-    from deepsea_cli.terminal_board import draw_board
-    from deepsea_referee.workbench.replay import game_at
-
-    sums = by_seat(found)[seat]
-    luck = f"; luck gave you {sums.luck.total.mean:+.2f}" if sums.luck else ""
-    click.echo()
-    echo(
-        f"your {sums.lost.decisions} decisions lost {max(0.0, sums.lost.loss.mean):.2f} of "
-        f"placement score in all{luck}; your result is {sums.result:.2f} (1 wins, 0 is last)"
-    )
-    behind = [one for one in found.decisions if one.judged.regret.low > 0]
-    worst = sorted(behind, key=lambda one: -one.judged.regret.low)[:WORST]
-    if not worst:
-        echo("no decision was certainly worse than another")
-    for decision in worst:
-        view = game_at(found.record, decision.number).view(seat)
-        click.echo()
-        names = narration.names(found.record)
-        for line in draw_board(view, names, None, width(), known=view.known):
-            draw(line)
-        print_decision(decision, found)
-        echo(f"  better: {decision.judged.best}")
+        self._person.judging()
+        self._judging = True
+        found = None
+        with suppress(_Skipped):
+            found = judge_seat(record, seat, record_name(game), go_on)
+        self._judging = False
+        if found is not None and self._results is not None:
+            self._results.add_analysis(game, seat_document(found, seat))
+        self._person.judged(found, seat)

@@ -1,4 +1,4 @@
-"""HTTP for all served pages: headers and hosts of every response, numbers in addresses, streams.
+"""HTTP for all served pages: headers and hosts of every response, numbers, forms, streams.
 
 Invariants: every status has the policy, errors too; a request for another host's name is refused,
 so that no foreign page can reach this one by a name of its own (DNS rebinding), and one with two
@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Callable, Collection, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import parse_qsl
 
+import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deepsea_referee.errors import UserError
+from deepsea_referee.timing.clock import Clock, time_limit
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -44,6 +52,9 @@ EMBED_HEADERS = {
     if name != "X-Frame-Options"
 }
 """Those of pages that others may show within their own."""
+LONGEST_FORM = 64 * 1024
+PATIENCE_US = 10_000_000
+_FORM = "application/x-www-form-urlencoded"
 MOST_DIGITS = 20
 LARGEST = 2**53 - 1
 """The largest number that every JSON reader has exactly."""
@@ -103,6 +114,45 @@ def whole_number(text: str, least: int = 0, most: int = LARGEST) -> int | None:
         return None
     number = int(text)
     return number if least <= number <= most else None
+
+
+async def read_fields(request: Request, clock: Clock) -> list[tuple[str, str]]:
+    """The fields of a form; raises UserError or HTTPException for what is no small form."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _FORM:
+        raise HTTPException(415, f"A form is sent as {_FORM}.")
+    body = bytearray()
+    try:
+        async with time_limit(clock, PATIENCE_US):
+            async for part in request.stream():
+                body += part
+                if len(body) > LONGEST_FORM:
+                    raise HTTPException(413, f"A form is at most {LONGEST_FORM // 1024} KiB long.")
+    except (TimeoutError, ClientDisconnect):
+        raise HTTPException(408, "The form did not arrive in time.") from None
+    try:
+        return parse_qsl(
+            body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=100
+        )
+    except ValueError:
+        raise UserError("the form cannot be read") from None
+
+
+def loopback_server(app: ASGIApp) -> tuple[socket.socket, uvicorn.Server]:
+    """A port of this machine, and what serves an application there."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    return listening, uvicorn.Server(config)
 
 
 class Source(Protocol[T]):

@@ -28,7 +28,9 @@ from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, r
 from deepsea_rules.record import GameRecord
 
 RESULTS = "results.json"
-_OURS = re.compile(rf"{re.escape(RESULTS)}|comparison\.jsonl|game-\d+\.json|bot-\d+-.*\.log")
+_OURS = re.compile(
+    rf"{re.escape(RESULTS)}|comparison\.jsonl|(?:game|analysis)-\d+\.json|bot-\d+-.*\.log"
+)
 FORMAT = "deepsea-results/1"
 _PLACE = struct.Struct("=QQ")
 """Where a text begins, and its length; both 0 if there is none."""
@@ -85,11 +87,19 @@ class ResultsFolder:
         """Write a void game, like `add`."""
         return self._thread.do(self.document.add_void, void)
 
+    def add_analysis(self, game: int, analysis: object) -> None:
+        """Write what was found of a game."""
+        self._thread.do(self._write_analysis, game, json.dumps(analysis, indent=2) + "\n")
+
     def finish(self, match: MatchResult) -> None:
         """Write results.json, once everything that it names is there."""
         self._thread.finish()
         if self._folder is not None:
             write_atomically(self._folder / RESULTS, self.document.pieces(match))
+
+    def _write_analysis(self, game: int, text: str) -> None:
+        if self._folder is not None:
+            write_atomically(self._folder / f"analysis-{game:04}.json", text)
 
     def _write_game(self, result: GameResult, record: str | None) -> None:
         if self._folder is not None and record is not None:

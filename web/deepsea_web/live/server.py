@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -25,7 +23,7 @@ from starlette.types import ASGIApp
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Alarm, Clock, SystemClock
 from deepsea_rules.record import GameRecord
-from deepsea_web.http import LOOPBACK, EventStream, Guarded, whole_number
+from deepsea_web.http import LOOPBACK, EventStream, Guarded, loopback_server, whole_number
 from deepsea_web.live.news import KEPT, News
 from deepsea_web.viewer.assets import render, script, styles
 from deepsea_web.viewer.game_page import PageGame
@@ -133,20 +131,7 @@ async def serve(
         return
     head = json.loads(first)
     news = News(head["title"], head["facts"], head["table"])
-    listening = socket.create_server(("127.0.0.1", 0))
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            live_app(news, head["path"]),
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-    )
+    listening, server = loopback_server(live_app(news, head["path"]))
     staying = Staying(news, clock)
     announce(listening.getsockname()[1])
     serving = asyncio.create_task(server.serve(sockets=[listening]))

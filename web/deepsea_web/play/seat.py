@@ -5,7 +5,7 @@ How it is used, by a command or by a runner whose pages are served by another pr
     seat = PageSeat(clock)
     players={number: partial(PersonSeat, seat, control, clock)}    of play_match: it is asked here
     seat.over(number, record, place, more=True)                    a game has ended
-    seat.judged(analysis, place)                                   and was judged; None: it was not
+    seat.judging(), then seat.judged(analysis, place)              None if it was skipped
     seat.wait_for_next()                                           blocks until "next"
     seat.interrupt()                                               a person is not waited for
     seat.end("...")                                                nothing comes any more
@@ -106,8 +106,12 @@ def news_of(document: SeatDocument, has: Place) -> tuple[Place, str]:
         return has, ""
     begin = known if game == document["game"] else 0
     place = (document["news"], document["game"], len(document["frames"]))
-    frames = document["frames"][begin:]
-    text = json.dumps({"frames": frames, "waits": not (document["asked"] or document["table"])})
+    parts = {
+        "names": document["names"],
+        "frames": document["frames"][begin:],
+        "waits": not (document["asked"] or document["table"]),
+    }
+    text = json.dumps(parts)
     return place, f"id: {'.'.join(map(str, place))}\ndata: {text}\n\n"
 
 
@@ -128,7 +132,7 @@ class PageSeat:
         self.watchers = 0
         self.closed = False
         """All streams end."""
-        self._interrupted = False
+        self.interrupted = False
         self._asked = 0
         self._clock = clock
         self._hint_effort = hint_effort
@@ -197,10 +201,12 @@ class PageSeat:
     def _choose(self, asked: Asked) -> str | None:
         choosing = Choosing(asked.view)
         note: list[str] = []
-        while asked.is_wanted() and not self._interrupted:
+        while asked.is_wanted() and not (self.interrupted or self.dropped):
             self._ask(asked.view, choosing, note)
             deed = self._deeds.get()
-            if deed is None or deed.asked != self._asked:
+            while deed is not None and deed.asked != self._asked:
+                deed = self._deeds.get()
+            if deed is None:
                 continue
             match deed.what:
                 case "hint":
@@ -246,9 +252,12 @@ class PageSeat:
                 for one in frames(record, place)["frames"]
             ],
             table=narration.tell_end(result, names),
-            judging=not self.away,
-            more=more and not self.away,
+            more=more,
         )
+
+    def judging(self) -> None:
+        """Show that the person's decisions are being judged; "next" skips that."""
+        self._change(judging=True)
 
     def judged(self, found: GameAnalysis | None, place: int) -> None:
         """Show what the person's decisions were worth."""
@@ -257,7 +266,7 @@ class PageSeat:
 
     def wait_for_next(self) -> None:
         """Wait until the person wants another game, or leaves."""
-        while self._document["more"] and not (self._interrupted or self.dropped):
+        while self._document["more"] and not (self.interrupted or self.dropped):
             deed = self._deeds.get()
             if deed is not None and deed.what == "next":
                 self._change(more=False)
@@ -266,11 +275,12 @@ class PageSeat:
 
     def interrupt(self) -> None:
         """End all waiting for the person."""
-        self._interrupted = True
+        self.interrupted = True
         self._deeds.put(None)
 
     def end(self, why: str) -> None:
         """Show that nothing comes any more."""
+        self.on_drop = lambda: None
         self._change(ended=why, asked=None, more=False, judging=False)
 
     def close(self) -> None:
@@ -288,6 +298,7 @@ class PageSeat:
     def drop(self) -> None:
         """Leave, and drop the game."""
         self.dropped = True
+        self._deeds.put(None)
         self.on_drop()
 
     def document(self) -> SeatDocument:

@@ -12,17 +12,16 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.uploads import Upload
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Clock, time_limit
+from deepsea_referee.timing.clock import Clock
 from deepsea_rules.printable import quoted
-from deepsea_web.http import whole_number
+from deepsea_web.http import read_fields, whole_number
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.site.page import Query, Visit
 
@@ -32,9 +31,6 @@ SIGNED_OUT = "/login"
 """The page for visitors who want one of their own."""
 TOKEN = "form"
 """The field that proves that a form was made for who sends it."""
-LONGEST = 64 * 1024
-PATIENCE_US = 10_000_000
-_KIND = "application/x-www-form-urlencoded"
 _FOREIGN = (
     "This form was not sent by a page of this site: open the page again, and send it from there."
 )
@@ -176,21 +172,7 @@ def check_origin(request: Request, access: Access) -> None:
 
 async def read_form(request: Request, names: Sequence[str], clock: Clock) -> Form:
     """The fields with these names; raises UserError or HTTPException for what is no small form."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != _KIND:
-        raise HTTPException(415, f"A form is sent as {_KIND}.")
-    try:
-        async with time_limit(clock, PATIENCE_US):
-            body = await _body(request)
-    except (TimeoutError, ClientDisconnect):
-        raise HTTPException(408, "The form did not arrive in time.") from None
-    try:
-        pairs = parse_qsl(
-            body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=100
-        )
-    except ValueError:
-        raise UserError("the form cannot be read") from None
-    return form_of(pairs, names)
+    return form_of(await read_fields(request, clock), names)
 
 
 def form_of(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> Form:
@@ -200,12 +182,3 @@ def form_of(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> Form:
         if name in (TOKEN, *names):
             fields.setdefault(name, []).append(value)
     return Form(fields)
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST:
-            raise HTTPException(413, f"A form is at most {LONGEST // 1024} KiB long.")
-    return bytes(body)

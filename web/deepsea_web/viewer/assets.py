@@ -22,10 +22,16 @@ from deepsea_rules.ruleset import FULL_AIR, MAX_PLAYERS
 
 MODULES = (
     *("address", "dom", "notation", "views"),
-    *("coach", "scene", "timeline", "panels", "share", "viewer", "page"),
+    *("coach", "scene", "board", "timeline", "panels", "share", "viewer", "page"),
 )
 """The modules of the viewer, each after those that it imports."""
-EXPORTED = {"viewer": ("mount",), "page": ("start",)}
+EXPORTED = {
+    "viewer": ("mount",),
+    "page": ("start",),
+    "board": ("draw", "glide"),
+    "notation": ("parsePosition",),
+    "panels": ("seats", "spoken"),
+}
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
 COLUMNS = 8
@@ -42,7 +48,7 @@ _WIDTH = 2 * LEFT + PITCH * (COLUMNS - 1)
 
 @cache
 def script() -> str:
-    """The viewer as one ES module; it exports `mount` and `start`."""
+    """The viewer as one ES module; it exports what pages use."""
     layout = json.dumps(LAYOUT, separators=(",", ":"))
     parts = [f"const $layout = {{ LAYOUT: {layout} }};", *map(_scope, MODULES)]
     for module, names in EXPORTED.items():

@@ -14,11 +14,11 @@
 // page leads by `show`: there are no keys and controls, no address, and nothing of what comes later.
 
 import { address, addressWith } from "./address.js";
+import { draw, glide } from "./board.js";
 import * as coach from "./coach.js";
-import { build, h, icon, s } from "./dom.js";
+import { h, icon, s } from "./dom.js";
 import { LAYOUT } from "./layout.js";
 import { parsePosition } from "./notation.js";
-import { scene } from "./scene.js";
 import * as panels from "./panels.js";
 import { share } from "./share.js";
 import { legend, marks } from "./timeline.js";
@@ -183,8 +183,8 @@ export function mount(element, given, options = {}) {
     index = Math.max(0, Math.min(last, wanted));
     const frame = frames().frames[index];
     const now = position(index);
-    board.replaceChildren(...scene(now).map(build));
-    if (Math.abs(index - before) === 1) glide(position(before), now);
+    draw(board, now);
+    if (Math.abs(index - before) === 1 && !quiet.matches) glide(board, position(before), now, 450 / speed);
     status.textContent = `Turn ${frame.t} of ${turns}, dive ${now.dive}`;
     dice.replaceChildren(...(frame.dice ? [h("span", { class: "ds-hidden" }, "rolled "),
       ...frame.dice.map((face) => h("span", { class: "ds-die" }, String(face)))] : []));
@@ -209,19 +209,6 @@ export function mount(element, given, options = {}) {
   function knower() {
     if (view === "all") return "Everything is shown, also what no bot knew.";
     return view === "watcher" ? "What everybody knew at this moment." : `What ${view} knew at this moment.`;
-  }
-
-  function glide(from, to) {
-    if (quiet.matches || !board.animate) return;
-    to.divers.forEach((d, seat) => {
-      const old = from.divers[seat];
-      if (!(d.space > 0 && old.space > 0 && d.space !== old.space)) return;
-      const [x, y] = LAYOUT.spaces[old.space - 1];
-      const [toX, toY] = LAYOUT.spaces[d.space - 1];
-      board.querySelector(`.ds-diver[data-seat="${d.seat}"]`).animate(
-        [{ transform: `translate(${x}px, ${y - 46}px)` }, { transform: `translate(${toX}px, ${toY - 46}px)` }],
-        { duration: 450 / speed, easing: "ease-in-out" });
-    });
   }
 
   function follow() {

@@ -1,0 +1,167 @@
+"""The server of one person's page on this machine, in a thread beside the games.
+
+Invariants: who has the code of the address, which no request carries in its own address, gets a
+session once, and nobody after that; without the session nothing is shown and nothing is done; when
+the last reader of the page has left for longer than it takes to load it again, the person has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import threading
+from functools import partial
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
+
+from deepsea_referee.timing.clock import Alarm, Clock
+from deepsea_sdk.entropy import fresh_token
+from deepsea_web.http import LOOPBACK, EventStream, Guarded, loopback_server, read_fields
+from deepsea_web.play.page import asset, deed_of, place_of, values
+from deepsea_web.play.seat import PageSeat, Place
+from deepsea_web.viewer.assets import render, script, styles
+
+GRACE_US = 5_000_000
+"""The time for which nobody may read the page: while it is loaded again, or the machine is busy."""
+LINGER_S = 60
+"""The time for which the page stays after the games, at most."""
+MOST_STREAMS = 32
+COOKIE = "deepsea-play"
+_NO_STORE = {"Cache-Control": "no-store"}
+_ELSEWHERE = "this game is played in another browser, or was; a new one has an address of its own"
+
+
+class PlayServer:
+    """The page of a seat; `close` ends it."""
+
+    def __init__(self, seat: PageSeat, clock: Clock) -> None:
+        self._seat = seat
+        self._clock = clock
+        self._code = fresh_token()
+        self._secret = fresh_token()
+        self._path = f"/{fresh_token()[:12]}/"
+        self._entered = False
+        self._alarm: Alarm | None = None
+        self._left = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._listening, self._server = loopback_server(self._app())
+        self.port: int = self._listening.getsockname()[1]
+        seat.on_watchers = self._look
+        serving = self._server.serve(sockets=[self._listening])
+        run = partial(self._loop.run_until_complete, serving)
+        self._thread = threading.Thread(target=run, name="page", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """With the code in its fragment, which browsers do not send."""
+        return f"http://127.0.0.1:{self.port}{self._path}#{self._code}"
+
+    def wait(self) -> None:
+        """Wait until the page is closed, a minute at most."""
+        self._left.wait(LINGER_S if self._entered else 0)
+
+    def close(self) -> None:
+        """End the page."""
+        self._server.should_exit = True
+        self._seat.close()
+        self._thread.join()
+        self._loop.close()
+
+    def _look(self) -> None:
+        """See whether anybody reads; in the server's loop."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if not self._seat.watchers:
+            self._alarm = self._clock.at(self._clock.now_us() + GRACE_US, self._leave)
+
+    def _leave(self) -> None:
+        self._left.set()
+        self._seat.drop()
+
+    def _app(self) -> ASGIApp:
+        files = {
+            "viewer.js": (script(), "text/javascript"),
+            "play.js": (asset("play.js"), "text/javascript"),
+            "play.css": (styles() + asset("play.css"), "text/css"),
+        }
+
+        async def file(request: Request) -> Response:
+            text, kind = files[request.url.path.rpartition("/")[2]]
+            return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+        routes = [
+            Route("/", self._page),
+            Route("/enter", self._enter, methods=["POST"]),
+            Route("/deed", self._deed, methods=["POST"]),
+            Route("/news", self._news),
+            *(Route(f"/{name}", file) for name in files),
+        ]
+        inner = Starlette(
+            routes=[Mount(self._path.rstrip("/"), routes=routes)],
+            exception_handlers={HTTPException: _refused},
+        )
+        return Guarded(inner, LOOPBACK)
+
+    async def _page(self, request: Request) -> Response:
+        if self._is_known(request):
+            text = "".join(render("play.html", **values(self._seat.document())))
+        elif self._entered:
+            raise HTTPException(403, _ELSEWHERE)
+        else:
+            text = "".join(render("play.html", seat=None))
+        return HTMLResponse(text, headers=_NO_STORE)
+
+    async def _enter(self, request: Request) -> Response:
+        code = dict(await self._fields(request)).get("code", "")
+        if self._entered or not _same(code, self._code):
+            raise HTTPException(403, _ELSEWHERE if self._entered else "this is not the code")
+        self._entered = True
+        answer = RedirectResponse(self._path, 303, _NO_STORE)
+        answer.set_cookie(COOKIE, self._secret, path=self._path, httponly=True, samesite="strict")
+        return answer
+
+    async def _deed(self, request: Request) -> Response:
+        self._check(request)
+        deed = deed_of(await self._fields(request))
+        if deed is None:
+            raise HTTPException(400, "this form makes no sense")
+        self._seat.do(deed)
+        return RedirectResponse(self._path, 303, _NO_STORE)
+
+    async def _news(self, request: Request) -> Response | EventStream[Place]:
+        self._check(request)
+        if self._seat.watchers >= MOST_STREAMS:
+            raise HTTPException(503, "too many pages are open")
+        last = request.headers.get("last-event-id", request.query_params.get("after", ""))
+        return EventStream(self._seat, place_of(last))
+
+    def _is_known(self, request: Request) -> bool:
+        return self._entered and _same(request.cookies.get(COOKIE, ""), self._secret)
+
+    def _check(self, request: Request) -> None:
+        if not self._is_known(request):
+            raise HTTPException(403, _ELSEWHERE)
+
+    async def _fields(self, request: Request) -> list[tuple[str, str]]:
+        """A form's fields; from a page of this address alone, if a browser says from which."""
+        fetched = request.headers.get("sec-fetch-site", "same-origin")
+        own = f"http://{request.headers.get('host', '')}"
+        if fetched != "same-origin" or request.headers.get("origin", own) != own:
+            raise HTTPException(403, "this form is from another page")
+        return await read_fields(request, self._clock)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
