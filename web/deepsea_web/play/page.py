@@ -15,11 +15,11 @@ from importlib.resources import files
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
-from deepsea_rules.errors import InvalidPosition
 from deepsea_rules.notation import read_position
 from deepsea_rules.ruleset import ABOARD, DEFAULT, HOME, PRESETS, SEAT_LETTERS
+from deepsea_rules.state import GameState
 from deepsea_web.http import whole_number
-from deepsea_web.play.seat import DEEDS, Deed, Place, SeatDocument
+from deepsea_web.play.seat import DEEDS, Deed, Place, SeatDocument, waits
 from deepsea_web.viewer.assets import LAYOUT
 from deepsea_web.viewer.picture import scene
 
@@ -39,26 +39,28 @@ def values(document: SeatDocument) -> dict[str, Any]:
         "board": board(frames[-1]["p"]) if frames else "",
         "divers": _divers(frames[-1]["p"], document["names"]) if frames else [],
         "boards": [board(one["position"]) for one in judged["worst"]] if judged else [],
-        "waits": not (document["asked"] or document["table"] or document["ended"]),
+        "waits": waits(document),
     }
 
 
 def board(position: str) -> str:
     """The viewer's board of a position in notation, as an SVG element."""
-    # It is drawn the same whatever is to be decided.
-    try:
-        state, known = read_position(position.removesuffix(" order"), PRESETS[DEFAULT])
-    except InvalidPosition:
-        return ""
     box = f"0 0 {LAYOUT['width']} {LAYOUT['height']}"
     root = Element("svg", {"class": "ds-board", "viewBox": box, "aria-hidden": "true"})
-    root.extend(scene(state, known))
+    root.extend(scene(*_read(position)))
     return tostring(root, encoding="unicode")
+
+
+def _read(position: str) -> tuple[GameState, dict[int, int]]:
+    # Where cargo is laid, nobody moves: a position in which the mover has no choice is read too.
+    if position.endswith(" order"):
+        position = position.replace("*", "").removesuffix("order") + "over"
+    return read_position(position, PRESETS[DEFAULT])
 
 
 def _divers(position: str, names: Sequence[str]) -> list[tuple[str, ...]]:
     """Letter, name, place, cargo and points of each diver."""
-    state, known = read_position(position.removesuffix(" order"), PRESETS[DEFAULT])
+    state, known = _read(position)
     rows: list[tuple[str, ...]] = []
     for seat, name in enumerate(names):
         place, bank = state.place[seat], state.bank[seat]

@@ -99,6 +99,12 @@ Place = tuple[int, int, int]
 """What a reader has: the number of its news, the game, and how many of its frames."""
 
 
+def waits(document: SeatDocument) -> bool:
+    """Whether something comes without a deed of the person."""
+    looks = document["judging"] or document["note"] == [THINKING]
+    return looks or not (document["asked"] or document["table"] or document["ended"])
+
+
 def news_of(document: SeatDocument, has: Place) -> tuple[Place, str]:
     """What a reader lacks, as an event with its new place as id; "" if that is nothing."""
     news, game, known = has
@@ -109,7 +115,7 @@ def news_of(document: SeatDocument, has: Place) -> tuple[Place, str]:
     parts = {
         "names": document["names"],
         "frames": document["frames"][begin:],
-        "waits": not (document["asked"] or document["table"]),
+        "waits": waits(document),
     }
     text = json.dumps(parts)
     return place, f"id: {'.'.join(map(str, place))}\ndata: {text}\n\n"
@@ -315,18 +321,33 @@ class PageSeat:
     @contextmanager
     def watching(self, wake: Callable[[], object]) -> Iterator[None]:
         """Count a reader; called in an event loop, in which it is woken."""
+        with self._waking(wake):
+            self.watchers += 1
+            self.on_watchers()
+            try:
+                yield
+            finally:
+                self.watchers -= 1
+                self.on_watchers()
+
+    async def settled(self, news: int) -> None:
+        """Wait until what followed these news waits for the person."""
+        woken = asyncio.Event()
+        with self._waking(woken.set):
+            while self._document["news"] == news or waits(self._document):
+                woken.clear()
+                await woken.wait()
+
+    @contextmanager
+    def _waking(self, wake: Callable[[], object]) -> Iterator[None]:
         waking = partial(asyncio.get_running_loop().call_soon_threadsafe, wake)
         with self._changing:
             self._wakes.append(waking)
-            self.watchers += 1
-        self.on_watchers()
         try:
             yield
         finally:
             with self._changing:
                 self._wakes.remove(waking)
-                self.watchers -= 1
-            self.on_watchers()
 
     def _change(self, **values: object) -> None:
         with self._changing:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import threading
+from contextlib import suppress
 from functools import partial
 
 from starlette.applications import Starlette
@@ -19,7 +20,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
-from deepsea_referee.timing.clock import Alarm, Clock
+from deepsea_referee.timing.clock import Alarm, Clock, time_limit
 from deepsea_sdk.entropy import fresh_token
 from deepsea_web.http import LOOPBACK, EventStream, Guarded, loopback_server, read_fields
 from deepsea_web.play.page import asset, deed_of, place_of, values
@@ -30,6 +31,8 @@ GRACE_US = 5_000_000
 """The time for which nobody may read the page: while it is loaded again, or the machine is busy."""
 LINGER_S = 60
 """The time for which the page stays after the games, at most."""
+SETTLING_US = 1_000_000
+"""The time for which the answer to a form waits for the next question."""
 MOST_STREAMS = 32
 COOKIE = "deepsea-play"
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -48,12 +51,12 @@ class PlayServer:
         self._entered = False
         self._alarm: Alarm | None = None
         self._left = threading.Event()
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._listening, self._server = loopback_server(self._app())
         self.port: int = self._listening.getsockname()[1]
         seat.on_watchers = self._look
         serving = self._server.serve(sockets=[self._listening])
-        run = partial(self._loop.run_until_complete, serving)
+        run = partial(self.loop.run_until_complete, serving)
         self._thread = threading.Thread(target=run, name="page", daemon=True)
         self._thread.start()
 
@@ -71,7 +74,7 @@ class PlayServer:
         self._server.should_exit = True
         self._seat.close()
         self._thread.join()
-        self._loop.close()
+        self.loop.close()
 
     def _look(self) -> None:
         """See whether anybody reads; in the server's loop."""
@@ -132,7 +135,11 @@ class PlayServer:
         deed = deed_of(await self._fields(request))
         if deed is None:
             raise HTTPException(400, "this form makes no sense")
+        news = self._seat.document()["news"]
         self._seat.do(deed)
+        with suppress(TimeoutError):
+            async with time_limit(self._clock, SETTLING_US):
+                await self._seat.settled(news)
         return RedirectResponse(self._path, 303, _NO_STORE)
 
     async def _news(self, request: Request) -> Response | EventStream[Place]:
