@@ -157,18 +157,16 @@ class TerminalPerson:
 
     # Between games
 
-    def over(self, game: int, record: GameRecord, seat: int, *, more: bool) -> None:
+    def over(self, game: int, record: GameRecord, seat: int, *, judging: bool, more: bool) -> None:
         """Show the end of a game."""
         click.echo()
         echo(f"game {game} is over")
         result = Result(record.points, record.placements)
         for line in narration.tell_end(result, narration.names(record)):
             echo(f"  {line}")
-
-    def judging(self) -> None:
-        """Say that decisions are being judged."""
         self.skips = False
-        echo("judging your decisions takes some seconds; Ctrl-C skips it")
+        if judging:
+            echo("judging your decisions takes some seconds; Ctrl-C skips it")
 
     def judged(self, found: GameAnalysis | None, seat: int) -> None:
         """Print what the person's decisions lost, its luck, and its worst decisions."""

@@ -30,7 +30,7 @@ from deepsea_cli.options import (
     rules_option,
     seed_text,
 )
-from deepsea_cli.output import echo
+from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.ruleset import MAX_PLAYERS, SEAT_LETTERS
@@ -155,8 +155,10 @@ def command(
         person.end("you left" if person.dropped or person.away else "that was the last game")
     if result.interrupted and not (person.away or person.dropped):
         where = f"; their records are in {out}" if out and result.games else ""
-        asked = "" if games is None and browser else f" of {settings.games}"
-        raise Interrupted(f"after {result.games}{asked} games{where}")
+        played = count(result.games, "game")
+        if games or not browser:
+            played = f"{result.games} of {settings.games} games"
+        raise Interrupted(f"after {played}{where}")
     if not (result.games or person.dropped):
         ctx.exit(NEGATIVE)
 
@@ -254,18 +256,19 @@ class _Sitting:
             self._results.add(outcome, record)
         more = outcome.game < self._settings.games and not self._person.away
         self.is_playing = False
-        self._person.over(outcome.game, record, seat, more=more)
+        judging = self._judges and not self._person.away
+        self._person.over(outcome.game, record, seat, judging=judging, more=more)
         if self._person.away:
             self._end.set()
         # In a thread: bots stay frozen, and signals are heard.
         thread = ThreadPoolExecutor(1)
-        between = thread.submit(self._between, outcome.game, record, seat)
+        between = thread.submit(self._between, outcome.game, record, seat, judging=judging)
         thread.shutdown(wait=False)
         return between
 
-    def _between(self, game: int, record: GameRecord, seat: int) -> None:
+    def _between(self, game: int, record: GameRecord, seat: int, *, judging: bool) -> None:
         """Judge the decisions of a game, and wait until the next one is wanted."""
-        if self._judges and not self._person.away:
+        if judging:
             self._judge(game, record, seat)
         self._person.wait_for_next()
         self.is_playing = not self._person.dropped
@@ -278,7 +281,6 @@ class _Sitting:
             if self._person.skips:
                 raise _Skipped
 
-        self._person.judging()
         self._judging = True
         found = None
         with suppress(_Skipped):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from rich.cells import cell_len
 
+from deepsea_arena.coach.document import read_analysis
 from deepsea_cli.person import TerminalPerson
 from deepsea_referee.choices import choices
 from deepsea_referee.interrupts import WakePipe
@@ -111,6 +112,8 @@ def test_decisions_are_judged_and_hints_are_in_the_record(
     assert lost
     assert int(lost[1]) == sum(one.seat == seat for one in record.decisions)
     assert len(re.findall("^  better: ", said, re.M)) == 2
+    kept = read_analysis((tmp_path / "analysis-0001.json").read_text())
+    assert [one.seat for one in kept.analysis(record).decisions] == [seat] * int(lost[1])
 
 
 def test_a_bot_that_crashes_does_not_end_the_game(

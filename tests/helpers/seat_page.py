@@ -69,7 +69,7 @@ class Visitor:
     def settled(self) -> str:
         """The page, once it waits for the person."""
         while 'http-equiv="refresh"' in (page := self.get().text):
-            [place] = re.findall('data-place="([0-9.]+)"', page)
+            [place] = re.findall(r'data-place="(\d+\.\d+\.\d+)"', page)
             with closing(self.stream(place)) as stream:
                 stream.next()
         return page
@@ -150,7 +150,7 @@ def sitting(
                 playing.cancel()
             elif told:
                 playing.result()
-                seat.over(1, refereed.played().record, place, more=False)
+                seat.over(1, refereed.played().record, place, judging=False, more=False)
         finally:
             seat.end("that was the last game")
 

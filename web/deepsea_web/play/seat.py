@@ -4,8 +4,8 @@ How it is used, by a command or by a runner whose pages are served by another pr
 
     seat = PageSeat(clock)
     players={number: partial(PersonSeat, seat, control, clock)}    of play_match: it is asked here
-    seat.over(number, record, place, more=True)                    a game has ended
-    seat.judging(), then seat.judged(analysis, place)              None if it was skipped
+    seat.over(number, record, place, judging=True, more=True)      a game has ended
+    seat.judged(analysis, place)                                   and was judged; None: skipped
     seat.wait_for_next()                                           blocks until "next"
     seat.interrupt()                                               a person is not waited for
     seat.end("...")                                                nothing comes any more
@@ -245,8 +245,11 @@ class PageSeat:
 
     # Of who plays the games
 
-    def over(self, game: int, record: GameRecord, place: int, *, more: bool) -> None:
-        """Show the end of a game; `place` is the person's seat in it."""
+    def over(self, game: int, record: GameRecord, place: int, *, judging: bool, more: bool) -> None:
+        """Show the end of a game; `place` is the person's seat in it.
+
+        judging  its decisions are being judged, which "next" skips
+        """
         result = Result(record.points, record.placements)
         names = [one_line(name, LONGEST_NAME) for name in narration.names(record)]
         self.skips = False
@@ -258,12 +261,9 @@ class PageSeat:
                 for one in frames(record, place)["frames"]
             ],
             table=narration.tell_end(result, names),
+            judging=judging,
             more=more,
         )
-
-    def judging(self) -> None:
-        """Show that the person's decisions are being judged; "next" skips that."""
-        self._change(judging=True)
 
     def judged(self, found: GameAnalysis | None, place: int) -> None:
         """Show what the person's decisions were worth."""
@@ -275,7 +275,7 @@ class PageSeat:
         while self._document["more"] and not (self.interrupted or self.dropped):
             deed = self._deeds.get()
             if deed is not None and deed.what == "next":
-                self._change(more=False)
+                self._change(more=False, table=[], judged=None)
             elif deed is not None and deed.what == "drop":
                 self.drop()
 

@@ -27,7 +27,7 @@ from deepsea_web.play.page import asset, deed_of, place_of, values
 from deepsea_web.play.seat import PageSeat, Place
 from deepsea_web.viewer.assets import render, script, styles
 
-GRACE_US = 5_000_000
+GRACE_US = 3_000_000
 """The time for which nobody may read the page: while it is loaded again, or the machine is busy."""
 LINGER_S = 60
 """The time for which the page stays after the games, at most."""
