@@ -103,7 +103,12 @@ class Sitting(NamedTuple):
     def in_loop(self, act: Callable[[], object]) -> None:
         """Do something in the loop of the page's server."""
         done = threading.Event()
-        self.server.loop.call_soon_threadsafe(lambda: (act(), done.set()))
+
+        def run() -> None:
+            act()
+            done.set()
+
+        self.server.loop.call_soon_threadsafe(run)
         done.wait()
 
 

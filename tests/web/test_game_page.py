@@ -96,6 +96,9 @@ def test_the_script_is_one_module_made_of_all_the_others() -> None:
     assert re.findall(r"^export .*", script(), re.M) == [
         "export const { mount } = $viewer;",
         "export const { start } = $page;",
+        "export const { draw, glide } = $board;",
+        "export const { parsePosition } = $notation;",
+        "export const { seats, spoken } = $panels;",
     ]
 
 
