@@ -145,6 +145,8 @@ def command(
             settings, number, person, results, judges=not no_judge, skips=not browser
         )
         result = asyncio.run(sitting.play(control))
+        if browser and games is None:
+            result.games_asked = result.games
         if results is not None:
             results.finish(result)
         click.echo()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -84,6 +85,7 @@ def test_one_game_after_the_other_until_ctrl_c(tmp_path: Path) -> None:
     analysis = read_analysis((one.out / "analysis-0001.json").read_text())
     assert len(analysis.analysis(record).decisions) == sum(d.seat == 0 for d in record.decisions)
     assert not (one.out / "game-0002.json").exists()
+    assert json.loads((one.out / "results.json").read_text())["games_asked"] == 1
 
 
 def test_who_leaves_ends_the_command(tmp_path: Path) -> None:
