@@ -15,7 +15,6 @@ from helpers.positions import (
     level,
     play,
     settle,
-    snapshot,
     trail,
     turn,
 )
@@ -53,13 +52,6 @@ def test_who_gets_home_on_the_last_breath_is_safe(preset: str) -> None:
     assert [level(chip) for chip in state.bank[0]] == [4]
     assert state.bank[1] == ()
     assert trail(state) == "1 2 3 {1}"
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_a_treasure_taken_with_the_last_breath_is_lost_again(preset: str) -> None:
-    state = at("1 2 3 | A3v:4,4 Bh | d1 a2", preset)
-    turn(state, 2, search="take")
-    assert trail(state) == "1 2 {443}"
 
 
 @pytest.mark.parametrize("preset", ALL)
@@ -403,17 +395,6 @@ def test_nobody_is_asked_where_the_pickup_order_rules() -> None:
     turn(state, 2)
     assert state.phase == "declare"
     assert trail(state) == "1 1 {314} {2}"
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_an_order_phase_waits_for_its_diver_alone(preset: str) -> None:
-    state = at("1 x 1 | A1v:1,2,3,4 B3v Ch/4 | d1 a4", preset)
-    turn(state, 2)
-    assert state.phase == "order"
-    assert state.dive == 1
-    before = snapshot(state)
-    state.clone().apply("order:4,3,2,1")
-    assert snapshot(state) == before
 
 
 # ---------------------------------------------------------------------- starters and skips

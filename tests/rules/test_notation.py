@@ -5,7 +5,6 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 
-from deepsea_rules.actions import BLANK
 from deepsea_rules.errors import InvalidPosition, RulesError
 from deepsea_rules.notation import format_position, parse_position, parse_roll
 from deepsea_rules.randomness import deal, seed_from_text
@@ -29,25 +28,6 @@ def test_the_example_of_the_rules_page() -> None:
     assert (state.dive, state.air, state.phase, state.to_move) == (2, 17, "search", 1)
     assert choices(state) == ["leave"]  # in the submarine there is nothing to take
     assert format_position(state) == PAGE_EXAMPLE
-
-
-def test_every_part() -> None:
-    state = at("1 1 x 2 [12] {34} | A5v:1,[23] *B3^:4 Ch1/4=12,1 D0v | d2 a17 search")
-    assert state.players == 4
-    assert state.trail[0] == BLANK
-    assert [unit.levels for unit in state.trail] == [(), (1,), (1,), (), (2,), (1, 2), (3, 4)]
-    assert state.laid == {state.trail[6]}
-    assert state.place == [5, 3, HOME, 0]
-    assert state.homeward[:2] == [False, True]
-    assert state.homeward[3] is False
-    assert [[unit.levels for unit in cargo] for cargo in state.cargo] == [
-        [(1,), (2, 3)], [(4,)], [], [],
-    ]  # fmt: skip
-    assert [levels(bank) for bank in state.bank] == [[], [], [4, 1], []]
-    assert tuple(state.home_order) == (2,)
-    assert state.barred == [False] * 4
-    assert (state.dive, state.air, state.phase, state.to_move) == (2, 17, "search", 1)
-    assert choices(state) == ["leave", "drop:4"]
 
 
 def test_without_a_clock() -> None:
@@ -149,11 +129,6 @@ def test_the_rest_is_dealt_consistently(text: str) -> None:
             assert sorted(values[first : first + 8]) == sorted([low, low + 1, low + 2, low + 3] * 2)
 
 
-def test_only_one_value_is_left_for_the_last_chip() -> None:
-    state = at("4=12 4=12 4=13 4=13 4=14 4=14 4=15 4 | A0v B0v")
-    assert state.values[state.trail[8][0]] == 15
-
-
 def test_values_follow_from_the_seed() -> None:
     text = f"{opening()} | A0v B0v"
     dealt = {
@@ -249,31 +224,6 @@ def test_round_trip_of_every_reachable_position(
         text = format_position(state, show)
         assert format_position(parse_position(text, rules), show) == text
         parse_position(format_position(state, number % count), rules)
-
-
-@given(rule_sets, players, salts, choosers)
-@settings(max_examples=8)
-def test_a_position_read_from_its_text_is_the_same_position(
-    rules: RuleSet, count: int, salt: str, chooser: Chooser
-) -> None:
-    for state in walk(opening_state(rules, count, salt), chooser):
-        again = parse_position(format_position(state, "all"), rules)
-        for name in ("players", "dive", "air", "phase", "quiet", "place", "barred"):
-            assert getattr(again, name) == getattr(state, name), name
-        for seat in range(count):  # who is home faces nowhere
-            if state.place[seat] != HOME:
-                assert again.homeward[seat] == state.homeward[seat]
-        assert tuple(again.home_order) == tuple(state.home_order)
-        if state.phase != "over":
-            assert again.to_move == state.to_move
-            assert choices(again) == choices(state)
-        assert [unit.levels for unit in again.trail] == [unit.levels for unit in state.trail]
-        assert {unit.levels for unit in again.laid} == {unit.levels for unit in state.laid}
-        for seat in range(count):
-            assert [u.levels for u in again.cargo[seat]] == [u.levels for u in state.cargo[seat]]
-            assert [again.values[c] for c in again.bank[seat]] == [
-                state.values[c] for c in state.bank[seat]
-            ]
 
 
 @given(rule_sets, players, salts, choosers, salts)

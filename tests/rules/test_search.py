@@ -143,16 +143,6 @@ def test_malformed_actions(action: str) -> None:
     assert snapshot(state) == before
 
 
-@pytest.mark.parametrize("action", MALFORMED, ids=range(len(MALFORMED)))
-def test_malformed_actions_where_an_order_is_due(action: str) -> None:
-    state = at("1 | A1v:1,2,3,4 Bh | d1 a0 order")
-    before = snapshot(state)
-    assert not state.is_legal(action)
-    with pytest.raises(InvalidAction):
-        state.apply(action)
-    assert snapshot(state) == before
-
-
 ILLEGAL = [
     ("drop what is not carried", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "drop:3"),
     ("drop a chip of a stack", "1 x 3 | A2v:[12] B0v | d1 a20 search", "drop:1"),

@@ -1,8 +1,6 @@
 """The stall rule: a full round in which nothing changes ends the dive, as if air had run out."""
 
-import pytest
-
-from helpers.positions import ALL, HOME, at, settle, trail, turn
+from helpers.positions import HOME, at, trail, turn
 
 
 def test_two_divers_at_the_deep_end() -> None:
@@ -22,21 +20,6 @@ def test_every_diver_still_out_counts_and_no_other() -> None:
     assert (state.dive, state.quiet) == (1, 2)
     turn(state, 3)
     assert (state.dive, state.to_move) == (2, 2)
-
-
-def test_one_diver_out_is_enough() -> None:
-    state = at("1 1 1 | A3v Bh Ch/4")
-    turn(state, 2)
-    assert (state.dive, state.to_move) == (2, 0)
-
-
-def test_divers_who_could_not_leave_count_as_out() -> None:
-    state = at("1 1 | A1v B2v C0v")
-    turn(state, 3)
-    turn(state, 3)
-    assert (state.dive, state.quiet) == (1, 2)
-    turn(state, 3)
-    assert (state.dive, state.to_move) == (2, 1)
 
 
 def test_a_move_starts_the_count_again() -> None:
@@ -68,35 +51,10 @@ def test_dropping_starts_the_count_again() -> None:
     assert (state.dive, state.quiet) == (1, 0)
 
 
-def test_breathing_alone_keeps_the_dive_going() -> None:
-    state = at("1 x | A2v:1,1,2,2 Bh | d1 a12")
-    for air in (8, 4):
-        turn(state, 2)
-        assert (state.dive, state.air, state.quiet) == (1, air, 0)
-    turn(state, 2)
-    assert settle(state).dive == 2
-
-
 def test_turning_round_on_the_spot_changes_nothing() -> None:
     """Facing is neither air nor position nor cargo: it does not hold off the stall."""
     state = at("1 1 1 | A2v B1^ Ch | d1 a25 s1", "publisher")
     turn(state, 3, declare="back")  # barred, and B is on 1: A stays where it is
-    assert state.dive == 2
-
-
-def test_getting_home_starts_the_count_again() -> None:
-    state = at("1 1 1 | A3v *B1^:1 C2v | d1 a25 s2")
-    turn(state, 6)
-    assert state.place[1] == HOME
-    assert (state.dive, state.quiet) == (1, 0)
-
-
-def test_barred_divers_waiting_outside_stall() -> None:
-    """Under `barred` an empty diver next to the submarine can neither enter nor swim on."""
-    state = at("1 1 1 | A1^ B2^", "revised")
-    turn(state, 5)
-    assert (state.dive, state.quiet) == (1, 1)
-    turn(state, 5)
     assert state.dive == 2
 
 
@@ -116,11 +74,3 @@ def test_a_stalled_dive_is_cleaned_up_like_any_other() -> None:
     turn(state, 3)
     assert state.dive == 2
     assert trail(state) == "1 1"
-
-
-@pytest.mark.parametrize("preset", [p for p in ALL if p != "guide"])
-def test_the_third_dive_ends_the_game(preset: str) -> None:
-    state = at("1 1 | A2v B1v | d3", preset)
-    turn(state, 3)
-    turn(state, 3)
-    assert state.phase == "over"

@@ -50,28 +50,6 @@ def who_knows(state: GameState, chip: int) -> str:
 
 
 @pytest.mark.parametrize("preset", ALL)
-def test_who_knows_a_banked_value_and_when(preset: str) -> None:
-    at_once, next_dive, at_the_end = WHO_KNOWS[preset]
-    state = at("1 2 3 | *A1^:4 B2^:4,4 C3v | d1 a4", preset)
-    (unit,) = state.cargo[0]
-    (chip,) = unit
-    assert who_knows(state, chip) == ""
-    turn(state, 4)
-    assert state.bank[0] == (chip,)
-    assert who_knows(state, chip) == at_once
-    turn(state, 2)
-    turn(state, 2)
-    assert who_knows(state, chip) == at_once
-    turn(state, 2)
-    assert state.dive == 2
-    assert who_knows(state, chip) == next_dive
-    while state.phase != "over":
-        assert who_knows(state, chip) == next_dive
-        turn(state, 6)
-    assert who_knows(state, chip) == at_the_end
-
-
-@pytest.mark.parametrize("preset", ALL)
 def test_banks_are_revealed_before_stranded_divers_choose(preset: str) -> None:
     """Clean-up begins with the reveal, so whoever orders its items knows what came home."""
     state = at("1 2 3 | A2v:1,2,3,4 Bh/4 C3v | d1 a4", preset)
