@@ -39,10 +39,16 @@ def test_it():
 @pytest.mark.parametrize(
     ("code", "options"),
     [
-        pytest.param("stands_still()", [], id="an import"),
-        pytest.param(A_TEST, ["--numprocesses=1", "--max-worker-restart=0"], id="a worker's test"),
         pytest.param(A_FIXTURE, [], id="a fixture after a test that failed"),
-        pytest.param(THE_END, [], id="the end of the run"),
+        # Each waits two seconds for a limit of its own.
+        *(
+            pytest.param(code, options, id=name, marks=pytest.mark.release)
+            for name, code, options in (
+                ("an import", "stands_still()", []),
+                ("a worker's test", A_TEST, ["--numprocesses=1", "--max-worker-restart=0"]),
+                ("the end of the run", THE_END, []),
+            )
+        ),
     ],
 )
 def test_it_ends_and_prints_where(

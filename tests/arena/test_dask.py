@@ -304,7 +304,7 @@ def test_a_match_is_the_same_on_a_cluster_and_a_worker_that_is_killed_voids_one_
     settings = MatchSettings(
         bots=[resolve("greedy"), resolve("random")],
         hosting=PATIENT,
-        games=20,
+        games=8,
         time_control=TimeControl.parse("60s"),
         seed=seed_from_text("cluster"),
     )

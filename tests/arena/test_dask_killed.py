@@ -1,4 +1,9 @@
-"""A real scheduler and real workers play real bots; whatever is killed, games are whole."""
+"""A real scheduler and real workers play real bots; whatever is killed, games are whole.
+
+For a release: to start a cluster of processes costs more than what is looked at. In every run
+test_dask.py kills workers' processes and loses workers and a scheduler, and
+tests/cli/test_ladder_run.py kills a run.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,7 @@ from helpers import ladder
 from helpers.commands import Run, environment, start
 from helpers.programs import nothing_stays_behind
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 
 BOT = """
 import os, signal
@@ -169,7 +174,6 @@ def test_a_worker_and_then_the_scheduler_are_killed_and_nothing_is_lost(
 
 
 # Its games go the way of those above; who pairs them is tested in tests/arena/test_runs.py.
-@pytest.mark.release
 def test_a_tournament_on_a_cluster_goes_on_after_a_worker_is_killed(
     run: Run, cluster: Cluster
 ) -> None:
@@ -185,7 +189,6 @@ def test_a_tournament_on_a_cluster_goes_on_after_a_worker_is_killed(
 
 # Without a cluster in every run: tests/cli/test_ladder_run.py; tasks that are stopped
 # on one: tests/arena/test_dask.py.
-@pytest.mark.release
 def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
     run: Run, cluster: Cluster
 ) -> None:

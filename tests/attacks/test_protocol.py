@@ -1,7 +1,9 @@
 """List P: what a bot can do to the connection and to the conversation.
 
 Each case plays a game with a hostile bot in a verified sandbox; `matches.attack` makes the same
-five checks after each. docs/dev/attacks.md has the table of cases.
+five checks after each. docs/dev/attacks.md has the table of cases. Of cases that take one way
+through the referee a few are played in every run: what it reads is tested without a sandbox in
+tests/referee/test_session.py, too.
 """
 
 from __future__ import annotations
@@ -96,13 +98,15 @@ def test_p13_there_are_no_other_methods(arena: Arena) -> None:
 
 @pytest.mark.parametrize(
     "how",
-    ["early", "stale", "future", "negative", "zero", "hello", "nothing"],
+    daily(
+        ["early", "stale", "future", "negative", "zero", "hello", "nothing"], ["stale", "nothing"]
+    ),
 )
 def test_p04_p07_what_nobody_asked_for_ends_the_stream(arena: Arena, how: str) -> None:
     refused(attack(arena, "p04_uninvited", how, reports=1))
 
 
-@pytest.mark.parametrize("how", ["twice", "twice_apart"])
+@pytest.mark.parametrize("how", daily(["twice", "twice_apart"], ["twice"]))
 def test_p05_the_first_of_two_answers_counts_and_the_second_is_refused(
     arena: Arena, how: str
 ) -> None:
@@ -163,7 +167,7 @@ def test_p09_malformed_bytes_at_the_door_cost_nothing(arena: Arena) -> None:
     assert played.kinds() == []
 
 
-@pytest.mark.parametrize("which", MALFORMED)
+@pytest.mark.parametrize("which", daily(MALFORMED, ["nested", "length"]))
 def test_p09_malformed_bytes_in_a_game_end_the_stream(arena: Arena, which: str) -> None:
     refused(attack(arena, "p09_malformed", which, reports=1))
 
@@ -287,22 +291,29 @@ def test_p17_a_small_window_is_no_fault(arena: Arena) -> None:
 
 @pytest.mark.parametrize(
     "how",
-    [
-        "half_close",
-        "half_close_with_answer",
-        "reset",
-        "reset_within_message",
-        "hang_up_within_message",
-        "hang_up_within_frame",
-        "deadline",
-    ],
+    daily(
+        [
+            "half_close",
+            "half_close_with_answer",
+            "reset",
+            "reset_within_message",
+            "hang_up_within_message",
+            "hang_up_within_frame",
+            "deadline",
+        ],
+        ["half_close_with_answer", "reset_within_message", "hang_up_within_frame"],
+    ),
 )
 def test_p18_p19_p22_whoever_leaves_in_its_turn_forfeits_at_once(arena: Arena, how: str) -> None:
     crashed(attack(arena, "p18_endings", how))
 
 
 @pytest.mark.parametrize(
-    ("how", "words"), [("kill", "SIGKILL"), ("abort", "SIGABRT"), ("exit", "status 1")]
+    ("how", "words"),
+    daily(
+        [("kill", "SIGKILL"), ("abort", "SIGABRT"), ("exit", "status 1")],
+        [("kill", "SIGKILL"), ("exit", "status 1")],
+    ),
 )
 def test_p20_a_process_that_ends_in_its_turn_forfeits_at_once(
     arena: Arena, how: str, words: str
@@ -318,16 +329,19 @@ def test_p18_a_stream_that_ends_before_hello_is_nothing(arena: Arena) -> None:
 
 @pytest.mark.parametrize(
     "how",
-    [
-        "ping",
-        "settings",
-        "settings_ack",
-        "empty_data",
-        "window",
-        "continuation",
-        "unknown",
-        "rapid_reset",
-    ],
+    daily(
+        [
+            "ping",
+            "settings",
+            "settings_ack",
+            "empty_data",
+            "window",
+            "continuation",
+            "unknown",
+            "rapid_reset",
+        ],
+        ["ping", "continuation", "rapid_reset"],
+    ),
 )
 def test_p21_floods_of_frames_end_their_own_connection_or_nothing(arena: Arena, how: str) -> None:
     played = attack(arena, "p21_frames", how)

@@ -1,22 +1,27 @@
 """Odd bots: match, check and submit give the same verdict, and unpacking changes nothing.
 
-Each reading is a process. In every run odd files are tried as a folder and as a zip, and odd
-manifests in one of three forms by turns; before a release all of them in all forms.
+The reader's half of a process runs here; what a process adds is in test_reader.py. In every run odd
+files are tried as a folder and as a zip, and odd manifests in one of three forms by turns; before a
+release all of them in all forms.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import stat
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
 
+from deepsea_bundle import reader_process
 from deepsea_bundle.bot_cache import unpack
 from deepsea_bundle.errors import BundleError
 from deepsea_referee.bots.resolve import bundle_for_ladder, resolve, unpacked_bot
@@ -26,6 +31,19 @@ PROGRAM = b"print()\n"
 COMMAND = b'command = ["python3", "bot.py"]\n'
 WRAPPING = "any folder/"
 RUN = ("python3", "bot.py")
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read bots as the process does, without one."""
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        answer = io.BytesIO()
+        status = reader_process.main(io.BytesIO(options["input"]), answer)
+        return subprocess.CompletedProcess(command, status, answer.getvalue(), b"")
+
+    monkeypatch.setattr(reader_process, "set_limits", lambda limits: None)
+    monkeypatch.setattr(subprocess, "run", run)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def told_once(done: Done, *lines: str) -> None:
         assert [found.strip() for found in text.splitlines()].count(line) == 1, text
 
 
-@pytest.mark.parametrize("how", [PLAIN, ("--in-process",), (*PLAIN, "--workers", "2")])
+@pytest.mark.parametrize("how", [PLAIN, ("--in-process",)])
 def test_match(run: Run, boom: Path, how: tuple[str, ...]) -> None:
     done = run("match", boom, "greedy", "--games", 3, *how)
     told_once(done, *FRAMES)
@@ -62,8 +62,15 @@ EARLY = "import deepsea_sdk\n\n\ndef load():\n    return {}['weights']\n\n\nload
 WHERE = ['File "bot.py", line 8, in <module>', 'File "bot.py", line 5, in load']
 
 
-@pytest.mark.parametrize("command", ["match", "compare"])
-@pytest.mark.parametrize("how", [PLAIN, ("--in-process",), (*PLAIN, "--workers", "2")])
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        ("match", PLAIN),
+        ("match", ("--in-process", "--workers", "2")),
+        ("compare", PLAIN),
+        ("compare", ("--in-process",)),
+    ],
+)
 def test_a_program_that_does_not_start(
     run: Run, tmp_path: Path, command: str, how: tuple[str, ...]
 ) -> None:

@@ -380,11 +380,11 @@ def test_games_are_played_and_rated(run: Run, place: Path, tmp_path: Path) -> No
         for name in ("anna", "ben"):
             enter(store, bot(tmp_path, name))
     with nothing_left_behind():
-        done = run("ladder", "run", "--games", 5)
+        done = run("ladder", "run", "--games", 3)
     assert (done.status, done.err) == (0, "")
-    assert "5 games of season s1 played" in done.out
-    assert "season s1: 5 games" in run("ladder", "refold", "--check", "--records").out
-    assert json.loads(run("ladder", "standings", "--json").out)["games"] == 5
+    assert "3 games of season s1 played" in done.out
+    assert "season s1: 3 games" in run("ladder", "refold", "--check", "--records").out
+    assert json.loads(run("ladder", "standings", "--json").out)["games"] == 3
 
 
 def test_a_tournament_tells_its_rounds_and_shows_a_table(
@@ -442,7 +442,8 @@ def check_whole(run: Run, place: Path, games: int) -> None:
     assert run("ladder", "refold", "--check", "--records").status == 0
 
 
-@pytest.mark.slow
+# A run whose workers are killed, in every run: tests/arena/test_job_workers.py.
+@pytest.mark.release
 def test_workers_that_are_killed_lose_a_game_each_at_most(
     run: Run, place: Path, pipe: Path
 ) -> None:
@@ -465,17 +466,16 @@ def test_workers_that_are_killed_lose_a_game_each_at_most(
 @pytest.mark.slow
 def test_a_kill_changes_nothing_but_the_time(run: Run, place: Path, pipe: Path) -> None:
     with nothing_left_behind():
-        for _ in range(2):
-            runner = start("ladder", "run", "--games", 50, "--workers", 2)
-            heard(pipe)
-            runner.kill()
-            runner.communicate()
-    done = run("ladder", "run", "--games", 7)
+        runner = start("ladder", "run", "--games", 50, "--workers", 2)
+        heard(pipe)
+        runner.kill()
+        runner.communicate()
+    done = run("ladder", "run", "--games", 3)
     assert done.status == 0
     assert "run that was killed" in done.err
     document = json.loads(run("ladder", "status", "--json").out)["seasons"][0]
     assert document["expired"] == 0
-    assert document["done"] >= 7
+    assert document["done"] >= 3
     check_whole(run, place, document["done"])
 
 
@@ -524,23 +524,6 @@ def test_a_run_waits_for_room_on_a_full_disk(
     assert "season s1: 8 games" in run("ladder", "refold", "--check", "--records").out
 
 
-def test_a_run_that_is_stopped_on_a_full_disk_leaves_whole_games(
-    run: Run, place: Path, full: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Stop, "pause", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    with nothing_left_behind():
-        done = run("ladder", "run", "--games", 8)
-    assert done.status == 1
-    *_, last = done.err.splitlines()
-    assert last.endswith("the disk is full; nothing was changed, free some space")
-    full()
-    with Store.open(place) as store:
-        games = store.ratings.last_seq()
-        assert 0 < games < 8
-    assert f"season s1: {games} games" in run("ladder", "refold", "--check", "--records").out
-    assert "8 games" in run("ladder", "run", "--games", 8).out
-
-
 def test_a_run_ends_when_its_ladder_is_removed(run: Run, place: Path, tmp_path: Path) -> None:
     file = str(place)
     with Store.open(place) as store:
@@ -552,7 +535,8 @@ def test_a_run_ends_when_its_ladder_is_removed(run: Run, place: Path, tmp_path: 
     assert not place.exists()
 
 
-@pytest.mark.slow
+# Copies under load in every run: tests/ladder/test_backup.py.
+@pytest.mark.release
 def test_a_backup_of_a_ladder_that_runs_is_a_whole_one(
     run: Run, tmp_path: Path, pipe: Path
 ) -> None:
@@ -603,7 +587,8 @@ def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
         assert store.ratings.differences(season, records=True) == []
 
 
-@pytest.mark.slow
+# Rated games in the sandbox in every run: test_ladder_submissions.py.
+@pytest.mark.release
 def test_four_sample_bots_in_sandboxes_make_a_sensible_table(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

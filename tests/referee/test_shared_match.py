@@ -29,6 +29,7 @@ from deepsea_rules.time_control import TimeControl
 from helpers.matches import Listener, Played, without_times
 from helpers.programs import PATIENT, nothing_left_behind, open_descriptors, program, soon
 from helpers.programs import workers as running
+from helpers.tiers import daily
 
 SPECIAL = """
 import os, signal
@@ -144,7 +145,7 @@ def test_bots_as_processes_play_the_same_games_and_what_they_print_is_kept(tmp_p
     assert [row.off_turn is None for row in shared.result.summaries()] == [False, False]
 
 
-@pytest.mark.parametrize("tables", [1, 2])
+@pytest.mark.parametrize("tables", daily([1, 2], [1]))
 def test_bots_have_the_cpus_of_their_worker_where_games_are_played_one_by_one(
     tmp_path: Path, tables: int
 ) -> None:
@@ -251,7 +252,7 @@ def test_nothing_is_left_open() -> None:
 # Ctrl-C
 
 
-@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("inside", daily([True, False], [False]))
 def test_an_interrupt_keeps_the_games_that_are_complete(inside: bool) -> None:
     listener = Listener()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_referee.errors import UserError
@@ -48,7 +48,6 @@ def is_fine(person: Person, method: str, path: str, body: bytes, kind: str) -> N
     assert answer.headers["cache-control"] == "no-store"
 
 
-@settings(max_examples=150)
 @given(
     action=st.sampled_from([action.path for action in MEMBERS.actions if action.path != "/logout"]),
     fields=st.dictionaries(st.sampled_from(FIELDS), WORDS, max_size=5),
@@ -64,7 +63,6 @@ def test_a_form_with_any_words_gets_an_answer(
     assert answer.status < 500, answer.text
 
 
-@settings(max_examples=100)
 @given(
     action=st.sampled_from([action.path for action in MEMBERS.actions]),
     body=st.binary(max_size=300),
@@ -77,7 +75,6 @@ def test_any_bytes_get_an_answer(
         is_fine(person, "POST", action, body, kind)
 
 
-@settings(max_examples=100)
 @given(path=st.sampled_from(PATHS), part=WORDS, query=st.binary(max_size=40))
 def test_any_address_gets_an_answer(
     people: tuple[Person, Person], path: str, part: str, query: bytes
@@ -110,7 +107,6 @@ def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
     assert max(statuses) < 500
 
 
-@settings(max_examples=200)
 @given(
     content=st.binary(max_size=300),
     fields=st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("ab", max_size=9)), max_size=4),

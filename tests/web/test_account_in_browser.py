@@ -94,7 +94,14 @@ def test_the_pages_fit_and_break_no_rule(
                 without_violations(page, scheme)
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+# Without scripts the forms are sent as tests/web/test_account_forms.py sends them.
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        pytest.param(True, id="with scripts"),
+        pytest.param(False, id="without", marks=pytest.mark.release),
+    ],
+)
 def test_one_joins_submits_and_leaves_by_keys(
     chromium: Browser, served: tuple[World, str], tmp_path: Path, scripts: bool
 ) -> None:

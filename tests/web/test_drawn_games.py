@@ -1,6 +1,6 @@
 """Recorded games drawn in a real browser: what is drawn agrees with notation and words.
 
-Of each preset and number of seats: fifty games in every run, and 500 before a release. One page is
+Each preset with each number of seats: a game in every run, and twenty before a release. One page is
 loaded; the games are handed to the viewer's own functions on it.
 """
 
@@ -68,7 +68,7 @@ DRAW = """text => {
 }"""
 
 
-@pytest.mark.parametrize("salts", [range(2), pytest.param(range(2, 20), marks=pytest.mark.release)])
+@pytest.mark.parametrize("salts", [range(1), pytest.param(range(1, 20), marks=pytest.mark.release)])
 def test_what_is_drawn_agrees_with_notation_and_words(page: Page, salts: range) -> None:
     for (preset, seats), salt in product(TABLES, salts):
         game = played(preset, seats, f"drawn {salt}")
@@ -172,7 +172,7 @@ def test_what_a_page_holds_in_short_is_what_each_seat_saw(page: Page, preset: st
 def test_a_picture_is_drawn_like_the_board_in_a_browser(page: Page) -> None:
     draw = """texts => JSON.stringify(
         texts.map(text => viewer.scene(viewer.parsePosition(text))))"""
-    for preset, seats in TABLES:
+    for preset, seats in TABLES[::6]:
         seen = [
             (moment.state, known)
             for moment in [*moments(played(preset, seats, "drawn 0"))][::13]

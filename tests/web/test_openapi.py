@@ -67,8 +67,11 @@ def test_people_read_it_as_a_page(stock: Stock) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("examples", [4, pytest.param(30, marks=pytest.mark.release)])
 @pytest.mark.parametrize("caller", ["", ANNA, "admin"])
-def test_what_is_served_is_as_described(server: Server, stock: Stock, caller: str) -> None:
+def test_what_is_served_is_as_described(
+    server: Server, stock: Stock, caller: str, examples: int
+) -> None:
     url = f"http://127.0.0.1:{server.port}{ROOT}"
     headers = {"Authorization": f"Bearer {stock[1][caller]}"} if caller else {}
     schema = schemathesis.openapi.from_dict({**openapi(), "servers": [{"url": url}]})
@@ -81,7 +84,10 @@ def test_what_is_served_is_as_described(server: Server, stock: Stock, caller: st
 
         @given(case=operation.as_strategy())
         @settings(
-            max_examples=15, deadline=None, database=None, suppress_health_check=[*HealthCheck]
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            suppress_health_check=[*HealthCheck],
         )
         def fits(case: Any) -> None:
             response = case.call(base_url=url, headers=headers)

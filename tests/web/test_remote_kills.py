@@ -20,13 +20,10 @@ from helpers.remote import OK, a_token, served_by
 GREEDY = Path("sample_bots/deepsea_bots/greedy.py").read_bytes()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    # One that waits when its server is killed: in every run tests/cli/test_remote_ladder.py has it,
-    # and tests/web/test_remote_uploads.py one whose check has begun.
-    "seen",
-    [*(pytest.param(one, marks=pytest.mark.release) for one in (1, 2)), 3],
-)
+# In every run tests/cli/test_remote_ladder.py kills a server whose submission waits, and
+# tests/cli/test_ladder_submissions.py a runner that checks one.
+@pytest.mark.release
+@pytest.mark.parametrize("seen", [1, 2, 3])
 def test_a_submission_outlives_its_server(tmp_path: Path, seen: int) -> None:
     """Killed when it waits, when its check has begun, and between its games."""
     place = tmp_path / "ladder.db"

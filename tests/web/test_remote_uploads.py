@@ -168,7 +168,8 @@ def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store) -> No
     assert rows(played) == 1
 
 
-@pytest.mark.slow
+# Four servers; one that is killed in every run: tests/cli/test_remote_ladder.py.
+@pytest.mark.release
 def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(played: Store) -> None:
     place = played.database.path
     assert place is not None
@@ -211,7 +212,7 @@ def peak_kib(pid: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [8, pytest.param(20, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [5, pytest.param(20, marks=pytest.mark.release)])
 def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> None:
     place = played.database.path
     assert place is not None

@@ -12,6 +12,7 @@ from helpers import ladder
 from helpers.chromium import SCHEMES, fits, visited, without_violations
 from helpers.listening import site_at
 from helpers.site import a_site
+from helpers.tiers import daily
 
 pytestmark = pytest.mark.slow
 PAGES = (
@@ -42,7 +43,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("page", PAGES)
+IN_EVERY_RUN = ("/games/s1-3?turn=12", "/embed/standings", "/pairs?season=s1", "/start")
+"""One of each kind: the others are made of the same parts, and are looked at before a release."""
+
+
+@pytest.mark.parametrize("page", daily(PAGES, IN_EVERY_RUN))
 def test_a_page_fits_and_breaks_no_rule(chromium: Browser, address: str, page: str) -> None:
     own = (f"{address}/",)
     with visited(chromium, address + page, allowed=own) as seen:
