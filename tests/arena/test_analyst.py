@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 from sqlalchemy import update
@@ -21,8 +19,7 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.model.games import AnalysisLease, AnalysisState, StoredAnalysis
 from deepsea_ladder.store import Store, schema
-from deepsea_referee.errors import HostTooBusy
-from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
+from deepsea_referee.workers import Done, Event, Sent, Task
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.policies import STEADY_VERSION
@@ -30,7 +27,7 @@ from helpers.background import OneWorker, Watcher
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author
 
-QUEUED, RUNNING, DONE, FAILED = AnalysisState
+QUEUED, _, DONE, FAILED = AnalysisState
 SECOND_US = 1_000_000
 QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
 
@@ -159,24 +156,6 @@ def test_a_worker_that_is_quiet_for_too_long_is_killed(site: Site) -> None:
     assert (site.found().state, site.found().reason) == (FAILED, "no step within 900 seconds")
 
 
-def test_a_record_that_brings_its_worker_down_does_not_end_the_run(site: Site) -> None:
-    def deadly(task: Task) -> Iterator[Event]:
-        assert isinstance(task.argument, AnalyseGame)
-        if task.argument.record == site.store.games.record("s1-1"):
-            yield Died(task, "signal 9")
-        else:
-            yield from InlineAnalyst()._do(task)
-
-    site.worker.do = deadly
-    for game in (1, 2):
-        ask(site.store, game)
-    site.run_out()
-    assert (site.found(1).state, site.found(1).reason) == (FAILED, "the worker ended (signal 9)")
-    assert site.found(2).state is DONE
-    assert len(site.worker.tasks) == 4
-    assert "waits again: the worker ended (signal 9)" in site.watcher.troubles[0]
-
-
 def test_a_record_or_settings_without_sense_fail_at_once(site: Site, played: Store) -> None:
     site.worker.do = lambda task: iter(
         [Done(task, analyse(AnalyseGame("no record", QUICK), print))]
@@ -198,36 +177,6 @@ def test_a_result_that_is_too_large_fails(played: Store, stop: Stop) -> None:
     ask(played)
     site.run_out()
     assert site.found().reason == "what was found has 11 bytes; 3 are the most"
-
-
-def test_an_error_of_the_worker_counts_and_this_machines_trouble_does_not(site: Site) -> None:
-    errors: list[Exception] = [RuntimeError("a bug"), HostTooBusy("too busy", 1)]
-    site.worker.do = lambda task: (
-        iter([Failed(task, errors.pop(0))]) if errors else InlineAnalyst()._do(task)
-    )
-    number = ask(site.store)
-    assert site.analyst.next()
-    assert (site.found().state, site.found().reason) == (QUEUED, "RuntimeError: a bug")
-    site.run_out()  # ends at the trouble
-    assert site.found().state is QUEUED
-    assert site.watcher.troubles[-1] == "games cannot be analysed now: too busy"
-    site.run_out()
-    assert site.found(number).state is DONE
-
-
-def test_one_that_another_runner_took_over_is_left_to_it(site: Site) -> None:
-    def taken() -> None:
-        rows = schema.analyses
-        with site.store.database.write() as connection:
-            connection.execute(update(rows).values(owner="another", attempt=2))
-        site.clock.jump(25 * SECOND_US)
-
-    site.worker.on_step = taken
-    ask(site.store)
-    assert site.analyst.next()
-    assert site.worker.killed == 1
-    assert site.watcher.troubles == ["another runner has taken over the analysis of s1-1"]
-    assert site.store.analyses.owners() == ["another"]
 
 
 @pytest.mark.parametrize("requested", [StopRequest.FINISH, StopRequest.HAND_BACK])
@@ -290,25 +239,3 @@ def test_a_real_worker_gives_the_same(played: Store, stop: Stop) -> None:
     record = GameRecord.from_json(played.games.record("s1-1"))
     found = document(Analysis([("s1-1.json", record)], QUICK).run(), QUICK)
     assert json.loads(played.analyses.document("s1-1")) == found
-
-
-def test_a_killed_worker_process_is_replaced(played: Store, stop: Stop, tmp_path: Path) -> None:
-    workers = local_analyst()
-    killed: list[int] = []
-    start = workers.start
-
-    def start_and_kill(argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
-        task = start(argument, worker, needs)
-        if not killed:
-            (present,) = workers._workers  # type: ignore[attr-defined]
-            killed.append(present.process.pid)
-            os.kill(killed[0], signal.SIGKILL)
-        return task
-
-    workers.start = start_and_kill  # type: ignore[method-assign]
-    watcher = Watcher()
-    ask(played)
-    with analysing(played, lambda: workers, watcher, stop, to_end=True):
-        pass
-    assert watcher.seen == [f"s1-1: done, {STEADY_VERSION}"]
-    assert "the worker ended (signal 9)" in watcher.troubles[0]

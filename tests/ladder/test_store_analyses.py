@@ -232,30 +232,6 @@ def test_one_can_be_claimed_out_of_turn(store: Store) -> None:
     assert store.analyses.claim("here", 60, second) is None
 
 
-def test_a_lease_that_has_expired_waits_again_and_fails_in_the_end(store: Store) -> None:
-    number = ask(store, 1)
-    for attempt in (1, 2, 3):
-        assert claim(store, seconds=0).attempt == attempt
-        assert store.analyses.waiting() == 1
-    assert store.analyses.claim("runner", 60) is None
-    found = store.analyses.get(number)
-    assert (found.state, found.reason) == (FAILED, "the runner runner was lost")
-
-
-def test_what_is_handed_back_does_not_count_as_failed(store: Store) -> None:
-    number = ask(store, 1)
-    for _ in range(5):
-        claim(store)
-        assert store.analyses.hand_back("nobody") == 0
-        assert store.analyses.hand_back("runner") == 1
-        assert store.analyses.get(number).state is QUEUED
-    claim(store)
-    assert store.analyses.lose("runner") == 1
-    assert store.analyses.get(number).reason == "the runner runner was lost"
-    assert store.analyses.fail(claim(store), "x") is QUEUED
-    assert store.analyses.fail(claim(store), "x") is FAILED
-
-
 def test_a_result_that_is_too_large_is_not_stored(store: Store) -> None:
     number = ask(store, 1)
     lease = claim(store)

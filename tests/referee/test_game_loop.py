@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.game_loop import play_to_end
-from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text
@@ -152,24 +148,6 @@ async def test_an_answer_that_is_not_legal_is_counted_and_the_default_played(tex
     assert not any(message.faults for message in table.streams[1].messages())
 
 
-ACTIONS = st.one_of(
-    st.text(max_size=30),
-    st.lists(st.sampled_from(["order:", "drop:", "take", ",", "[", "]", "{", "1", "3", "٣", "-1"]))
-    .map("".join)
-    .filter(lambda text: len(text) < 200),
-)
-
-
-@given(ACTIONS, st.integers(0, 40))
-def test_no_answer_whatever_it_is_can_void_a_game(text: str, number: int) -> None:
-    game = new_game(2)
-    while (question := game.pending()) is not None and len(game.decisions) < number:
-        game.decide(question.legal[-1])
-    if question is not None:
-        with contextlib.suppress(IllegalAction, InvalidAction):
-            game.decide(text)
-
-
 async def test_the_third_fault_forfeits_and_the_seat_is_not_asked_again() -> None:
     game = new_game(3)
     table = Table([last_legal, lambda request: "win", last_legal])
@@ -221,23 +199,6 @@ async def test_a_timeout_plays_the_default_and_its_late_answer_changes_nothing()
     assert len([d for d in game.decisions if d.fault]) == 1
 
 
-async def test_to_use_up_budget_and_bank_exactly_is_in_time() -> None:
-    game = new_game(2)
-    table = Table([at_decision(4, lambda: table.clock.jump(1_100)), last_legal])
-    assert await table.play(game, TimeControl(100, 1_000)) == []
-
-
-async def test_an_answer_that_is_not_legal_costs_its_time_once() -> None:
-    def slow_and_wrong(request: pb.DecisionRequest) -> str:
-        table.clock.jump(400)
-        return "fly"
-
-    table = Table([slow_and_wrong, last_legal])
-    await table.play(new_game(2), TimeControl(100, 1_000))
-    requests = [r for message in table.streams[0].messages() for r in message.requests]
-    assert [request.bank_us for request in requests] == [1_000, 700, 400]
-
-
 async def test_a_crash_forfeits_at_once_and_the_others_play_on() -> None:
     game = new_game(3)
     table = Table([last_legal, last_legal, last_legal])
@@ -247,24 +208,6 @@ async def test_a_crash_forfeits_at_once_and_the_others_play_on() -> None:
     assert sum(decision.seat == 1 for decision in game.decisions) == 3
     assert game.result().placements[1] == 3
     assert all(sum(len(m.results) for m in table.streams[s].messages()) == 1 for s in (0, 2))
-
-
-async def test_a_broken_protocol_is_one_fault_that_forfeits() -> None:
-    game = new_game(2)
-    table = Table([last_legal, last_legal])
-    table.streams[0]._decide = at_decision(1, lambda: table.streams[0].put(b"\xff"))
-    faults = await table.play(game)
-    assert [report.fault for report in faults] == [Fault.PROTOCOL_ERROR]
-    assert faults[0].forfeit
-
-
-async def test_later_forfeits_rank_above_earlier_ones() -> None:
-    game = new_game(3)
-    table = Table([last_legal] * 3)
-    table.streams[2]._decide = at_decision(0, table.streams[2].end)
-    table.streams[0]._decide = at_decision(5, table.streams[0].end)
-    await table.play(game)
-    assert game.result().placements == (2, 1, 3)
 
 
 async def test_trouble_on_the_referees_side_voids_the_game_and_nobody_is_at_fault() -> None:

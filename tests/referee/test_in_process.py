@@ -65,20 +65,6 @@ def test_records_are_those_of_processes_to_the_byte(rules: str) -> None:
         verify(record)
 
 
-def test_illegal_answers_are_counted_in_the_same_words(tmp_path: Path) -> None:
-    bad = program(tmp_path, "bad", "if self.asked in (2, 5): raise_ = 1")
-    text = Path(bad.command[1]).read_text(encoding="utf-8")
-    text = text.replace("return super().decide(view)", "return super().decide(view) + extra")
-    text = text.replace("if self.asked in (2, 5): raise_ = 1", "pass")
-    text = text.replace("self.before(view)", "extra = 'ü!' * 40 if self.asked in (2, 5) else ''")
-    Path(bad.command[1]).write_text(text, encoding="utf-8")
-    what = settings(resolve(bad.command[1]), resolve("greedy"), games=1)
-    ours, theirs = here(what), with_processes(what)
-    assert [fault.fault for fault in ours.games[0].faults] == [Fault.ILLEGAL_ACTION] * 2
-    assert untimed(ours.games[0]).faults == untimed(theirs.games[0]).faults
-    assert without_times(ours.records[0]) == without_times(theirs.records[0])
-
-
 def test_exceptions_are_counted_as_they_are_for_a_process(tmp_path: Path) -> None:
     deeds = {
         "now_and_then": "if self.asked in (2, 5): raise ValueError('no\\nidea')",

@@ -239,36 +239,7 @@ def test_a_bot_knows_its_time_and_its_faults(tmp_path: Path, diaries: list[Diary
     assert told == notice
 
 
-@pytest.mark.parametrize("answer", ["nonsense", "", "take" * 1000, "\udcff"])
-def test_senseless_answers_are_for_the_referee_to_judge(tmp_path: Path, answer: str) -> None:
-    class Senseless(Bot):
-        def search(self, view: View) -> str:
-            return answer
-
-    game = a_game()
-
-    async def script(peer: Peer) -> None:
-        await peer.welcome()
-        await peer.send(starts=[start_of(game, "g")], requests=[request_of(game, "g", 1)])
-        (came,) = await peer.answers()
-        question = game.pending()
-        assert question is not None
-        assert came.action not in question.legal
-        await peer.goodbye()
-
-    run(played(tmp_path, script, Senseless))
-
-
 # The end of the stream
-
-
-@pytest.mark.parametrize("code", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE])
-def test_a_referee_that_stops_is_no_error(tmp_path: Path, code: grpc.StatusCode) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.welcome()
-        await peer.refuse(code, "the referee stops")
-
-    run(played(tmp_path, script, Bot))
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE])
@@ -441,20 +412,6 @@ def test_a_view_that_makes_no_sense_is_not_an_error_of_the_bot() -> None:
     request.view.trail.append(300)
     with pytest.raises(WireError, match="stack"):
         player.receive(pb.PlayResponse(requests=[request]))
-
-
-def test_an_answer_that_is_no_text_is_illegal() -> None:
-    class Forgetful(Bot):
-        def decide(self, view: View) -> str:
-            return None  # type: ignore[return-value]
-
-    player, game = Player(Forgetful), a_game()
-    player.receive(pb.PlayResponse(starts=[start_of(game, "g")]))
-    answer = asked(player, game, 1)
-    assert (answer.action, answer.error) == (
-        "None",
-        "Forgetful.decide returned None, which is not one of leave, take",
-    )
 
 
 def test_an_illegal_answer_names_the_method(capsys: pytest.CaptureFixture[str]) -> None:

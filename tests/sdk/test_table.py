@@ -167,19 +167,6 @@ def test_or_is_a_fault_and_the_default_is_played() -> None:
     assert not notice.forfeit
 
 
-def test_the_third_fault_forfeits() -> None:
-    class Wrong(Odd):
-        def decide(self, view: View) -> str:
-            return "x" * 200
-
-    bot = Wrong()
-    game = play([Taker, bot], on_error="forfeit")
-    assert len(faults(game)) == 3
-    assert game.has_forfeited(1)
-    assert [notice.forfeit for notice in bot.notices] == [False, False, True]
-    assert all(len(decision.came or "") <= 200 for decision in faults(game))
-
-
 def test_an_exception_comes_out() -> None:
     with pytest.raises(OSError, match="no such"):
         play([odd(boom), Taker])
@@ -194,16 +181,6 @@ def test_or_is_a_fault_after_which_the_bot_goes_on() -> None:
     assert bot.asked > bot.at
     (notice,) = bot.notices
     assert notice.message.startswith("exception after 0 us: asked to ")
-
-
-def test_the_third_exception_forfeits() -> None:
-    class Raising(Taker):
-        def decide(self, view: View) -> str:
-            raise OSError
-
-    game = play([Raising, Taker], on_error="forfeit")
-    assert [decision.fault for decision in faults(game)] == [Fault.EXCEPTION] * 3
-    assert game.has_forfeited(0)
 
 
 def test_a_bot_that_ends_its_program_has_crashed_and_is_not_called_again() -> None:
@@ -270,18 +247,6 @@ def test_what_a_bot_raises_when_the_game_is_over_costs_nothing() -> None:
     assert faults(play([Late, Taker], on_error="forfeit")) == []
 
 
-def test_an_answer_that_is_no_text_is_illegal() -> None:
-    class Forgetful(Taker):
-        def decide(self, view: View) -> str:
-            return None  # type: ignore[return-value]
-
-    first = faults(play([Forgetful, Taker], on_error="forfeit"))[0]
-    assert first.fault is Fault.ILLEGAL_ACTION
-    assert first.came == "Forgetful.decide returned None, which is not one of leave, take"
-    with pytest.raises(IllegalAnswer, match="None"):
-        play([Forgetful, Taker])
-
-
 def test_interrupts_come_out_always() -> None:
     def interrupt() -> str:
         raise KeyboardInterrupt
@@ -319,23 +284,6 @@ def test_overruns_draw_on_the_bank_and_then_are_timeouts() -> None:
     assert game.has_forfeited(0)
 
 
-def test_exactly_the_time_is_in_time() -> None:
-    game = play([Taker, Taker], clock=TimeControl(15), now_us=ticking(15))
-    assert faults(game) == []
-
-
-def test_the_limits_are_told_when_the_game_begins() -> None:
-    class Asker(Taker):
-        limits = (0, 0)
-
-        def on_game_start(self, info: GameInfo) -> None:
-            self.limits = (info.budget_us, info.bank_us)
-
-    bot = Asker()
-    play([bot, Taker], clock=TimeControl(7, 8), now_us=lambda: 0)
-    assert bot.limits == (7, 8)
-
-
 # Openings
 
 
@@ -350,15 +298,6 @@ def test_a_game_goes_on_from_decisions_that_are_given() -> None:
         assert faults(game) == faults(whole)[: sum(d.fault is not None for d in game.decisions)]
         # They were asked about what was given, too.
         assert sum(len(bot.left) for bot in bots) == len(game.decisions)
-
-
-def test_given_decisions_take_the_time_that_they_took() -> None:
-    control = TimeControl(10, 50)
-    whole = play([Taker, Taker], clock=control, now_us=ticking(11))
-    bot = Watcher()
-    game = RefereedGame(Game(whole.rules, 2, whole.seed), "on", control)
-    play_to_end(game, [bot, Taker], opening=whole.decisions[:8])
-    assert min(bank for _, bank in bot.left) < 50e-6
 
 
 # What a script does

@@ -25,7 +25,6 @@ from deepsea_arena.reports.games import newest_games
 from deepsea_ladder.accounts import new_token
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import PLAIN, Gateway
@@ -35,7 +34,6 @@ from helpers.remote import OK, PATIENCE_S, Remote, a_token, served
 from helpers.site import LOCAL, a_site, ask
 
 PROXY = frozenset({ip_address("127.0.0.1")})
-PATIENT = RemoteLimits(calls_per_minute=10**6, failures_per_hour=10**6)
 
 
 @contextlib.contextmanager
@@ -75,10 +73,6 @@ def test_every_method_has_its_route_and_nothing_else_has(played: Store) -> None:
     expected = {(method.verb, method.path) for method in METHODS.values()}
     assert found == expected | {("GET", DESCRIPTION)}
     gateway.close()
-
-
-def _named_in(path: str) -> list[str]:
-    return [part.strip("{}") for part in path.split("/") if part.startswith("{")]
 
 
 def test_what_is_not_declared_cannot_be_called_from_afar(played: Store) -> None:
@@ -163,52 +157,7 @@ def test_a_request_with_two_lengths_is_the_last_of_its_connection(played: Store)
     assert answers.count(b"HTTP/1.1") == 1
 
 
-def noise(text: str, most: int) -> bytes:
-    """Bytes by chance, the same for the same text."""
-    chance = Stream(seed_from_text("nonsense"), text)
-    return bytes(chance.uniform(256) for _ in range(chance.uniform(most) + 1))
-
-
-def test_nonsense_is_answered_at_every_address(
-    played: Store, caplog: pytest.LogCaptureFixture
-) -> None:
-    with remote(played, limits=PATIENT) as there:
-        headers = {"authorization": f"Bearer {there.token('head', admin=True)}"}
-        connection = http.client.HTTPConnection("127.0.0.1", there.port, timeout=PATIENCE_S)
-        for name, method in METHODS.items():
-            for turn in range(6):
-                text = noise(f"{name}/{turn}/path", 12).hex()
-                path = method.path
-                for field in _named_in(path):
-                    path = path.replace(f"{{{field}}}", f"%{text[:2]}{text}")
-                body = noise(f"{name}/{turn}", 60)
-                if turn % 2:  # JSON of the right form, with wrong values
-                    value = [turn, None, text][turn // 2]
-                    body = json.dumps(dict.fromkeys(method.parameters, value)).encode()
-                query = "" if turn % 3 else f"?{text}={text}"
-                sent = body if method.changes else None
-                connection.request(method.verb, f"{ROOT}{path}{query}", sent, headers)
-                answer = connection.getresponse()
-                if answer.status == 200:
-                    connection.close()  # a stream may not end
-                    continue
-                fine = {400, 404, 409, 429} | ({401} if name == "redeem" else set())
-                assert answer.status in fine, (name, turn, answer.status)
-                assert set(json.loads(answer.read())) == {"error"}
-        connection.close()
-    assert caplog.text == ""
-
-
 # Tokens
-
-
-def test_a_token_says_who_it_is(played: Store, who: str) -> None:
-    with remote(played) as there:
-        assert there.call(who).document == named("nobody")
-        token = there.token("anna")
-        assert there.call(who, token).document == named("anna")
-        upper = there.call(who, headers=[("authorization", f"BEARER {token}")])
-        assert upper.document == named("anna")
 
 
 def test_what_is_no_valid_token_is_refused(played: Store, who: str) -> None:
@@ -243,37 +192,6 @@ def test_a_token_on_plain_text_from_elsewhere_is_refused(played: Store, who: str
 
 
 # Rates
-
-
-def test_calls_of_an_author_are_limited_whatever_the_token(played: Store, who: str) -> None:
-    clock = ManualClock()
-    limits = RemoteLimits(calls_per_minute=3)
-    with remote(played, clock=clock, limits=limits) as there:
-        tokens = [there.token("anna") for _ in range(3)]
-        for token in tokens:
-            assert there.call(who, token).code == OK
-        for token in (*tokens, there.token("anna")):
-            answer = there.call(who, token)
-            assert (answer.code, answer.retry_after) == ("RESOURCE_EXHAUSTED", 20)
-        assert there.call(who).code == OK  # others have a count of their own
-        assert there.call(who, there.token("ben")).code == OK
-        there.server.jump(20_000_000)
-        assert there.call(who, token).code == OK
-        assert there.call(who, token).code == "RESOURCE_EXHAUSTED"
-
-
-def test_wrong_tokens_wait_longer_and_longer_and_right_ones_never(played: Store, who: str) -> None:
-    clock = ManualClock()
-    with remote(played, clock=clock) as there:
-        token = there.token("anna")
-        for _ in range(5):
-            assert there.call(who, "wrong").code == "UNAUTHENTICATED"
-        for wait in (1, 2, 4, 8):
-            answer = there.call(who, "wrong")
-            assert (answer.code, answer.retry_after) == ("RESOURCE_EXHAUSTED", wait)
-            assert there.call(who, token).code == OK
-            there.server.jump(wait * 1_000_000)
-            assert there.call(who, "wrong").code == "UNAUTHENTICATED"
 
 
 def test_what_is_over_a_limit_costs_no_query(played: Store, who: str) -> None:
