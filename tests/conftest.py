@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from deepsea_cli import main
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.store import Store
+from deepsea_ladder.store import Store, database
 from helpers import ladder
 from helpers.commands import Done, Run
 from helpers.in_loop import run as run_in_loop
@@ -87,6 +87,9 @@ settings.register_profile(
 )
 settings.register_profile("ci", parent=settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+# What is killed here loses nothing, as the machine goes on; the server has no `fsync` either.
+database.SYNCHRONOUS = "OFF"
 
 # A shell ignores Ctrl-C for what it runs in the background, and nohup a closed terminal; programs
 # that tests start inherit that.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,3 +156,14 @@ def test_a_connection_makes_no_file_where_a_ladder_was(target_file: Path) -> Non
         with pytest.raises(StoreError):
             store.bots.all()
         assert not target_file.exists()
+
+
+def test_a_commit_waits_for_the_disk(pattern: Path) -> None:
+    # In a program of its own: this one need not wait.
+    text = (
+        "import sys\nfrom deepsea_ladder.store import Store\n"
+        "with Store.open(sys.argv[1]) as store, store.database.read() as connection:\n"
+        "    print(connection.exec_driver_sql('PRAGMA synchronous').scalar_one())\n"
+    )
+    words = [sys.executable, "-c", text, str(pattern)]
+    assert subprocess.check_output(words, text=True) == "2\n"

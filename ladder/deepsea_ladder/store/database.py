@@ -65,6 +65,8 @@ from deepsea_ladder.store import schema
 from deepsea_rules.printable import printable, quoted
 
 _BUSY_SECONDS = 30.0
+SYNCHRONOUS = "FULL"
+"""What SQLite waits for at a commit: that the disk has it. Tests do without."""
 _STILL_SECONDS = 30.0
 """Timeout of an idle transaction on PostgreSQL before the server rolls it back."""
 _LOCK = text("SELECT pg_advisory_xact_lock(:key)")
@@ -304,7 +306,7 @@ def _prepare_sqlite(
     connection: sqlite3.Connection, record: ConnectionPoolEntry, *, read_only: bool
 ) -> None:
     connection.isolation_level = None  # transactions begin where the engine's events say
-    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
+    for pragma in (f"synchronous = {SYNCHRONOUS}", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
     ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
     if read_only:
