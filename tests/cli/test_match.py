@@ -362,9 +362,10 @@ def test_ctrl_c_is_one_line_and_the_bots_are_gone(sleeper: Sleeper) -> None:
 
 
 WORKERS = ("--games", 9, "--workers", 2, "--clock", "600s")
+IN_PROCESS = ("--in-process",)
 
 
-@pytest.mark.parametrize("where", [("--in-process",), PLAIN])
+@pytest.mark.parametrize("where", [pytest.param(IN_PROCESS, marks=pytest.mark.release), PLAIN])
 def test_ctrl_c_reaches_workers_too_and_is_still_one_line(
     sleeper: Sleeper, where: tuple[str, ...]
 ) -> None:
@@ -374,11 +375,11 @@ def test_ctrl_c_reaches_workers_too_and_is_still_one_line(
     out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
     assert one_line(err) == "deepsea-referee: interrupted after 0 of 9 games"
-    assert len(pids) == (2 if where == ("--in-process",) else 4)
+    assert len(pids) == (2 if where == IN_PROCESS else 4)
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.parametrize("where", [("--in-process",), PLAIN])
+@pytest.mark.parametrize("where", [IN_PROCESS, pytest.param(PLAIN, marks=pytest.mark.release)])
 def test_workers_and_their_bots_go_with_a_match_that_is_killed(
     sleeper: Sleeper, where: tuple[str, ...]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from helpers.commands import NAMES, Run, faulty, one_line, played, record_of, st
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
 from helpers.ladder import claim, ids, play, rotations, stocked
 from helpers.terminal import Terminal
+from helpers.tiers import daily
 
 
 @given(rules=rule_sets, players=players, salt=salts, chooser=choosers)
@@ -136,8 +138,9 @@ def test_at_prints_one_decision(run: Run, tmp_path: Path) -> None:
     assert f"decisions 0 to {len(game.decisions) - 1}" in one_line(done.err)
 
 
-@pytest.mark.parametrize("players", [2, 6])
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize(
+    ("players", "columns"), daily(product([2, 6], [60, 80, 120]), [(2, 80), (6, 60)])
+)
 def test_a_drawing_fits_its_width_and_a_steady_one_keeps_its_height(
     players: int, columns: int
 ) -> None:

@@ -147,7 +147,7 @@ def test_five_of_25_authors_get_little_more_by_submitting_again_and_again(
     assert min(seats) > 0.75 * sum(seats) / len(seats)
 
 
-@pytest.mark.parametrize("copies", [5, 20])
+@pytest.mark.parametrize("copies", [5, pytest.param(20, marks=pytest.mark.release)])
 def test_bots_of_one_author_share_the_seats_of_one(copies: int) -> None:
     """Their fair share is 4 %; it was 17 and 25 %."""
     ladder, matchmaker = settled()

@@ -26,6 +26,7 @@ from deepsea_rules.time_control import TimeControl
 from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
 from helpers.programs import PATIENT, program
+from helpers.tiers import daily
 
 
 def settings(*bots: BotSpec, games: int = 2, rules: str = "manual") -> MatchSettings:
@@ -54,7 +55,7 @@ def untimed(result: GameResult) -> GameResult:
     return dataclasses.replace(result, faults=faults)
 
 
-@pytest.mark.parametrize("rules", ["manual", "publisher"])
+@pytest.mark.parametrize("rules", daily(["manual", "publisher"], ["publisher"]))
 def test_records_are_those_of_processes_to_the_byte(rules: str) -> None:
     what = settings(*map(resolve, ("greedy", "random", "cautious", "random")), rules=rules)
     ours, theirs = here(what), with_processes(what)

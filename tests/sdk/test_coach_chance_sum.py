@@ -239,14 +239,14 @@ def mean_luck(company: str, rules: str, players: int, count: int) -> tuple[float
 
 TABLES = list(product(COMPANY, sorted(PRESETS), range(2, 7)))
 EACH = [*zip(cycle(COMPANY), sorted(PRESETS), (6, 2, 4, 3, 5), strict=False)]
-"""Each company, rule set and number of players; all of them with each other before a release."""
+"""Each company and number of players; all of them with each other before a release."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("company", "rules", "players", "count"),
     [
-        *((*table, 20) for table in EACH),
+        *((*table, 20) for table in EACH[::2]),
         *(pytest.param(*table, 100, marks=pytest.mark.release) for table in TABLES),
     ],
 )
@@ -315,7 +315,7 @@ PAIRED = [*zip(cycle(COMPANY), sorted(PRESETS), cycle((0.1, 0.5)), [40] * len(PR
     ("company", "rules", "bound", "count"),
     daily(
         [*product(COMPANY, sorted(PRESETS), (0.1, 0.5), (80,)), *PAIRED],
-        PAIRED,
+        PAIRED[::2],
     ),
 )
 def test_the_mean_luck_of_games_of_one_seed_is_nothing(

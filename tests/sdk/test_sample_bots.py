@@ -36,6 +36,7 @@ from helpers.scripted import (
     start_bot,
     without_referee,
 )
+from helpers.tiers import daily
 
 SAMPLES: dict[str, type[Bot]] = {
     "cautious": Cautious,
@@ -87,13 +88,6 @@ def test_they_decide_as_ever(sample: str) -> None:
             lines = [f"{decision.seat} {decision.action}" for decision in game.decisions]
             decisions.update("\n".join(lines).encode())
     assert decisions.hexdigest() == DECISIONS[sample]
-
-
-@pytest.mark.parametrize("bot", SAMPLES.values(), ids=SAMPLES)
-@pytest.mark.parametrize("preset", ALL)
-def test_each_plays_against_itself(preset: str, bot: type[Bot]) -> None:
-    game = play([bot] * 4, preset, "itself")
-    assert faults(game) == []
 
 
 @pytest.mark.parametrize("bot", SAMPLES.values(), ids=SAMPLES)
@@ -232,7 +226,7 @@ def through_a_referee(program: str | Path, folder: Path, game: Game) -> Ended:
     return run(test())
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("sample", daily(SAMPLES, ["heuristic", "random_bot"]))
 def test_a_program_plays_like_the_class(sample: str, tmp_path: Path) -> None:
     seed = seed_from_text("program")
     game = Game(PRESETS["guide"], 3, seed)
@@ -240,9 +234,9 @@ def test_a_program_plays_like_the_class(sample: str, tmp_path: Path) -> None:
     assert game.decisions == play([SAMPLES[sample]] * 3, "guide", seed).decisions
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
+# Beside the samples' files a name like random would be found first.
+@pytest.mark.parametrize("sample", daily(SAMPLES, ["random_bot"]))
 async def test_samples_run_as_modules_too(sample: str) -> None:
-    # Beside the samples' files, where a name like random would be found first.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", f"deepsea_bots.{sample}"),
         cwd=FOLDER,
@@ -255,7 +249,7 @@ async def test_samples_run_as_modules_too(sample: str) -> None:
     assert b"deepsea-referee match" in stderr
 
 
-@pytest.mark.parametrize("preset", ALL)
+@pytest.mark.parametrize("preset", daily(ALL, ["publisher"]))
 def test_a_bot_without_the_sdk_plays_whole_games(preset: str, tmp_path: Path) -> None:
     class Last(Bot):
         def decide(self, view: View) -> str:
