@@ -41,6 +41,8 @@ def test_t01_t03_t04_t06_t11_whatever_takes_the_time_is_a_timeout(arena: Arena, 
         assert f"{SHORT.budget_us / 1000} ms" in report.explanation()
 
 
+# A bot has credit for what others on the machine use while it waits: here nobody does.
+@pytest.mark.alone
 def test_t10_many_small_overruns_use_up_the_bank(arena: Arena) -> None:
     control = TimeControl(50_000, 500_000)
     played = attack(arena, "t01_time", "drains", control=control, grace_us=SOON_US)
@@ -71,6 +73,7 @@ def test_t07_who_is_slow_but_in_time_plays(arena: Arena) -> None:
     assert attack(arena, "t07_start", "late", "0.3").kinds() == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["wakers", "idle"])
 def test_t14_nobody_earns_time_by_threads_that_wait(arena: Arena, how: str) -> None:
     played = attack(arena, "t14_starves", how, control=SHORT, limits=MANY, grace_us=SOON_US)

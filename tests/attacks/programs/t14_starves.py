@@ -48,10 +48,13 @@ for count, request in enumerate(bot.requests()):
     if count >= 2:
         act, threads = (wake_in_phase, 31) if how == "wakers" else (starve, 4)
         until = time.monotonic() + long_s
-        for _ in range(threads):
-            threading.Thread(target=act, args=(until,), daemon=True).start()
+        others = [threading.Thread(target=act, args=(until,), daemon=True) for _ in range(threads)]
+        for other in others:
+            other.start()
         if how == "wakers":
             time.sleep(long_s)
+            for other in others:  # with those of the next question they would be too many
+                other.join()
         else:
             pin(0)
             while time.monotonic() < until:
