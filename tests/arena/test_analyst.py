@@ -19,7 +19,7 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.model.games import AnalysisLease, AnalysisState, StoredAnalysis
 from deepsea_ladder.store import Store, schema
-from deepsea_referee.workers import Done, Event, Sent, Task
+from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.policies import STEADY_VERSION
@@ -154,6 +154,24 @@ def test_a_worker_that_is_quiet_for_too_long_is_killed(site: Site) -> None:
     site.run_out()
     assert site.worker.killed == 3
     assert (site.found().state, site.found().reason) == (FAILED, "no step within 900 seconds")
+
+
+def test_a_record_that_brings_its_worker_down_does_not_end_the_run(site: Site) -> None:
+    def deadly(task: Task) -> Iterator[Event]:
+        assert isinstance(task.argument, AnalyseGame)
+        if task.argument.record == site.store.games.record("s1-1"):
+            yield Died(task, "signal 9")
+        else:
+            yield from InlineAnalyst()._do(task)
+
+    site.worker.do = deadly
+    for game in (1, 2):
+        ask(site.store, game)
+    site.run_out()
+    assert (site.found(1).state, site.found(1).reason) == (FAILED, "the worker ended (signal 9)")
+    assert site.found(2).state is DONE
+    assert len(site.worker.tasks) == 4
+    assert "waits again: the worker ended (signal 9)" in site.watcher.troubles[0]
 
 
 def test_a_record_or_settings_without_sense_fail_at_once(site: Site, played: Store) -> None:

@@ -307,3 +307,20 @@ def test_the_server_ends_while_streams_are_open(played: Store) -> None:
     reading.join(PATIENCE_S)
     connection.close()
     assert answers == [b""]
+
+
+def test_calls_of_an_author_are_limited_whatever_the_token(played: Store, who: str) -> None:
+    clock = ManualClock()
+    limits = RemoteLimits(calls_per_minute=3)
+    with remote(played, clock=clock, limits=limits) as there:
+        tokens = [there.token("anna") for _ in range(3)]
+        for token in tokens:
+            assert there.call(who, token).code == OK
+        for token in (*tokens, there.token("anna")):
+            answer = there.call(who, token)
+            assert (answer.code, answer.retry_after) == ("RESOURCE_EXHAUSTED", 20)
+        assert there.call(who).code == OK  # others have a count of their own
+        assert there.call(who, there.token("ben")).code == OK
+        there.server.jump(20_000_000)
+        assert there.call(who, token).code == OK
+        assert there.call(who, token).code == "RESOURCE_EXHAUSTED"
