@@ -179,9 +179,10 @@ def patterns(pattern: Path) -> dict[tuple[str, Contents], str]:
 
 
 @pytest.fixture
-def contents() -> Contents:
-    """What the ladder of a test has from the beginning; a module may have something else."""
-    return ladder.nothing
+def contents(request: pytest.FixtureRequest) -> Contents:
+    """What the ladder of a test has from the beginning: nothing, or its module's `CONTENTS`."""
+    found: Contents = getattr(request.module, "CONTENTS", ladder.nothing)
+    return found
 
 
 @pytest.fixture

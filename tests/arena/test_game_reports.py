@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -155,10 +154,7 @@ def test_of_a_tournament_under_embargo_only_the_announcement_is_told(played: Sto
 # Exports
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """Bots and a season."""
-    return ladder.stocked
+CONTENTS = ladder.stocked
 
 
 def test_json_lines_have_every_game_with_its_record(store: Store) -> None:

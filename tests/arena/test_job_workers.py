@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -171,10 +171,7 @@ def _contents(store: Store) -> None:
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 3)
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = _contents
 
 
 def _runner(

@@ -43,10 +43,7 @@ def _contents(store: Store) -> None:
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for most tests."""
-    return _contents
+CONTENTS = _contents
 
 
 class Watcher:

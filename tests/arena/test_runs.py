@@ -49,10 +49,7 @@ def _contents(store: Store) -> None:
     ladder.stocked(store, 3, (2,))
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """Three bots that play in twos."""
-    return _contents
+CONTENTS = _contents
 
 
 @pytest.fixture

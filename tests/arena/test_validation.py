@@ -86,10 +86,7 @@ def _contents(store: Store) -> None:
     store.seasons.open(ladder.a_season(), ladder.SEED)
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """A season and two authors."""
-    return _contents
+CONTENTS = _contents
 
 
 @pytest.fixture

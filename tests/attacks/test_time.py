@@ -127,7 +127,7 @@ def test_t12_a_frozen_bot_is_on_the_clock_only_from_its_thaw(arena: Arena) -> No
     assert played.kinds() == []
 
 
-@pytest.mark.parametrize("how", ["sleeps", "exits"])
+@pytest.mark.parametrize("how", daily(["sleeps", "exits"], ["exits"]))
 def test_t18_no_game_is_played_again_on_a_deal_that_its_bots_have_seen(
     arena: Arena, how: str
 ) -> None:

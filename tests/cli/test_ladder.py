@@ -40,12 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with a season of eight games between four bots, to be copied."""
-    path = tmp_path_factory.mktemp("pattern") / "ladder.db"
-    with Store.create(path) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 2)
-        ladder.play_all(store, season)
-    return path
+    return ladder.played(tmp_path_factory.mktemp("pattern") / "ladder.db", crashing={})
 
 
 @pytest.fixture

@@ -20,12 +20,12 @@ from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.interface import SandboxUnavailable
-from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from helpers.commands import Run, one_line, start
 from helpers.programs import soon
+from helpers.results import ILLEGAL
 
 PLAIN = ("--isolation", "process")
 BOT = "from deepsea_sdk import Bot, run\nrun(Bot)\n"
@@ -155,18 +155,7 @@ def test_how_to_repeat_a_match_is_told_where_it_is_news(run: Run, tmp_path: Path
 def test_ctrl_c_shows_what_is_complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(wanted: MatchSettings, on_game: OnGame, on_void: OnVoid) -> MatchResult:
         result = wanted.result("process")
-        fault = FaultReport(
-            seat=1,
-            decision=7,
-            fault=Fault.ILLEGAL_ACTION,
-            kind="search",
-            legal=("leave", "take"),
-            came="it answered 'jump'",
-            us=412,
-            played="leave",
-            forfeit=False,
-        )
-        game = GameResult(1, "x-1", (0, 1), (31, 10), (1, 2), (), (fault,))
+        game = GameResult(1, "x-1", (0, 1), (31, 10), (1, 2), (), (ILLEGAL,))
         result.add(game, [Decision(seat, "back", 250, None) for seat in (0, 1)])
         result.interrupted = True
         return result

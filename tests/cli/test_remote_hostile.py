@@ -46,10 +46,8 @@ def _token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.create(tmp_path_factory.mktemp("ladder") / "ladder.db") as made:
-        season = ladder.stocked(made)
-        made.jobs.add(season, ladder.rotations(ladder.ids(made), 4))
-        ladder.play_all(made, season)
+    path = ladder.played(tmp_path_factory.mktemp("ladder") / "ladder.db", 4, {})
+    with Store.open(path) as made:
         yield made
 
 

@@ -73,13 +73,8 @@ def serving(file: Path) -> Iterator[Afar]:
 @pytest.fixture(scope="module")
 def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with 24 games, of which three have faults of ben's."""
-    file = tmp_path_factory.mktemp("pattern") / "ladder.db"
-    with Store.create(file) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 6)
-        faults = {f"s1-{number}": ["ben"] for number in (3, 8, 21)}
-        ladder.play_all(store, season, faults)
-    return file
+    faults = {f"s1-{number}": ["ben"] for number in (3, 8, 21)}
+    return ladder.played(tmp_path_factory.mktemp("pattern") / "ladder.db", 24, faults)
 
 
 @pytest.fixture

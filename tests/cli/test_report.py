@@ -15,10 +15,11 @@ from deepsea_cli.output import print_command
 from deepsea_referee.bots.output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-from deepsea_rules.faults import Fault, FaultReport
+from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
+from helpers.results import ILLEGAL
 
 NAMES = ("greedy", "a bot with a long name", "random")
 
@@ -46,17 +47,7 @@ def result(
 
 
 def game(number: int = 1, faults: int = 0, placements: tuple[int, ...] = (2, 1, 3)) -> GameResult:
-    fault = FaultReport(
-        seat=2,
-        decision=7,
-        fault=Fault.ILLEGAL_ACTION,
-        kind="search",
-        legal=("leave", "take"),
-        came="it answered 'jump'",
-        us=412,
-        played="leave",
-        forfeit=False,
-    )
+    fault = replace(ILLEGAL, seat=2)
     scores = (10, 31, 0)[: len(placements)]
     seats = tuple(range(len(placements)))
     return GameResult(number, f"x-{number}", seats, scores, placements, (), (fault,) * faults)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SEED = seed_from_text("a season of the tests")
 NO_STRIKES = StrikeRules(absences=10_000, spoiled=10_000, voids=10_000)
 EMPTY: Mapping[str, int] = {}
+CRASHES: Mapping[str, Collection[str]] = {"s1-2": ["ben"], "s1-5": ["ben"]}
 NAMES = ("anna", "ben", "cleo", "dan", "eve", "finn")
 
 
@@ -49,6 +50,21 @@ def stocked(store: Store, bots: int = 4, seats: tuple[int, ...] = (4,)) -> Store
     for name in NAMES[:bots]:
         submit(store, name)
     return store.seasons.open(a_season(seats=seats), SEED)
+
+
+def many_sizes(store: Store, crashing: Mapping[str, Collection[str]]) -> None:
+    """Give a store five bots, and a season of twelve games at tables of two, three and four."""
+    season = stocked(store, bots=5, seats=(2, 3, 4))
+    a, b, c, d, e = ids(store)
+    store.jobs.add(season, [*rotations([a, b, c, d], 4), *rotations([e, a], 4)])
+    store.jobs.add(season, rotations([c, e, b], 4))
+    play_all(store, season, crashing)
+
+
+def to_play(store: Store) -> None:
+    """Give a store four bots, and a season with four games to play."""
+    season = stocked(store)
+    store.jobs.add(season, rotations(ids(store), 4))
 
 
 def a_season(name: str = "s1", seats: tuple[int, ...] = (4,)) -> Season:
@@ -117,15 +133,19 @@ def play_all(
         store.games.report(job, play(job, (crashing or {}).get(job.game_id, ())))
 
 
-def played(path: Path) -> Path:
-    """A ladder at this path: a season of eight games between four bots; ben crashed in two."""
+def played(
+    path: Path,
+    games: int = 8,
+    crashing: Mapping[str, Collection[str]] = CRASHES,
+) -> Path:
+    """A ladder at this path: a season of games between four bots; ben crashed in two."""
     # Where it is needed: processes that only play games start much faster without a database.
     from deepsea_ladder.store import Store
 
     with Store.create(path) as store:
         season = stocked(store)
-        store.jobs.add(season, rotations(ids(store), 4) * 2)
-        play_all(store, season, {"s1-2": ["ben"], "s1-5": ["ben"]})
+        store.jobs.add(season, rotations(ids(store), 4) * (games // 4))
+        play_all(store, season, crashing)
     return path
 
 

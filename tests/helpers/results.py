@@ -26,6 +26,17 @@ FAULT = FaultReport(
     played="down",
     forfeit=True,
 )
+ILLEGAL = FaultReport(
+    seat=1,
+    decision=7,
+    fault=Fault.ILLEGAL_ACTION,
+    kind="search",
+    legal=("leave", "take"),
+    came="it answered 'jump'",
+    us=412,
+    played="leave",
+    forfeit=False,
+)
 
 
 def record() -> GameRecord:

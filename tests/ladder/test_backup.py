@@ -28,10 +28,7 @@ def _contents(store: Store) -> None:
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = _contents
 
 
 def _same(one: Store, other: Store, season: StoredSeason) -> None:

@@ -36,10 +36,7 @@ def _contents(store: Store) -> None:
     ladder.play_all(store, season)
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = _contents
 
 
 def exported(store: Store, season: StoredSeason) -> Lines:

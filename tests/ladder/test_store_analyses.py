@@ -32,22 +32,7 @@ def four_games(store: Store) -> None:
         an_author(store, name)
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """Games, and two who ask."""
-    return four_games
-
-
-@pytest.fixture
-def ada(store: Store) -> int:
-    """The id of an author."""
-    return an_author(store, "Ada")
-
-
-@pytest.fixture
-def bob(store: Store) -> int:
-    """The id of another."""
-    return an_author(store, "Bob")
+CONTENTS = four_games
 
 
 def ask(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text
@@ -25,10 +25,7 @@ def _contents(store: Store) -> None:
         ladder.play_all(store, season, {"cup-1": {"ben"}})
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = _contents
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,17 +19,7 @@ from helpers import ladder
 from helpers.killing import context
 from helpers.postgres import Postgres
 
-
-def _contents(store: Store) -> None:
-    """A season with four bots and four games to play."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-
-
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = ladder.to_play
 
 
 @contextmanager

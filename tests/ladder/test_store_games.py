@@ -16,17 +16,7 @@ from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 
-
-def _contents(store: Store) -> None:
-    """A season with four bots and four games to play."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-
-
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = ladder.to_play
 
 
 @pytest.fixture

@@ -14,17 +14,7 @@ from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import game_seed
 from helpers import ladder
 
-
-def _contents(store: Store) -> None:
-    """A season with four bots and four games to play."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-
-
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = ladder.to_play
 
 
 def test_a_job_has_its_game_from_the_start(store: Store, season: StoredSeason) -> None:

@@ -121,10 +121,7 @@ def _contents(store: Store) -> None:
     store.analyses.request("s1-1", None, PLAN, LIMITS)
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = _contents
 
 
 @pytest.mark.parametrize("lease", LEASES)

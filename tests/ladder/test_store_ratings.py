@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,18 +18,11 @@ from helpers.postgres import Postgres
 
 
 def _contents(store: Store) -> None:
-    """A season of twelve games at tables of two, three and four, with a crash and ties."""
-    season = ladder.stocked(store, bots=5, seats=(2, 3, 4))
-    a, b, c, d, e = ladder.ids(store)
-    store.jobs.add(season, [*ladder.rotations([a, b, c, d], 4), *ladder.rotations([e, a], 4)])
-    store.jobs.add(season, ladder.rotations([c, e, b], 4))
-    ladder.play_all(store, season, {"s1-7": {"eve"}})
+    """A season at tables of many sizes, with a crash and ties."""
+    ladder.many_sizes(store, {"s1-7": {"eve"}})
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = _contents
 
 
 def _sql(store: Store, statement: str) -> None:

@@ -8,11 +8,7 @@ from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store
 from helpers import ladder
 
-
-@pytest.fixture
-def contents() -> object:
-    """A ladder with bots and a season."""
-    return ladder.stocked
+CONTENTS = ladder.stocked
 
 
 def test_whatever_changes_pages_changes_the_revision(store: Store) -> None:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import JobStatus, Receipt, VoidReceipt
 from deepsea_ladder.store import Store
 from helpers import ladder
 
-
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """Bots and a season."""
-    return ladder.stocked
+CONTENTS = ladder.stocked
 
 
 def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(store: Store) -> None:

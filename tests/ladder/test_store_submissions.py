@@ -30,28 +30,13 @@ from helpers.submissions import LIMITS, add, an_author, new, zipped
 QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """Two authors, each with a bot."""
-    return two_authors
-
-
 def two_authors(store: Store) -> None:
     """Ada and Bob, each with a bot."""
     for name in ("Ada", "Bob"):
         an_author(store, name)
 
 
-@pytest.fixture
-def ada(store: Store) -> int:
-    """The id of an author."""
-    return an_author(store, "Ada")
-
-
-@pytest.fixture
-def bob(store: Store) -> int:
-    """The id of another."""
-    return an_author(store, "Bob")
+CONTENTS = two_authors
 
 
 def claim(store: Store, owner: str = "runner", seconds: float = 60) -> SubmissionLease:

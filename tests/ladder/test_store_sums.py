@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import permutations
 
 import pytest
@@ -14,21 +13,14 @@ from helpers import ladder
 
 
 def _contents(store: Store) -> None:
-    """Games at tables of two, three and four, with a crash, and some of another season."""
-    season = ladder.stocked(store, bots=5, seats=(2, 3, 4))
-    a, b, c, d, e = ladder.ids(store)
-    store.jobs.add(season, [*ladder.rotations([a, b, c, d], 4), *ladder.rotations([e, a], 4)])
-    store.jobs.add(season, ladder.rotations([c, e, b], 4))
-    ladder.play_all(store, season, {"s1-2": {"ben"}})
+    """Games at tables of many sizes, with a crash, and some of another season."""
+    ladder.many_sizes(store, {"s1-2": {"ben"}})
     other = store.seasons.open(ladder.a_season("s2", seats=(2,)), ladder.SEED)
-    store.jobs.add(other, ladder.rotations([a, b], 2))
+    store.jobs.add(other, ladder.rotations(ladder.ids(store)[:2], 2))
     ladder.play_all(store, other)
 
 
-@pytest.fixture
-def contents() -> Callable[[Store], object]:
-    """The same for all tests."""
-    return _contents
+CONTENTS = _contents
 
 
 def _walked(store: Store, season: StoredSeason) -> dict[tuple[int, int], HeadToHead]:

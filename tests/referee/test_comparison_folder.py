@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.record import GameRecord
 from helpers.commands import played, record_of
+from helpers.results import ILLEGAL
 
 NAME = "comparison.jsonl"
 ASKED: dict[str, Any] = {
@@ -25,17 +27,8 @@ ASKED: dict[str, Any] = {
     "seed": "demo",
     "margin": 0.05,
 }
-FAULT = FaultReport(
-    seat=1,
-    decision=7,
-    fault=Fault.CRASH,
-    kind="search",
-    legal=("leave", "take"),
-    came="its process ended",
-    us=412,
-    played="leave",
-    forfeit=True,
-    error="Traceback",
+FAULT = replace(
+    ILLEGAL, fault=Fault.CRASH, came="its process ended", forfeit=True, error="Traceback"
 )
 
 

@@ -33,11 +33,8 @@ FAR = 4_102_444_800_000
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with eight games, an elimination, and another one under embargo."""
-    path = tmp_path_factory.mktemp("games") / "ladder.db"
-    with Store.create(path) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 2)
-        ladder.play_all(store, season, {"s1-3": ["ben"]})
+    path = ladder.played(tmp_path_factory.mktemp("games") / "x.db", crashing={"s1-3": ["ben"]})
+    with Store.open(path) as store:
         ladder.a_cup(store)
         ladder.a_cup(store, "hush", FAR)
     return path
