@@ -29,6 +29,7 @@ CONTAINERS: Final = {"deepsea_rules": "sdk", "deepsea_sdk": "sdk", "deepsea_refe
 PUBLIC: Final = (
     "deepsea_sdk",
     "deepsea_sdk.batch",
+    "deepsea_sdk.evaluation",
     "deepsea_sdk.features",
     "deepsea_sdk.features_many",
     "deepsea_sdk.pettingzoo_env",

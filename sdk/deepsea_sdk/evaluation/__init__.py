@@ -1,0 +1,23 @@
+"""What a position is worth for each seat, by a small net that was trained in games with itself.
+
+    from deepsea_sdk.evaluation import choices
+
+    values = choices(view)      # {"leave": 0.52, "take": 0.57}
+
+A value is a placement score: the share of the others that a seat ends ahead of, 0.5 on average.
+`arrays` has the same for many positions at once, `deepsea_sdk.train` trains weights.
+"""
+
+from .net import EVALUATION, Weights, WeightsError, read_weights, sdk_weights
+from .plain import choices, standings, values
+
+__all__ = [
+    "EVALUATION",
+    "Weights",
+    "WeightsError",
+    "choices",
+    "read_weights",
+    "sdk_weights",
+    "standings",
+    "values",
+]

@@ -1,0 +1,231 @@
+"""The evaluation: plain Python and arrays agree, a view is all it goes by, and training works."""
+
+from __future__ import annotations
+
+import json
+import struct
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop
+from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.state import GameState
+from deepsea_rules.view import View, view_for
+from deepsea_sdk import train
+from deepsea_sdk.batch import Batch, Turn, put
+from deepsea_sdk.batch.units import Array
+from deepsea_sdk.evaluation import (
+    WeightsError,
+    choices,
+    read_weights,
+    sdk_weights,
+    standings,
+    values,
+)
+from deepsea_sdk.evaluation.ahead import look_ahead
+from deepsea_sdk.evaluation.arrays import Evaluated, sdk_policy, standings_of, values_of
+from deepsea_sdk.train import Point, Settings
+from helpers.games import Chooser, opening_state, rng, step
+
+SEATS = (2, 3, 4, 5, 6)
+EACH = pytest.mark.parametrize(
+    ("preset", "players"), [(preset, players) for preset in PRESETS for players in SEATS]
+)
+
+
+def positions(preset: str, players: int, wanted: int) -> list[GameState]:
+    """Positions in which a seat has a choice, from all parts of some games."""
+    found: list[GameState] = []
+    chooser = Chooser(f"{preset}/{players}", takes=True)
+    for number in count():
+        state = opening_state(PRESETS[preset], players, f"deal {number}")
+        while state.phase != "over" and len(found) < wanted:
+            step(state, chooser)
+            if len(state.legal) > 1 and state.phase != "order" and not chooser.number(12):
+                found.append(state.clone())
+        if len(found) == wanted:
+            return found
+    raise AssertionError
+
+
+class Recorded(Evaluated):
+    """Keeps the values of what it chose from."""
+
+    of_options: list[float]
+
+    def chosen(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
+        self.of_options = values[:, 0].tolist()
+        return super().chosen(batch, turn, values, inputs)
+
+
+def options_in_arrays(policy: Recorded, batch: Batch, view: View) -> list[str]:
+    """Ask the policy; the actions that it compared."""
+    turn = batch.turn(np.array([0]))
+    if view.phase == "declare":
+        policy.declare(batch, turn)
+        return [DOWN, BACK]
+    if view.can_take:
+        policy.take(batch, turn, batch.units_here(turn))
+        return [LEAVE, TAKE]
+    slot = policy.drop(batch, turn)[0]
+    poorest = min(view.me.cargo, key=lambda unit: sum(4 * level - 2.5 for level in unit.levels))
+    assert slot in (-1, view.me.cargo.index(poorest))
+    return [LEAVE, drop(poorest)]
+
+
+@EACH
+def test_plain_python_and_arrays_agree(preset: str, players: int) -> None:
+    policy = Recorded(sdk_policy(players).net)
+    for state in positions(preset, players, 12):
+        batch = Batch(state.rules, players, 1)
+        put(batch, np.array([0]), state)
+        view = view_for(state, state.to_move)
+        actions = options_in_arrays(policy, batch, view)
+        plain = choices(view)
+        assert list(plain) == list(view.legal)
+        assert policy.of_options == pytest.approx([plain[a] for a in actions], abs=1e-5)
+        if view.phase == "declare":
+            found = values_of(policy.net, batch, np.array([0]))[0]
+            plain_values = [values(view_for(state, seat))[seat] for seat in range(players)]
+            assert found.tolist() == pytest.approx(plain_values, abs=1e-5)
+
+
+@EACH
+def test_what_a_view_does_not_show_changes_no_value(preset: str, players: int) -> None:
+    for state in positions(preset, players, 6):
+        view = view_for(state, state.to_move)
+        other = view.sample(rng(f"{preset}/{players}"))
+        assert other.values != state.values
+        other_view = view_for(other, state.to_move)
+        assert (choices(other_view), values(other_view)) == (choices(view), values(view))
+        batches = [Batch(state.rules, players, 1) for _ in range(2)]
+        for batch, position in zip(batches, (state, other), strict=True):
+            put(batch, np.array([0]), position)
+        policy = Recorded(sdk_policy(players).net)
+        found = [(options_in_arrays(policy, b, view), policy.of_options) for b in batches]
+        assert found[0] == found[1]
+
+
+@EACH
+def test_trials_go_by_what_a_view_shows_alone(preset: str, players: int) -> None:
+    (state,) = positions(preset, players, 1)
+    view = view_for(state, state.to_move)
+    other = view_for(view.sample(rng("another deal")), state.to_move)
+    found, others = look_ahead(view, 4, 1), look_ahead(other, 4, 1)
+    assert list(found) == list(view.legal)
+    for action, trials in found.items():
+        assert trials.tolist() == others[action].tolist()
+        assert -0.3 < trials.mean() < 1.3
+
+
+def test_a_dive_that_has_ended_is_worth_its_leads() -> None:
+    points = [12, 20, 20, 3]
+    first, last = standings(1, points), standings(3, points)
+    spread = np.array(sdk_weights(4).spreads[:1])
+    assert first == pytest.approx(standings_of(np.array([points]), spread)[0].tolist())
+    assert first[0] < 0.5 < first[1] == first[2] < last[1]
+    assert last == pytest.approx([1 / 3, 5 / 6, 5 / 6, 0])
+    assert sum(first) == pytest.approx(2)
+    # Between dives, and at the end, a position is worth what is banked.
+    state = next(s for s in positions("manual", 2, 40) if any(s.bank))
+    state.phase = "over"
+    assert sorted(values(view_for(state, 0))) in ([0, 1], [0.5, 0.5])
+
+
+def test_all_weights_of_the_sdk_are_small() -> None:
+    folder = Path(train.__file__).parent / "evaluation"
+    assert sum(path.stat().st_size for path in folder.glob("*.weights")) <= 100_000
+
+
+def replaced(old: bytes, new: bytes) -> bytes:
+    good = Path(train.__file__).parent / "evaluation" / "pearl-1.2.weights"
+    content = good.read_bytes()
+    assert old in content
+    return content.replace(old, new)
+
+
+NAN = struct.pack("<e", float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", "no whole file of weights"),
+        (b"\x00\xff", "no whole file of weights"),
+        (b"[1]\n", "no whole file of weights"),
+        (replaced(b'"name"', b'"nome"'), "no whole file of weights"),
+        (replaced(b"\n", b"\n\0\0"), "no whole file of weights"),
+        (replaced(b"\n", b"\n")[:-2], "no whole file of weights"),
+        (replaced(b"\n", b"\n")[:-2] + NAN, "a number in it is not finite"),
+        (replaced(b'"spreads": [', b'"spreads": [-1, '), "a spread not above 0"),
+        (replaced(b'"inputs": 1', b'"inputs": 9'), "inputs of version 9, and this SDK has version"),
+        (replaced(b'"sizes": [49', b'"sizes": [48'), "the net has 49 inputs and 1 output"),
+        (replaced(b'"players": 2', b'"players": 7'), "weights for 7 seats"),
+    ],
+)
+def test_bad_weights_are_one_sentence_with_the_file(
+    content: bytes, error: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.weights"
+    path.write_bytes(content)
+    with pytest.raises(WeightsError) as raised:
+        read_weights(path)
+    text = str(raised.value)
+    assert text.startswith(f"{path}: ")
+    assert error in text
+    assert "\n" not in text
+
+
+# Training
+
+SHORT = Settings(2, ("manual", "publisher"), rounds=6, games=160, hidden=(24,))
+
+
+def test_a_short_training_gets_stronger_and_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(point: Point) -> None:
+        if point["rounds"] == 3:
+            raise Stopped
+
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    points: list[Point] = []
+    train.train(whole, SHORT, points.append)
+    with pytest.raises(Stopped):
+        train.train(parts, SHORT, stop)
+    later: list[Point] = []
+    train.train(parts, SHORT, later.append)
+    assert later == points[3:]
+    assert parts.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
+    untrained, _ = train.lead_over_steady(SHORT, train.begin(SHORT))
+    assert points[-1]["lead"] > untrained + 0.2
+    weights = read_weights(whole)
+    assert (weights.name, weights.players) == ("mine", 2)
+    state = positions("manual", 2, 1)[0]
+    assert choices(view_for(state, state.to_move), weights)
+
+
+def test_the_command_prints_its_curve_and_refuses_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.weights"
+    quick = [str(path), "--seats", "3", "--rounds", "1", "--games", "20"]
+    assert train.main(quick) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert list(json.loads(line)) == ["rounds", "decisions", "error", "lead", "margin"]
+    for arguments, begun, error in (
+        ([*quick, "--rules", "manul"], b"", "did you mean 'manual'?"),
+        (quick, b"nothing", "mine.weights.training: this training cannot go on"),
+        ([str(tmp_path / "no" / "such"), *quick[1:]], b"", "No such file"),
+    ):
+        kept = tmp_path / "mine.weights.training"
+        if begun:
+            kept.write_bytes(begun)
+        assert train.main(arguments) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert error in line
