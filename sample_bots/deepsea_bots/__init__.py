@@ -5,7 +5,8 @@
     greedy.py       how to plan: what does it cost to get home from here?
     heuristic.py    how to calculate: chances to get home, times what is at stake
     steady.py       how to go by a policy: the SDK's, which answers at once
-    diver.py        how to search: play every action on, many times, on equal luck
+    pearl.py        how to use what was learnt: the SDK's evaluation of every action
+    diver.py        how to look ahead: try close actions many times, on equal luck
 
 Run one with `deepsea-referee match greedy cautious random`, or copy a file and change it.
 """

@@ -2,7 +2,7 @@
 
 `steady` turns back, takes and drops by its chance to get home and nine numbers, which were found in
 games of the policy against itself. It is quick because it also plays the futures of bots that look
-ahead: see diver.py. Take it as a start, and change what you know better.
+ahead, by `roll_out`. Take it as a start, and change what you know better.
 """
 
 from deepsea_sdk import BACK, Bot, Unit, View, run, steady

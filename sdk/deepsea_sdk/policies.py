@@ -358,4 +358,4 @@ def by_seats(table: Mapping[int, Numbers]) -> Callable[[View | GameState], str]:
 
 
 steady = by_seats(STEADY)
-"""The policy of these numbers, for `roll_out`: the coach and `diver` play on with it."""
+"""The policy of these numbers, for `roll_out`: the coach plays on with it."""

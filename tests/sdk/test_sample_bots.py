@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import itertools
 import os
+import subprocess
 import sys
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from deepsea_bots.cautious import Cautious
 from deepsea_bots.diver import Searcher
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
+from deepsea_bots.pearl import Pearl
 from deepsea_bots.random_bot import Random
 from deepsea_bots.steady import Steady
 from deepsea_rules.game import Decision, Game
@@ -42,6 +43,7 @@ SAMPLES: dict[str, type[Bot]] = {
     "cautious": Cautious,
     "greedy": Greedy,
     "heuristic": Heuristic,
+    "pearl": Pearl,
     "random_bot": Random,
     "steady": Steady,
 }
@@ -50,6 +52,7 @@ DECISIONS = {
     "cautious": "bc25d9a1a839522c23918a11e5aa3b9f492d77a16535ed81551dfc34ac505d25",
     "greedy": "e0e99a8349d170d2e878f6a9d8506a5fb3899ee1c342b3f1a405d7c402db9e26",
     "heuristic": "c2783a26a8f999ef26f486b528b23cdc94e4d3fce0b222bc85d7c836fadf13c3",
+    "pearl": "72c6cf64cceaba42df67b833d1ec38bfa2481ac796f910671c452c20d2cc1915",
     "random_bot": "5f0cd079e5267374f8dc50f7734e7417592ddf12fb6b4ccb912fe3ec38160cd4",
     "steady": "f2acd12cb2aaa50c286dd5a120b7e324051bb6bed0d0e2a1e3deb4f014c0bafc",
 }
@@ -185,26 +188,54 @@ def test_steady(text: str, action: str) -> None:
     assert Steady().decide(view_of(text)) == action
 
 
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("1 1 1 1 2 2 2 2 3 3 | *A9v B0v | d1 a25 search", "take"),
+        ("1 1 1 1 2 2 2 2 3 3 | *A9^ B1v:1,1,1 | d1 a3 search", "leave"),
+        ("1 1 1 x 2 2 x x 3 3 3 | *A8v:2,2 B4v:1 | d1 a12", "back"),
+        ("1 1 1 x 2 2 3 3 4 4 | *A4v:1 B0v | d1 a25", "down"),
+        ("4 x x x x x | *A5^:4,3,2,1 Bh1 | d1 a0 order", "order:1,2,3,4"),
+    ],
+)
+def test_pearl(text: str, action: str) -> None:
+    assert Pearl().decide(view_of(text)) == action
+
+
 @pytest.mark.parametrize("preset", ALL)
 def test_the_search_bot_plays_without_faults_and_repeats_itself(preset: str) -> None:
-    games = [play([Searcher(trials=2), Greedy, Cautious], preset, "search") for _ in range(2)]
+    games = [play([Searcher(trials=4), Greedy, Cautious], preset, "search") for _ in range(2)]
     assert faults(games[0]) == []
     assert games[0].decisions == games[1].decisions
 
 
-def test_the_search_bot_stops_trying_at_half_of_its_time() -> None:
-    bot = Searcher(trials=1000)
+@pytest.mark.parametrize(("bank", "looks_ahead"), [(1.0, True), (0.0, False)])
+def test_the_search_bot_makes_no_trials_when_time_is_short(bank: float, looks_ahead: bool) -> None:
+    bot = Searcher()
     bot.on_game_start(GameInfo("game", 0, 2, PRESETS["manual"], 0, 0, "commitment"))
-    ticks = count(100.0, 0.125)
-    bot.clock = Clock(1.0, 1.0, now=lambda: next(ticks), arrived=100.0)
-    assert bot.decide(view_of("1 1 1 1 | *A3v:1 B0v | d1 a25 search")) in ("leave", "take")
-    assert next(ticks) == 101.25
+    bot.clock = Clock(0.01, bank, now=lambda: 100.0)
+    before = bot.random.getstate()
+    view = view_of("1 1 1 1 2 2 2 2 3 3 | *A5v:1 B3v | d2 a21 search")
+    assert bot.decide(view) in view.legal
+    assert (bot.random.getstate() != before) == looks_ahead
+
+
+def test_the_search_bot_is_pearl_where_there_is_no_numpy() -> None:
+    program = (
+        "import sys; sys.modules['numpy'] = None\n"
+        "from deepsea_bots.diver import Searcher\n"
+        "from deepsea_bots.pearl import Pearl\n"
+        "from deepsea_sdk import play\n"
+        "games = [play([bot, bot, bot], seed='plain') for bot in (Searcher, Pearl)]\n"
+        "assert games[0].result() == games[1].result()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_only_random_draws_lots() -> None:
     # The others decide by the view alone.
     view = view_of("1 1 1 1 | *A3v:1 B0v | d1 a25 search")
-    for bot in (Cautious, Greedy, Heuristic, Steady):
+    for bot in (Cautious, Greedy, Heuristic, Pearl, Steady):
         assert len({bot().decide(view) for _ in range(5)}) == 1
 
 
