@@ -66,12 +66,12 @@ class Choosing:
         return [f"laid so far: {' '.join(item.name for item in self._laid)}"] if self._laid else []
 
     def choose(self, answer: str) -> str | None:
-        """The whole action after a choice, by its key or action; None if more is to be chosen.
+        """The whole action after a choice, by its key; None if more is to be chosen.
 
-        A whole action is taken too. Raises ValueError for what is no choice.
+        A whole action is taken too. Raises ValueError for what is no choice. The name of an item
+        is none: it may be the key of another one.
         """
-        named = {text: one.action for one in self.offered for text in (one.action, one.key)}
-        action = named.get(answer)
+        action = {one.key: one.action for one in self.offered}.get(answer)
         if action is None and self._view.is_legal(answer):
             return answer
         if action is None:

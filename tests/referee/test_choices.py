@@ -1,0 +1,40 @@
+"""What a person chooses is what is played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from deepsea_referee.choices import Choosing
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import Stream, seed_from_text
+from deepsea_rules.ruleset import PRESETS, preset
+from deepsea_rules.view import View
+
+
+def orders(rules: str) -> Iterator[View]:
+    """Views of seats that lay their cargo, in some games that are played by chance."""
+    for number in range(30):
+        seed = seed_from_text(f"orders/{number}")
+        game, chance = Game(preset(rules), 3, seed), Stream(seed, "choices")
+        while (question := game.pending()) is not None:
+            if question.kind == "order":
+                yield game.view(question.seat)
+            game.decide(question.legal[chance.uniform(min(3, len(question.legal)))])
+
+
+@pytest.mark.parametrize("rules", PRESETS)
+def test_the_key_of_an_item_lays_that_item(rules: str) -> None:
+    """Keys and names of items are numbers, and mean other items."""
+    seen = 0
+    for view in orders(rules):
+        for choice in Choosing(view).offered:
+            choosing = Choosing(view)
+            whole = choosing.choose(choice.key)
+            laid = choosing.note[0].split()[-1] if whole is None else whole[6:].split(",")[0]
+            assert laid == choice.action
+            seen += 1
+        whole = f"order:{','.join(item.name for item in view.items)}"
+        assert Choosing(view).choose(whole) == whole
+    assert seen > 5
