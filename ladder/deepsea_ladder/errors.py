@@ -15,6 +15,7 @@
     │   ├── LimitReached       a limit of what is asked from afar; has when to come back
     │   └── KeyReused          another archive under the key of a submission that is there
     ├── AnalysisError          a game that cannot be analysed now, or a result that is not stored
+    ├── PersonGameError        a decision in a game of a person that is not due
     ├── SeasonError            invalid settings of a season
     ├── PairingError           no games are possible with these bots
     ├── WorkerError            no worker can play; not a bot's fault
@@ -100,6 +101,10 @@ class KeyReused(SubmissionError):
 
 class AnalysisError(LadderError):
     """A game that cannot be analysed now, or the result of an analysis that is not stored."""
+
+
+class PersonGameError(LadderError):
+    """A decision in a game of a person that is not due now."""
 
 
 class SeasonError(LadderError):

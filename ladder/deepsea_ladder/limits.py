@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from deepsea_ladder.errors import LimitReached
+from deepsea_ladder.season import PlaySettings
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -204,6 +205,29 @@ def check_queue(limits: RemoteLimits, waiting: int) -> None:
     """Raise `LimitReached` if so many analyses wait that no more are taken."""
     if waiting >= limits.analysis_queue:
         raise LimitReached(f"{waiting} analyses wait already; no more are taken", SOON_S)
+
+
+def check_tables(
+    settings: PlaySettings, tables: int, own: int, times: Sequence[int], at: int
+) -> None:
+    """Raise `LimitReached` if a person may not begin a game now.
+
+    tables  games of people under way
+    own     the person's own ones of them
+    times   when the person's games of the last day began, in order
+    """
+    if not settings.tables:
+        raise LimitReached("the season's operator lets nobody play here")
+    if own >= settings.tables_of_person:
+        raise LimitReached(f"you have {own} games under way: end or leave one first")
+    if len(lately := _lately(times, at, DAY_MS)) >= settings.games_per_day:
+        raise LimitReached(
+            f"you have begun {len(lately)} games within a day; {settings.games_per_day} are the "
+            "most",
+            _seconds(lately[-settings.games_per_day] + DAY_MS - at),
+        )
+    if tables >= settings.tables:
+        raise LimitReached(f"all {settings.tables} tables are taken: try again later", SOON_S)
 
 
 def size_in_words(count: int) -> str:

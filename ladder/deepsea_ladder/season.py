@@ -16,6 +16,8 @@ through JSON loses nothing; an invalid setting is refused in one line that names
     [rating]                    # mu, sigma, beta, tau, draw_probability
     [pairing]                   # same_author, former_versions, exploration, patience,
                                 # provisional_games
+    [play]                      # visitors, tables, tables_of_person, games_per_day,
+                                # silent_seconds: of people who play against its bots
 """
 
 from __future__ import annotations
@@ -94,6 +96,26 @@ class PairingSettings:
         _check("pairing", self, **ranges)
 
 
+@dataclass(frozen=True, slots=True)
+class PlaySettings:
+    """The games of people against the season's bots."""
+
+    visitors: bool = False
+    """Whether people without an account may play, too."""
+    tables: int = 4
+    """Games of people at once, of all together; with 0 nobody plays."""
+    tables_of_person: int = 1
+    """Games at once of one person; all visitors from one address count as one."""
+    games_per_day: int = 20
+    """Games of one person in a day; visitors count in the same way."""
+    silent_seconds: int = 120
+    """After so long without an answer the default action is played."""
+
+    def __post_init__(self) -> None:
+        ranges = {"tables": (0, 100), "tables_of_person": (1, 100), "games_per_day": (1, 10_000)}
+        _check("play", self, **ranges, silent_seconds=(10, 86_400))
+
+
 def _check(where: str, settings: object, **ranges: tuple[int, int]) -> None:
     for name, (least, most) in ranges.items():
         value = getattr(settings, name)
@@ -121,6 +143,7 @@ class Season:
     uploads: UploadLimits = field(default_factory=UploadLimits)
     rating: RatingParameters = field(default_factory=RatingParameters)
     pairing: PairingSettings = field(default_factory=PairingSettings)
+    play: PlaySettings = field(default_factory=PlaySettings)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -163,6 +186,7 @@ class Season:
             "uploads": asdict(self.uploads),
             "rating": asdict(self.rating),
             "pairing": asdict(self.pairing),
+            "play": asdict(self.play),
         }
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
@@ -212,6 +236,7 @@ class Season:
             "uploads": partial(_settings, UploadLimits),
             "rating": partial(_settings, RatingParameters),
             "pairing": partial(_settings, PairingSettings),
+            "play": partial(_settings, PlaySettings),
         }
         try:
             given = {key: read(key, data[key]) for key, read in readers.items() if key in data}
@@ -220,7 +245,7 @@ class Season:
         return cls(name, **given)
 
 
-_T = TypeVar("_T", BotLimits, UploadLimits, RatingParameters, PairingSettings)
+_T = TypeVar("_T", BotLimits, UploadLimits, RatingParameters, PairingSettings, PlaySettings)
 
 
 def _settings(kind: type[_T], where: str, data: object) -> _T:

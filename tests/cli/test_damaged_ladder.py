@@ -25,6 +25,7 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
 from helpers import ladder, submissions
 from helpers.commands import Run, one_line
+from helpers.people import Runner, new_game
 from helpers.tiers import daily
 
 JUNK = (b"\xff\xfe\x00junk", "junk", -1, 2**62, "CAST(x'ff41' AS TEXT)", "[" * 100_000)
@@ -68,6 +69,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         later = season.created_at + 10**9
         store.seasons.set_deadline(season.name, later, MACHINE)
         store.seasons.extend(season.name, "Ada", later + 10**9, MACHINE)
+        new_game(store, author_id=ada)
+        Runner(store).play_on()
         plan = ladder_analyses.plan()
         store.analyses.request("s1-3", ada, plan, submissions.LIMITS)
         lease = store.analyses.claim("runner", 60)

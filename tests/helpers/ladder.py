@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import AuditEntry, AuditKind
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import Job, StoredSeason
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import PlaySettings, Season
 from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
@@ -45,11 +46,13 @@ def nothing(store: Store) -> None:
     """Leave a ladder as it is."""
 
 
-def stocked(store: Store, bots: int = 4, seats: tuple[int, ...] = (4,)) -> StoredSeason:
+def stocked(
+    store: Store, bots: int = 4, seats: tuple[int, ...] = (4,), play: PlaySettings | None = None
+) -> StoredSeason:
     """Give a store bots and a season."""
     for name in NAMES[:bots]:
         submit(store, name)
-    return store.seasons.open(a_season(seats=seats), SEED)
+    return store.seasons.open(replace(a_season(seats=seats), play=play or PlaySettings()), SEED)
 
 
 def many_sizes(store: Store, crashing: Mapping[str, Collection[str]]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -122,7 +122,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
                         continue
                     if self._only_what_waits:
                         return
-                    seconds = self._times.idle
+                    seconds = self._idle()
                 except HostCannot as trouble:
                     self._listener.trouble(f"{self.cannot} now: {trouble}")
                     if self._only_what_waits:
@@ -198,11 +198,16 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
     def _named(self, lease: _Lease) -> str:
         """The name of a lease in messages."""
 
+    def _idle(self) -> float:
+        """The wait when nothing waits, in seconds."""
+        return self._times.idle
+
     def _answer(
         self,
         argument: object,
         renew: Callable[[], bool],
         *,
+        needs: Sequence[str] = (),
         seconds: float = inf,
         quiet: float = inf,
         on_message: Callable[[object], bool] = lambda _: False,
@@ -210,12 +215,13 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         """The worker's answer to a task; the lease is renewed meanwhile.
 
         renew       renews it; False if it is lost
+        needs       digests of the files that the task needs
         seconds     timeout of the task
         quiet       timeout of the wait for its next message
         on_message  receives each message; True renews the lease at once
         """
         beat = self._times.lease / 3
-        task = self._workers.start(argument, self._workers.free()[0])
+        task = self._workers.start(argument, self._workers.free()[0], needs)
         began = heard = renewed = self._now()
         while True:
             due = False

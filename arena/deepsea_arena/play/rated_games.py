@@ -171,16 +171,20 @@ class RatedGamePlayer:
         return BotPool([bot], settings, self._clock, freezer=self._freezer, starts=self._starts)
 
     def _bot(self, version: BotVersion) -> BotSpec:
-        digest, label = version.digest, version.label
-        try:
-            with self._unpacking[digest]:
-                folder = self._folders(digest)
-            bot = unpacked_bot(folder, label)
-        except BundleError as error:
-            raise RefereeError(f"the files of {label} are damaged: {error}") from None
-        if bot.digest != digest:
-            raise RefereeError(f"the files of {label} have the digest {bot.digest}, not {digest}")
-        return bot
+        with self._unpacking[version.digest]:
+            return bot_of(version, self._folders)
+
+
+def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:
+    """A version's bot, unpacked; raises RefereeError if its files are not those of its digest."""
+    digest, label = version.digest, version.label
+    try:
+        bot = unpacked_bot(folders(digest), label)
+    except BundleError as error:
+        raise RefereeError(f"the files of {label} are damaged: {error}") from None
+    if bot.digest != digest:
+        raise RefereeError(f"the files of {label} have the digest {bot.digest}, not {digest}")
+    return bot
 
 
 def _faults_of(faults: Sequence[FaultReport], seat: int) -> str:

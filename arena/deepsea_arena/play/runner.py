@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.play.analyst import AnalystListener, analysing, local_analyst
 from deepsea_arena.play.background_work import Listener
+from deepsea_arena.play.person_games import local_person_worker, playing_with_people
 from deepsea_arena.play.rated_games import hosting, worker
 from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import (
@@ -519,12 +520,14 @@ def run(
     make_checker: Callable[[], Workers] = local_checker,
     make_analyst: Callable[[], Workers] = local_analyst,
     play_tournament: Callable[[StoredSeason], bool] | None = None,
+    make_person_worker: Callable[[Store], Workers] = local_person_worker,
 ) -> RunReport:
     """Play rated games: always the bot whose rating is least certain, against bots of its strength.
 
     Submissions are checked beside the games; a run with an end first checks those that wait, and
     one without end goes on checking while no season is open. Analyses are done beside the games
-    with what these leave of the CPU; a run with an end then does those that still wait.
+    with what these leave of the CPU; a run with an end then does those that still wait. Games of
+    people are played beside the games as long as these go on.
 
     play_tournament  plays one that was begun from afar, before all else; returns whether to try
                      again if it is still open then. A run with an end or of a given season plays
@@ -536,6 +539,7 @@ def run(
     with (
         analysing(store, make_analyst, watcher, stop, to_end=to_end),
         validating(store, make_checker, watcher, stop, first=to_end),
+        playing_with_people(store, partial(make_person_worker, store), watcher, stop),
     ):
         if season is not None:
             return _run(store, season, request, make_pool, watcher, stop)

@@ -14,11 +14,14 @@ from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
 from deepsea_ladder.values import Int64, Time
+from deepsea_rules.game import Decision
 
 Seating = Sequence[int]
 """The line-up of one game: ids of versions by seat."""
 Rotation = Sequence[Seating]
 """Games of the same bots, each in other seats."""
+PERSON = "person"
+"""The name of a person in records: they are kept when an author's name is removed."""
 
 
 class JobStatus(StrEnum):
@@ -315,3 +318,72 @@ class AnalysisLease:
     owner: str
     attempt: int
     """The number of the lease, from 1."""
+
+
+class PersonGameState(StrEnum):
+    """How far a game of a person is."""
+
+    QUEUED = "queued"
+    """It waits for a runner, which plays it on."""
+    PLAYING = "playing"
+    """A runner has a lease to play it on."""
+    ASKED = "asked"
+    """It waits for the person."""
+    DONE = "done"
+    VOID = "void"
+    """The ladder could not play it on."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it stays so."""
+        return self in (PersonGameState.DONE, PersonGameState.VOID)
+
+
+class Presence(StrEnum):
+    """Whether a person decides."""
+
+    HERE = "here"
+    SILENT = "silent"
+    """Default actions are played, until the person answers again."""
+    LEFT = "left"
+    """Default actions are played to the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonGame:
+    """A game of a person; to a runner that has leased it, the lease."""
+
+    id: int
+    game_id: str
+    season: Season
+    """That of the bots; their clock, isolation and limits are its own."""
+    author_id: int | None
+    visitor: str | None
+    person: str
+    """The author's name; "" of a visitor."""
+    rules: str
+    seed: bytes
+    seat: int
+    versions: tuple[BotVersion, ...]
+    """The bots, in the order of their seats."""
+    state: PersonGameState
+    presence: Presence
+    until: int | None
+    """Of one that waits for the person: when the default action is played."""
+    decisions: tuple[Decision, ...]
+    answer: str | None
+    """The person's next action; "" is the default one."""
+    reason: str
+    """Why it is void, or waits again."""
+    record: str
+    created_at: int
+    changed_at: int
+    owner: str
+    attempt: int
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the record, by seat."""
+        found = [version.label for version in self.versions]
+        found.insert(self.seat, PERSON)
+        return found

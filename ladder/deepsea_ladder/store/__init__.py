@@ -24,6 +24,7 @@ from deepsea_ladder.store.games import Games, Logs, Revision, read_revision
 from deepsea_ladder.store.history import History, Sums
 from deepsea_ladder.store.jobs import Jobs, Queue
 from deepsea_ladder.store.leases import RetryPolicy
+from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.ratings import Ratings
 from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.submissions import Submissions
@@ -54,6 +55,7 @@ class Store:
         self.strikes = Strikes(database, policy.strikes)
         self.submissions = Submissions(database, policy)
         self.analyses = Analyses(database, policy, public=public)
+        self.person_games = PersonGames(database, policy)
         self.logs = Logs(database, public=public)
         self.ratings = Ratings(database)
         self.history = History(database, public=public)

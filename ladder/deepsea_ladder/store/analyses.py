@@ -32,6 +32,7 @@ from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 _rows, _games, _seasons = schema.analyses, schema.games, schema.seasons
+_people = schema.person_games
 _QUEUED, _RUNNING = AnalysisState.QUEUED, AnalysisState.RUNNING
 
 
@@ -45,11 +46,12 @@ _SELECT: Select[Any] = (
     select(
         # Everything but the document, which is large.
         *(column for column in _rows.c if column is not _rows.c.document),
-        _games.c.game_id,
+        func.coalesce(_games.c.game_id, _people.c.game_id).label("game_id"),
         schema.authors.c.name.label("author"),
     )
-    .join(_games, _games.c.seq == _rows.c.seq)
-    .join(_seasons, _seasons.c.id == _games.c.season_id)
+    .outerjoin(_games, _games.c.seq == _rows.c.seq)
+    .outerjoin(_people, _people.c.id == _rows.c.person_game_id)
+    .join(_seasons, _seasons.c.id == func.coalesce(_games.c.season_id, _people.c.season_id))
     .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id)
 )
 
@@ -68,8 +70,8 @@ class Analyses(LeasedRows):
         Raises `NotOnLadder`, `LimitReached`, or `AnalysisError` for a game under embargo.
         """
         with self._database.write() as connection:
-            seq = _public_game(connection, game_id)
-            found = _present(connection, seq, plan)
+            game = _public_game(connection, game_id)
+            found = _present(connection, game, plan)
             if found is not None:
                 return _analysis(found, _LINE.places(connection))
             at = now(connection)
@@ -77,7 +79,7 @@ class Analyses(LeasedRows):
                 check_author(limits, _times(connection, author_id, at - DAY_MS), at)
             check_queue(limits, len(_LINE.ids(connection)))
             row = insert(_rows).values(
-                seq=seq,
+                **game,
                 author_id=author_id,
                 state=_QUEUED,
                 policy=plan.policy,
@@ -116,7 +118,10 @@ class Analyses(LeasedRows):
             raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
 
     def _newest(self, game_id: str) -> Select[Any]:
-        mine = _SELECT.where(_games.c.game_id == game_id, visible(public=self._public))
+        rated = select(_games.c.seq).where(_games.c.game_id == game_id).scalar_subquery()
+        persons = select(_people.c.id).where(_people.c.game_id == game_id).scalar_subquery()
+        of_game = or_(_rows.c.seq == rated, _rows.c.person_game_id == persons)
+        mine = _SELECT.where(of_game, visible(public=self._public))
         return mine.order_by(_rows.c.id.desc()).limit(1)
 
     def queue(self) -> list[StoredAnalysis]:
@@ -149,6 +154,8 @@ class Analyses(LeasedRows):
             row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
             attempt = _LINE.begin(connection, row, owner, at, seconds, began_at=at)
             record = select(_games.c.record).where(_games.c.seq == row.seq)
+            if row.seq is None:
+                record = select(_people.c.record).where(_people.c.id == row.person_game_id)
             return AnalysisLease(
                 id=row.id,
                 game_id=row.game_id,
@@ -207,8 +214,11 @@ class Analyses(LeasedRows):
         return state
 
 
-def _public_game(connection: Connection, game_id: str) -> int:
-    """The number of a game that everybody may see."""
+def _public_game(connection: Connection, game_id: str) -> dict[str, int]:
+    """The column and the number of a game that everybody may see."""
+    ended = select(_people.c.id).where(_people.c.game_id == game_id, _people.c.record.is_not(None))
+    if (number := connection.execute(ended).scalar()) is not None:
+        return {"person_game_id": number}
     query = select(_games.c.seq, _seasons.c.name, visible(public=True).label("is_visible")).join(
         _seasons, _seasons.c.id == _games.c.season_id
     )
@@ -219,17 +229,20 @@ def _public_game(connection: Connection, game_id: str) -> int:
         raise AnalysisError(
             f"season {row.name} is under embargo: its games can be analysed when that is over"
         )
-    return int(row.seq)
+    return {"seq": row.seq}
 
 
-def _present(connection: Connection, seq: int, plan: AnalysisPlan) -> Row[Any] | None:
+def _present(connection: Connection, game: dict[str, int], plan: AnalysisPlan) -> Row[Any] | None:
     """The analysis of a game that waits, runs, or is done by this plan."""
     by_plan = (
         (_rows.c.state == AnalysisState.DONE)
         & (_rows.c.policy == plan.policy)
         & (_rows.c.settings == plan.settings)
     )
-    ours = _SELECT.where(_rows.c.seq == seq, or_(_rows.c.state.in_((_QUEUED, _RUNNING)), by_plan))
+    ((column, number),) = game.items()
+    ours = _SELECT.where(
+        _rows.c[column] == number, or_(_rows.c.state.in_((_QUEUED, _RUNNING)), by_plan)
+    )
     return connection.execute(ours.order_by(_rows.c.id.desc()).limit(1)).first()
 
 

@@ -104,7 +104,11 @@ class Authors:
                 role=Role.AUTHOR.word,
                 state=AuthorState.ANONYMISED,
             )
-            for table, column in ((schema.tokens, "label"), (schema.sessions, "address")):
+            for table, column in (
+                (schema.tokens, "label"),
+                (schema.sessions, "address"),
+                (schema.person_games, "address"),
+            ):
                 connection.execute(
                     update(table).where(table.c.author_id == row.id).values({column: ""})
                 )

@@ -59,7 +59,13 @@ from sqlalchemy.sql.functions import FunctionElement
 from deepsea_ladder.accounts import AuditKind, AuthorState, Role, Scope
 from deepsea_ladder.errors import LadderError, StoreDamaged, StoreError, StoreGone, StoreUnavailable
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import AnalysisState, AttemptEnd, JobStatus
+from deepsea_ladder.model.games import (
+    AnalysisState,
+    AttemptEnd,
+    JobStatus,
+    PersonGameState,
+    Presence,
+)
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_rules.printable import printable, quoted
@@ -389,6 +395,8 @@ _CHOICES: tuple[tuple[Column[str], Iterable[str]], ...] = (
     (schema.jobs.c.status, JobStatus),
     (schema.attempts.c.ended, AttemptEnd),
     (schema.analyses.c.state, AnalysisState),
+    (schema.person_games.c.state, PersonGameState),
+    (schema.person_games.c.presence, Presence),
     (schema.audit.c.kind, AuditKind),
     (schema.authors.c.state, AuthorState),
     (schema.authors.c.role, {role.word for role in Role}),

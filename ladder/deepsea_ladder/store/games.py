@@ -69,6 +69,9 @@ _OWNER = select(schema.attempts.c.owner).where(
     schema.attempts.c.job_id == bindparam("job"),
     schema.attempts.c.attempt == bindparam("lease"),
 )
+_PERSONS_RECORD = select(schema.person_games.c.record).where(
+    schema.person_games.c.game_id == bindparam("game")
+)
 _ADD_GAME = insert(_games)
 _ADD_SEATS = insert(_seats)
 
@@ -194,6 +197,8 @@ class Games:
         )
         with self._database.read() as connection:
             text = connection.execute(query).scalar()
+            if text is None:  # everybody may see those of people that have ended
+                text = connection.execute(_PERSONS_RECORD, {"game": game_id}).scalar()
         if text is None:
             raise no_such_game(game_id)
         return str(text)

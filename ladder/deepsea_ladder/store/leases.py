@@ -21,7 +21,14 @@ from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import lost_line
 from deepsea_ladder.limits import check_order
 from deepsea_ladder.model.bots import BotState, SubmissionLease
-from deepsea_ladder.model.games import AnalysisLease, AttemptEnd, Job, JobStatus, LostAttempt
+from deepsea_ladder.model.games import (
+    AnalysisLease,
+    AttemptEnd,
+    Job,
+    JobStatus,
+    LostAttempt,
+    PersonGame,
+)
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
 from deepsea_ladder.store.database import Database, now
@@ -29,7 +36,7 @@ from deepsea_ladder.store.versions import versions_of
 from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules.printable import printable
 
-Lease: TypeAlias = Job | SubmissionLease | AnalysisLease
+Lease: TypeAlias = Job | SubmissionLease | AnalysisLease | PersonGame
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,8 @@ class RetryPolicy:
     """Checks without a verdict after which a submission has failed: void games, dead runners."""
     analyses: int = 3
     """Attempts without a result after which an analysis has failed: dead runners and workers."""
+    steps: int = 3
+    """Attempts in a row to play on a game of a person after which it is void."""
     strikes: StrikeRules = field(default_factory=StrikeRules)
     """When a bot is disabled."""
 
@@ -160,7 +169,7 @@ class Line(Leases):
 
 
 class LeasedRows(ABC):
-    """What a runner does one by one beside its games: the submissions, or the analyses."""
+    """What a runner does one by one beside its games: submissions, analyses, games of people."""
 
     line: ClassVar[Line]
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0003"
+REVISION = "0004"
 """The revision of `migrations/` that these tables are."""
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
@@ -331,12 +331,55 @@ submission_parts = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
+# Games of people against bots: never rated, and in no chain.
+person_games = Table(
+    "person_games",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("game_id", String(80), nullable=False, unique=True),
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),  # of its bots
+    Column("author_id", _Id, ForeignKey("authors.id")),  # none: a visitor
+    Column("visitor", _Digest),  # SHA-256 of the visitor's cookie
+    Column("address", String(64), nullable=False),  # the first part of it
+    Column("rules", _Name, nullable=False),  # a preset
+    Column("seed", _Digest, nullable=False),  # a secret until the game is over
+    Column("seat", Integer, nullable=False),  # the person's
+    Column("state", String(16), nullable=False),
+    Column("presence", String(16), nullable=False),  # whether the person decides
+    Column("attempt", Integer, nullable=False),  # the number of leases until now
+    Column("failures", Integer, nullable=False),  # those in a row that ended without a step
+    Column("owner", Text),  # of the lease
+    Column("until", BigInteger),  # of the lease, or when the default action is played
+    Column("began_at", BigInteger),  # the last step
+    Column("decisions", Text, nullable=False),  # all that were made, as JSON
+    Column("answer", Text),  # the person's next action; "" is the default one
+    Column("reason", Text),  # why it is void, or waits again
+    Column("created_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+    Column("record", Text),  # of a finished one
+    Index(None, "state", "id"),
+    Index(None, "author_id", "created_at"),
+    Index(None, "address", "created_at"),
+)
+
+person_game_seats = Table(
+    "person_game_seats",
+    metadata,
+    Column(
+        "person_game_id", _Id, ForeignKey("person_games.id"), primary_key=True, autoincrement=False
+    ),
+    Column("seat", Integer, primary_key=True, autoincrement=False),  # all but the person's
+    Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
+)
+
 # What was asked for and what was found, by game; each asking that was not for the same is a row.
 analyses = Table(
     "analyses",
     metadata,
     Column("id", _Id, primary_key=True),
-    Column("seq", _Id, ForeignKey("games.seq"), nullable=False),
+    # One of the two: a rated game, or one of a person.
+    Column("seq", _Id, ForeignKey("games.seq")),
+    Column("person_game_id", _Id, ForeignKey("person_games.id")),
     Column("author_id", _Id, ForeignKey("authors.id")),  # none: asked on the ladder's machine
     Column("state", String(16), nullable=False),
     Column("policy", _Name, nullable=False),  # with its version
@@ -354,6 +397,7 @@ analyses = Table(
     # zlib of JSON. The last column: SQLite reads past what is large to find what is behind it.
     Column("document", LargeBinary),
     Index(None, "seq", "id"),
+    Index(None, "person_game_id", "id"),
     Index(None, "state", "id"),
     Index(None, "author_id", "created_at"),
     Index(None, "change"),

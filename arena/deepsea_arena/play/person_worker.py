@@ -1,0 +1,193 @@
+"""Plays games of people in a worker process, each from one decision of its person to the next.
+
+Invariants: nothing here knows the store, and a step needs nothing but its task: a game that is not
+at its table here, since its worker has ended, is set up again from its decisions; a table keeps the
+game and its bots' processes, frozen, until the next step; the person's seat is one as others are,
+and default actions of a person who is away are no faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import NamedTuple
+
+from deepsea_arena.play.rated_games import bot_of, hosting
+from deepsea_bundle.bot_cache import BotCache
+from deepsea_ladder.model.games import PERSON, PersonGame, Presence
+from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.errors import HostTooBusy
+from deepsea_referee.play_game import play_game
+from deepsea_referee.sandbox import cleanup
+from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.timing.freezing import Freezer
+from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
+from deepsea_referee.worker import Link, Perform
+from deepsea_rules.game import Decision, Game
+from deepsea_rules.ruleset import preset
+from deepsea_rules.time_control import TimeControl
+from deepsea_sdk import wire
+from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
+
+KEPT = 8
+"""More tables than most ladders have; what is left out has its bots started at each step."""
+
+
+class PlayedOn(NamedTuple):
+    """The result of a step: the decisions until the person's next one, or the record at the end."""
+
+    decisions: tuple[Decision, ...]
+    record: str = ""
+
+
+@contextmanager
+def person_worker(link: Link) -> Iterator[Perform]:
+    """Set up a worker that plays games of people."""
+    cleanup.remove_folders()
+    folder = cleanup.private_folder()
+    tables = Tables(BotCache(folder, link.file), link)
+    try:
+        yield tables.perform
+    finally:
+        tables.close()
+        cleanup.remove_folder(folder)
+
+
+class Tables:
+    """The games under way in a worker."""
+
+    def __init__(self, folders: BotCache, link: Link, kept: int = KEPT) -> None:
+        """`kept`: so many tables at most keep their bots running."""
+        self._folders = folders
+        self._link = link
+        self._kept = kept
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
+        self._clock = SystemClock()
+        self._freezer = Freezer(self._clock)
+        self.open: dict[str, _Table] = {}
+        """The games whose bots run here, those that were played last at the end."""
+        self._suspects: dict[str, set[int]] = {}
+        """Of each game, the seats that could not be timed because of the host."""
+
+    def perform(self, game: PersonGame) -> PlayedOn:
+        """Do one step. A request to stop ends it, and with it the worker."""
+        try:
+            return self._runner.run(self._step(game))
+        except asyncio.CancelledError:
+            raise SystemExit(0) from None
+
+    def close(self) -> None:
+        """End all bots."""
+        for game_id in [*self.open]:
+            self._runner.run(self._end(game_id))
+        self._runner.close()
+
+    async def _step(self, game: PersonGame) -> PlayedOn:
+        task = asyncio.current_task()
+        assert task is not None
+        self._link.on_stop(partial(self._loop.call_soon_threadsafe, task.cancel))
+        table = self.open.pop(game.game_id, None)
+        if table is None or table.decisions != game.decisions:
+            if table is not None:
+                await table.end()
+            table = self._set_up(game)
+        self.open[game.game_id] = table
+        try:
+            played = await table.play_on(game)
+        except BaseException as error:
+            if isinstance(error, HostTooBusy) and error.seat is not None:
+                self._suspects.setdefault(game.game_id, set()).add(error.seat)
+            await self._end(game.game_id)
+            raise
+        finally:
+            self._freezer.freeze_all()
+        if played is not None:
+            await self._end(game.game_id)
+            self._suspects.pop(game.game_id, None)
+            return PlayedOn((), played.record.to_json())
+        for game_id in [*self.open][: -self._kept]:
+            await self._end(game_id)
+        return PlayedOn(table.decisions)
+
+    def _set_up(self, game: PersonGame) -> _Table:
+        season = game.season
+        settings = hosting(season.isolation, season.limits)
+        bots = [bot_of(version, self._folders) for version in game.versions]
+        pool = BotPool(bots, settings, self._clock, freezer=self._freezer)
+        return _Table(game, pool, self._clock, self._suspects.get(game.game_id, set()))
+
+    async def _end(self, game_id: str) -> None:
+        if (table := self.open.pop(game_id, None)) is not None:
+            await table.end()
+
+
+class _Table:
+    """A game under way, with its bots; it is the person's seat itself: a question stays until the
+    answer comes with another step."""
+
+    features: frozenset[str] = frozenset({wire.NO_EVENTS})
+
+    def __init__(self, game: PersonGame, pool: BotPool, clock: Clock, suspects: set[int]) -> None:
+        seats = [(version.label, version.digest) for version in game.versions]
+        seats.insert(game.seat, (PERSON, ""))
+        played = Game(preset(game.rules), len(seats), game.seed)
+        control = TimeControl.parse(game.season.clock)
+        self._game = RefereedGame(played, game.game_id, control, seats)
+        self._game.set_clock(game.seat, None)
+        for decision in game.decisions:
+            self._game.repeat(decision)
+        self._pool = pool
+        self._clock = clock
+        self._since_us = 0
+        self._on_answer: OnAnswer | None = None
+        self._asked = asyncio.Event()
+        line_up = [*range(len(game.versions))]
+        line_up.insert(game.seat, 0)  # any one that has a process
+        playing = play_game(self._game, pool, line_up, {game.seat: lambda _: self}, suspects)
+        self._playing = asyncio.ensure_future(playing)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All that were made."""
+        return tuple(self._game.game.decisions)
+
+    async def play_on(self, game: PersonGame) -> PlayedGame | None:
+        """Play to the person's next decision, or to the end; the game if it has ended."""
+        answer = game.answer
+        while True:
+            asked = asyncio.ensure_future(self._asked.wait())
+            try:
+                await asyncio.wait((self._playing, asked), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                asked.cancel()
+            if self._playing.done():
+                return self._playing.result()
+            if answer is None and game.presence is not Presence.LEFT:
+                return None
+            question = self._game.game.pending()
+            assert question is not None
+            assert self._on_answer is not None
+            self._asked.clear()
+            us = self._clock.now_us() - self._since_us
+            self._on_answer(TimedAnswer(answer or question.legal[0], us))
+            answer = None
+
+    def send(self, message: bytes) -> None:
+        """Do nothing: people read pages."""
+
+    def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """Let the step end here."""
+        self._since_us, self._on_answer = self._clock.now_us(), on_answer
+        self._asked.set()
+        return 1
+
+    async def end(self) -> None:
+        """End the bots."""
+        self._playing.cancel()
+        with suppress(BaseException):
+            await self._playing
+        await self._pool.__aexit__()

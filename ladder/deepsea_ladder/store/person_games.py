@@ -1,0 +1,286 @@
+"""Games of people against bots: begun by a person, played on by a runner, step by step.
+
+Invariants: a game is its seed and the decisions that are stored, so that whatever dies, another
+step goes on from there; between two steps no lease is held and no process is needed; an answer
+counts for the decision that it was made for; a person who is silent for too long is played by
+default actions, and decides again with the next answer; what failed too often is void, with the
+reason; nothing here enters a chain, a rating or a season's list of games.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select
+
+from deepsea_ladder.errors import (
+    NotOnLadder,
+    PersonGameError,
+    SeasonClosed,
+    SeasonPaused,
+    StoreDamaged,
+)
+from deepsea_ladder.limits import DAY_MS, check_tables
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.games import PersonGame, PersonGameState, Presence
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.database import added, now
+from deepsea_ladder.store.leases import LeasedRows, Line
+from deepsea_ladder.store.seasons import by_id
+from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of
+from deepsea_rules.game import Decision
+from deepsea_rules.printable import printable
+
+SILENT_MS = 10_000
+"""How long each further decision waits for a person who is silent."""
+_rows, _seats, _seasons = schema.person_games, schema.person_game_seats, schema.seasons
+_QUEUED, _PLAYING, _ASKED, DONE, VOID = PersonGameState
+_LINE = Line(_rows, _rows.c.state, _QUEUED, _PLAYING, lambda _, at: {"changed_at": at})
+_SELECT: Select[Any] = (
+    select(_rows, _seasons.c.settings, schema.authors.c.name.label("person"))
+    .join(_seasons, _seasons.c.id == _rows.c.season_id)
+    .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id)
+)
+_IS_OPEN = _rows.c.state.not_in((DONE, VOID))
+
+
+class PersonGames(LeasedRows):
+    line = _LINE
+
+    # People
+
+    def begin(
+        self, versions: Sequence[int], *, author_id: int | None, address: str, **new: Any
+    ) -> PersonGame:
+        """Begin a game. Raises `LimitReached`, `SeasonClosed` or `SeasonPaused`.
+
+        versions   ids of the bots' versions, in the order of their seats
+        author_id  None: a visitor; all from one network count as one person
+        new        the row's `game_id`, `season_id`, `visitor`, `rules`, `seed` and `seat`
+        """
+        with self._database.write() as connection:
+            season, _ = by_id(connection, new["season_id"])
+            if season.closed_at is not None:
+                raise SeasonClosed(f"the season {season.name!r} is closed")
+            if season.paused_at is not None:
+                raise SeasonPaused(f"the season {season.name!r} is paused")
+            at = now(connection)
+            mine = _rows.c.author_id == author_id
+            if author_id is None:
+                mine = _rows.c.author_id.is_(None) & (_rows.c.address == address)
+            lately = select(_rows.c.created_at).where(mine, _rows.c.created_at > at - DAY_MS)
+            check_tables(
+                season.season.play,
+                _count(connection, _IS_OPEN),
+                _count(connection, _IS_OPEN & mine),
+                connection.execute(lately.order_by(_rows.c.created_at)).scalars().all(),
+                at,
+            )
+            row = insert(_rows).values(
+                **{**new, "seed": new["seed"].hex()},
+                author_id=author_id,
+                address=address,
+                state=_QUEUED,
+                presence=Presence.HERE,
+                attempt=0,
+                failures=0,
+                decisions="[]",
+                created_at=at,
+                changed_at=at,
+            )
+            number = added(connection, row)
+            others = (seat for seat in range(len(versions) + 1) if seat != new["seat"])
+            for seat, version in zip(others, versions, strict=True):
+                row = insert(_seats).values(person_game_id=number, seat=seat, version_id=version)
+                connection.execute(row)
+            return _get(connection, new["game_id"])
+
+    def get(self, game_id: str) -> PersonGame:
+        """A game of a person. Raises `NotOnLadder` if there is none."""
+        with self._database.read() as connection:
+            return _get(connection, game_id)
+
+    def of_person(self, author_id: int | None, visitor: str | None, limit: int) -> list[PersonGame]:
+        """A person's games, the newest first: an author's, or those of a visitor's cookie."""
+        mine = _rows.c.author_id == author_id
+        if author_id is None:
+            mine = _rows.c.author_id.is_(None) & (_rows.c.visitor == visitor)
+        query = _SELECT.where(mine).order_by(_rows.c.id.desc()).limit(limit)
+        with self._database.read() as connection:
+            return _games(connection, connection.execute(query).all())
+
+    def answer(self, game_id: str, number: int, action: str, *, whole: bool = True) -> None:
+        """Answer decision `number`, counted from 0; a person who was silent is here again.
+
+        whole  False for the first choices of an order, of which more are to come
+        Raises `PersonGameError` if another decision is due, or none.
+        """
+        with self._database.write() as connection:
+            game, at = _get(connection, game_id), now(connection)
+            row = _row(connection, game_id)
+            due = game.state is _ASKED and game.presence is not Presence.LEFT
+            is_asked = due and number == len(game.decisions)
+            if is_asked and whole:
+                _LINE.release(connection, row, at, answer=action, presence=Presence.HERE)
+                return
+            if is_asked or (due and game.presence is Presence.SILENT):
+                made: dict[str, object] = {"answer": action} if is_asked else {}
+                until = at + game.season.play.silent_seconds * 1000
+                made |= {"presence": Presence.HERE, "until": until, "changed_at": at}
+                _LINE.put(connection, row, **made)
+            if is_asked:
+                return
+        raise PersonGameError("that decision has been made already, or another one is due")
+
+    def leave(self, game_id: str, *, drop: bool = False) -> None:
+        """Let a game be played to its end by default actions; nothing happens to one that ended.
+
+        drop  end it at once instead: it is void
+        """
+        with self._database.write() as connection:
+            row, at = _row(connection, game_id), now(connection)
+            if drop and row.state not in (DONE, VOID):
+                left = {"presence": Presence.LEFT, "reason": "its person dropped it"}
+                _LINE.release(connection, row, at, state=VOID, **left)
+            elif row.state == _ASKED:
+                _LINE.release(connection, row, at, answer="", presence=Presence.LEFT)
+            elif row.state in (_QUEUED, _PLAYING):
+                _LINE.put(connection, row, presence=Presence.LEFT, changed_at=at)
+
+    # The runner
+
+    def waiting(self) -> int:
+        """The number of games that can be played on now."""
+        with self._database.read() as connection:
+            silent = _count(connection, _is_silent(now(connection)))
+        return super().waiting() + silent
+
+    def open(self) -> int:
+        """The number of games that are under way."""
+        with self._database.read() as connection:
+            return _count(connection, _IS_OPEN)
+
+    def claim(self, owner: str, seconds: float) -> PersonGame | None:
+        """Lease the next game for `seconds` from now, to be played on; round robin by author."""
+        with self._database.write() as connection:
+            at = now(connection)
+            self._take_over(connection, at)
+            for row in connection.execute(select(_rows).where(_is_silent(at))).all():
+                _LINE.release(connection, row, at, answer="", presence=Presence.SILENT)
+            order = _LINE.order(connection, _LINE.ids(connection))
+            if not order:
+                return None
+            row = connection.execute(select(_rows).where(_rows.c.id == order[0])).one()
+            _LINE.begin(connection, row, owner, at, seconds, began_at=at)
+            return _get(connection, row.game_id)
+
+    def renew(self, lease: PersonGame, seconds: float) -> bool:
+        with self._database.write() as connection:
+            return _LINE.renew(connection, lease, now(connection), seconds)
+
+    def ask(self, lease: PersonGame, decisions: Sequence[Decision]) -> bool:
+        """Store the decisions until now, and wait for the person's; False if the lease is lost."""
+        with self._database.write() as connection:
+            if (row := _LINE.held(connection, lease)) is None:
+                return False
+            at = now(connection)
+            text = msgspec.json.encode(decisions).decode()
+            made = {"decisions": text, "failures": 0, "reason": None, "answer": None}
+            if row.presence == Presence.LEFT:
+                made["answer"] = ""
+            else:
+                here = row.presence == Presence.HERE
+                patience = lease.season.play.silent_seconds * 1000 if here else SILENT_MS
+                made |= {"state": _ASKED, "until": at + patience}
+            _LINE.release(connection, row, at, **made)
+            return True
+
+    def finish(self, lease: PersonGame, record: str) -> bool:
+        """Store the record of the finished game; False if the lease is lost."""
+        with self._database.write() as connection:
+            if (row := _LINE.held(connection, lease)) is None:
+                return False
+            made = {"record": record, "decisions": "[]", "answer": None, "reason": None}
+            _LINE.release(connection, row, now(connection), state=DONE, **made)
+            return True
+
+    def fail(self, lease: PersonGame, reason: str) -> PersonGameState | None:
+        """Report a step without an end: it waits again, or the game is void. None: no lease."""
+        with self._database.write() as connection:
+            if (row := _LINE.held(connection, lease)) is None:
+                return None
+            return self._failed(connection, row, reason, now(connection))
+
+    def _failed(
+        self, connection: Connection, row: Row[Any], reason: str, at: int
+    ) -> PersonGameState:
+        failures, words = row.failures + 1, printable(reason, schema.LONGEST_NOTE)
+        state = VOID if failures >= self._policy.steps else _QUEUED
+        _LINE.release(connection, row, at, state=state, failures=failures, reason=words)
+        return state
+
+
+def _is_silent(at: int) -> ColumnElement[bool]:
+    return (_rows.c.state == _ASKED) & (_rows.c.until <= at)
+
+
+def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
+    query = select(func.count()).select_from(_rows).where(condition)
+    return int(connection.execute(query).scalar_one())
+
+
+def _row(connection: Connection, game_id: str) -> Row[Any]:
+    row = connection.execute(_SELECT.where(_rows.c.game_id == game_id)).first()
+    if row is None:
+        raise NotOnLadder("there is no such game of a person")
+    return row
+
+
+def _get(connection: Connection, game_id: str) -> PersonGame:
+    (game,) = _games(connection, [_row(connection, game_id)])
+    return game
+
+
+def _games(connection: Connection, rows: Sequence[Row[Any]]) -> list[PersonGame]:
+    query = (
+        SELECT_VERSIONS.join(_seats, _seats.c.version_id == schema.bot_versions.c.id)
+        .add_columns(_seats.c.person_game_id)
+        .where(_seats.c.person_game_id.in_([row.id for row in rows]))
+        .order_by(_seats.c.seat)
+    )
+    versions: dict[int, list[BotVersion]] = {row.id: [] for row in rows}
+    for version in connection.execute(query):
+        versions[version.person_game_id].append(version_of(version))
+    return [_game(row, versions[row.id]) for row in rows]
+
+
+def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
+    try:
+        return PersonGame(
+            id=row.id,
+            game_id=row.game_id,
+            season=Season.from_json(row.settings),
+            author_id=row.author_id,
+            visitor=row.visitor,
+            person=row.person or "",
+            rules=row.rules,
+            seed=bytes.fromhex(row.seed),
+            seat=row.seat,
+            versions=tuple(versions),
+            state=PersonGameState(row.state),
+            presence=Presence(row.presence),
+            until=row.until if row.state == _ASKED else None,
+            decisions=msgspec.json.decode(row.decisions, type=tuple[Decision, ...]),
+            answer=row.answer,
+            reason=row.reason or "",
+            record=row.record or "",
+            created_at=row.created_at,
+            changed_at=row.changed_at,
+            owner=row.owner or "",
+            attempt=row.attempt,
+        )
+    except (ValueError, TypeError) as error:
+        raise StoreDamaged(f"game {row.id} of a person is damaged: {error}") from None

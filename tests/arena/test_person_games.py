@@ -1,0 +1,158 @@
+"""The runner's side of games of people: steps in a worker, what fails, and what is rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena.play.person_worker import PlayedOn, Tables
+from deepsea_bundle.bot_cache import BotCache
+from deepsea_ladder.model.games import PersonGame, PersonGameState
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store
+from deepsea_referee import worker
+from deepsea_referee.bots.resolve import bundle_for_ladder
+from deepsea_referee.errors import HostTooBusy
+from deepsea_referee.workers import Died, Event, Failed, Task
+from deepsea_rules.game import Decision, Game
+from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.ruleset import preset
+from helpers import ladder
+from helpers.people import Runner, new_game
+from helpers.programs import nothing_left_behind
+
+QUEUED, PLAYING, ASKED, DONE, VOID = PersonGameState
+GAME = "person-one"
+
+
+@pytest.fixture
+def begun(store: Store) -> PersonGame:
+    """A game against two sample bots."""
+    for bot in ("greedy", "cautious"):
+        store.bots.submit(bot, f"{bot}-senior", bundle_for_ladder(bot))
+    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+    store.seasons.open(season, ladder.SEED)
+    return new_game(store)
+
+
+class Link(worker.Link):
+    """A connection on which nothing comes."""
+
+    def __init__(self) -> None:
+        pass
+
+    def on_stop(self, call: Callable[[], object]) -> None:
+        """Nobody stops it."""
+
+
+def tables(store: Store, folder: Path, kept: int = 8) -> Tables:
+    """A worker in this process."""
+    return Tables(BotCache(folder, store.bots.archive), Link(), kept)
+
+
+def answered(game: PersonGame, played: PlayedOn) -> PersonGame:
+    """The next step: the person takes the last of its choices."""
+    state = Game(preset(game.rules), len(game.names), game.seed)
+    for decision in played.decisions:
+        state.pending()
+        state.decide(*decision[1:])
+    question = state.pending()
+    assert question is not None
+    assert question.seat == game.seat
+    return replace(game, decisions=played.decisions, answer=question.legal[-1])
+
+
+def without_times(record: str) -> GameRecord:
+    found = GameRecord.from_json(record)
+    verify(found)
+    decisions = tuple(one._replace(us=0) for one in found.decisions)
+    return replace(found, decisions=decisions)
+
+
+def test_a_game_that_is_set_up_anew_at_each_step_is_the_same(
+    store: Store, begun: PersonGame, tmp_path: Path
+) -> None:
+    """The bots decide by what they see; each step may be another worker's."""
+    with nothing_left_behind():
+        place = tables(store, tmp_path / "one")
+        game = begun
+        while not (played := place.perform(game)).record:
+            game = answered(game, played)
+        place.close()
+        steps, other = 0, begun
+        while True:
+            again = tables(store, tmp_path / "other")
+            found = again.perform(other)
+            again.close()
+            if found.record or steps > 3:
+                break
+            other, steps = answered(other, found), steps + 1
+        last = tables(store, tmp_path / "last")
+        while not found.record:
+            other = answered(other, found)
+            found = last.perform(other)
+        last.close()
+    assert without_times(found.record) == without_times(played.record)
+
+
+def test_few_tables_keep_their_bots(store: Store, begun: PersonGame, tmp_path: Path) -> None:
+    with nothing_left_behind():
+        place = tables(store, tmp_path / "bots", kept=1)
+        first = answered(begun, place.perform(begun))
+        second = replace(begun, game_id="person-two")
+        place.perform(second)
+        assert list(place.open) == ["person-two"]
+        assert place.perform(first).decisions[: len(first.decisions)] == first.decisions
+        place.close()
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        lambda task: Died(task, "signal 9"),
+        lambda task: Failed(task, RuntimeError("a mistake of the worker")),
+        lambda task: Failed(task, HostTooBusy("the host was busy", 1, 0)),
+    ],
+)
+def test_a_step_without_an_end_is_repeated_and_then_the_game_is_void(
+    store: Store, begun: PersonGame, ending: object
+) -> None:
+    runner, failing = Runner(store), True
+
+    def do(task: Task) -> Iterator[Event]:
+        if failing:
+            yield ending(task)  # type: ignore[operator]
+        else:
+            yield from runner.worker._do(task)
+
+    runner.worker.do = do
+    runner.play_on()
+    game = store.person_games.get(GAME)
+    assert game.state is VOID
+    assert len(runner.watcher.troubles) == 3
+    assert "waits again" in runner.watcher.troubles[0]
+    assert f"the game {GAME} is void" in runner.watcher.troubles[-1]
+    new_game(store, game_id="person-two")
+    failing = False
+    runner.play_on()
+    assert store.person_games.get("person-two").state is ASKED
+
+
+def test_a_machine_that_cannot_play_makes_no_game_void(store: Store, begun: PersonGame) -> None:
+    runner = Runner(store)
+    runner.worker.do = lambda task: iter([Failed(task, MemoryError())])
+    runner.play_on()
+    assert store.person_games.get(GAME).state is QUEUED
+    assert store.person_games.owners() == []
+    assert "games of people cannot be played now" in runner.watcher.troubles[0]
+
+
+def test_a_decision_of_a_fault_is_kept_as_it_was(store: Store, begun: PersonGame) -> None:
+    lease = store.person_games.claim("runner", 60)
+    assert lease is not None
+    made = (Decision(0, "down", 5, None), Decision(2, "leave", 7, None, "nonsense"))
+    assert store.person_games.ask(lease, made)
+    assert store.person_games.get(GAME).decisions == made
