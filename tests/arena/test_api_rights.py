@@ -68,6 +68,13 @@ MAY: Final = {
     "request_analysis": SUBMITTERS,
     "analysis": OPEN,
     "watch_analysis": OPEN,
+    # Whose game it is, is asked below.
+    "play": OPEN,
+    "person_games": OPEN,
+    "watch_seat": OPEN,
+    "decide": OPEN,
+    "leave": OPEN,
+    "person_game": OPEN,
     "create_codes": ADMINS,
     "codes": ADMINS,
     "revoke_code": ADMINS,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Engine, event
 
@@ -44,6 +44,7 @@ from deepsea_rules.ruleset import RuleSet
 from . import ladder
 from .bundles import bundle_of
 from .commands import called
+from .people import Runner, new_game
 
 START: Final = datetime(2027, 3, 1, 8, tzinfo=UTC)
 JULIAN: Final = datetime(2000, 1, 1, 12, tzinfo=UTC), 2451545.0
@@ -127,6 +128,7 @@ def stock(path: Path, clock: StoreClock) -> None:
         making.submissions()
         making.analyses(path)
         making.changes(path)
+        making.persons_games()
 
 
 class _Stocking:
@@ -309,6 +311,22 @@ class _Stocking:
         store.authors.set_blocked("finn-senior", head, blocked=True)
         store.authors.anonymise("gil-senior", head)
         self._clock.tick(hours=2)
+
+    def persons_games(self) -> None:
+        """Games of people: one that waits for anna, one of ben's that is over, one that is void."""
+        games, runner = self._store.person_games, Runner(self._store)
+        versions = self._versions("anna ben")
+        for name, author in (("asked", "anna"), ("done", "ben"), ("void", "eve")):
+            author_id = self._actor(f"{author}-senior").author_id
+            more: dict[str, Any] = {
+                "game_id": f"person-{name}",
+                "season_id": self._store.seasons.get("main").id,
+            }
+            new_game(self._store, author_id=author_id, versions=versions, **more)
+            runner.play_on()
+        games.leave("person-done")
+        runner.play_on()
+        games.leave("person-void", drop=True)
 
     # ------------------------------------------------------------------------------------- steps
 

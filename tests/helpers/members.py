@@ -115,6 +115,12 @@ class Person:
         self.host = access.origin.partition("://")[2]
         self.cookies: dict[str, str] = {}
 
+    @property
+    def said(self) -> dict[str, str]:
+        """The headers that say who asks."""
+        cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        return {"Cookie": cookies} if cookies else {}
+
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
         """A page; a redirection is not followed."""
         return self._asked(url, "GET", headers or {}, b"")
@@ -178,9 +184,7 @@ class Person:
     def _asked(
         self, url: str, method: str, headers: Mapping[str, str], body: bytes | Iterable[bytes]
     ) -> Answer:
-        said = dict(headers)
-        if self.cookies:
-            said["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        said = {**self.said, **headers}
         answer = asyncio.run(
             ask(
                 self.site,

@@ -14,6 +14,7 @@ from sqlalchemy import text as sql
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.season import PlaySettings
 from deepsea_ladder.store import Store
 from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
@@ -21,12 +22,15 @@ from deepsea_web.site.app import Site
 from . import ladder, submissions
 from .manual_clock import ManualClock
 from .members import Person, a_service, a_token, an_admin_token, members_site
+from .people import Runner, new_game
 from .site import LOCAL
 
 ANNA, BEN = "anna-senior", "ben-senior"
+HERS = "person-hers"
+"""A game of anna's as a person, which waits for her."""
 TRACE = "Traceback: <script>document.title='owned'</script>"
 _ACCOUNTS = "tokens", "sessions", "codes", "audit", "authors"
-TABLES = (*_ACCOUNTS, "submissions", "analyses", "bots", "jobs")
+TABLES = (*_ACCOUNTS, "submissions", "analyses", "bots", "jobs", "person_games")
 Stock = tuple[Path, dict[str, str]]
 """A ladder's file, and the tokens of people by name."""
 
@@ -56,16 +60,20 @@ class World:
 
 
 def stock_of(folder: Path) -> Stock:
-    """Make the ladder: games, a log of anna's and a submission of hers, three people."""
+    """Make the ladder: games, a log of anna's, a submission and a game of hers, three people."""
     path = folder / "ladder.db"
     with Store.create(path) as store:
-        season = ladder.stocked(store)
+        play = PlaySettings(tables=100, tables_of_person=100, games_per_day=100)
+        season = ladder.stocked(store, play=play)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
         ladder.play_all(store, season, {"s1-2": ["anna"]})
         game = store.history.get("s1-2")
         seat = next(n for n, one in enumerate(game.seats) if one.version.bot == "anna")
         store.logs.add(game.seq, [SeatLog(seat, TRACE, "printed\n<b>")])
-        submissions.add(store, submissions.an_author(store, ANNA), "hers", bot="second")
+        anna = submissions.an_author(store, ANNA)
+        submissions.add(store, anna, "hers", bot="second")
+        new_game(store, author_id=anna, game_id=HERS)
+        Runner(store).play_on()
         with Store.open(path, read_only=True, public=True) as public:
             service = a_service(store, public)
             tokens = {name: a_token(service, name) for name in (ANNA, BEN)}

@@ -13,7 +13,7 @@ from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder
 from helpers.members import Person, forms_of, multipart
-from helpers.world import ANNA, BEN, World
+from helpers.world import ANNA, BEN, HERS, World
 
 # ----------------------------------------------------------------------------------- who sees what
 
@@ -33,9 +33,17 @@ SEEN_BY = {
     "/admin/authors/anna-senior": (TO_LOGIN, 403, 403, 200),
     "/admin/bots": (TO_LOGIN, 403, 403, 200),
     "/admin/audit": (TO_LOGIN, 403, 403, 200),
+    "/play": (200, 200, 200, 200),
+    "/play/person-hers": (404, 200, 404, 404),
     "/account/bots/anna/bot.zip": (401, 200, 404, 404),
 }
-EXAMPLES = {"/games/{id}": "/games/s1-1", "{id}": "1", "{author}": "anna-senior", "{bot}": "anna"}
+EXAMPLES = {
+    "/games/{id}": "/games/s1-1",
+    "/play/{id}": f"/play/{HERS}",
+    "{id}": "1",
+    "{author}": "anna-senior",
+    "{bot}": "anna",
+}
 
 
 def example(path: str) -> str:
@@ -45,7 +53,7 @@ def example(path: str) -> str:
 
 
 def test_the_table_of_who_sees_what_has_every_page() -> None:
-    streams = {"/submissions/1/events"}  # it has a test of its own
+    streams = {"/submissions/1/events", f"/play/{HERS}/news"}  # they have tests of their own
     known = {example(path) for path in (*(page.path for page in MEMBERS.pages), *MEMBERS.endpoints)}
     assert set(SEEN_BY) == known - streams
 
@@ -159,6 +167,8 @@ DEEDS: dict[str, dict[str, str]] = {
     "/account/bots/withdraw": {"bot": "anna"},
     "/submit": {},
     "/analyse": {"id": "s1-1"},
+    "/play": {"opponents": "2", "seat": "A"},
+    "/play/{id}/deed": {"id": HERS, "what": "play on"},
     "/admin/season/deadline": {"season": "s1", "until": "2101-01-31T18:00"},
     "/admin/season/paused": {"season": "s1", "paused": "1"},
     "/admin/codes": {"count": "2", "days": "3"},

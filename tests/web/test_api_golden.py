@@ -69,6 +69,9 @@ VISITOR: Final = "visitor"
 READERS: Final = (VISITOR, "anna", "head")
 ADMINS: Final = (VISITOR, "anna", "chief", "head")
 
+ASKED: Final = 0
+"""The number of the question that waits for anna."""
+
 Pairs = Mapping[str, str]
 
 
@@ -348,6 +351,49 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/games/main-3/analysis/steps", events=1),
         ask(VISITOR, "/games/main-4/analysis/steps"),
         ask(READERS, "/games/secret-1/analysis/steps"),
+    ],
+    "POST /play": [
+        ask("visitor reader", "/play", {"opponents": 1, "seat": "A"}),
+        ask("chief", "/play", {"bots": ["hal", "FINN"], "rules": "revised", "seat": "C"}),
+        ask("chief", "/play", {"opponents": 1}),
+        ask("ben", "/play", {"bots": ["nobody"]}),
+        ask("ben", "/play", {"bots": ["hal", "hal"]}),
+        ask("ben", "/play", {"opponents": 9}),
+        ask("ben", "/play", {"rules": "chess"}),
+        ask("ben", "/play", {"opponents": 1, "seat": "F"}),
+        ask("ben", "/play", {"season": "cup"}),
+        ask("ben", "/play", {"season": "spring"}),
+        unread("/play", "ben", {"bots": "hal"}),
+    ],
+    "GET /play": [
+        ask("visitor anna reader ben head", "/play"),
+    ],
+    "GET /play/{game_id}": [
+        ask("visitor ben head", "/play/person-asked"),
+        ask("anna", "/play/person-asked", events=1),
+        ask("anna", "/play/person-void"),
+        ask("anna", "/play/none"),
+    ],
+    "POST /play/{game_id}/answer": [
+        ask("visitor ben head", "/play/person-asked/answer", {"action": "leave"}),
+        ask("anna", "/play/person-asked/answer", {"asked": 1, "action": "leave"}),
+        ask("anna", "/play/person-asked/answer", {"asked": ASKED, "action": "swim"}),
+        ask("anna", "/play/person-asked/answer", {"asked": ASKED, "action": "leave"}),
+        ask("anna", "/play/person-asked/answer", {"asked": ASKED, "action": "leave"}),
+        ask("ben", "/play/person-done/answer", {"asked": 1, "action": "leave"}),
+        unread("/play/person-asked/answer", "anna", {"asked": "one"}),
+    ],
+    "POST /play/{game_id}/leave": [
+        ask("visitor ben", "/play/person-asked/leave", {}),
+        ask("anna", "/play/person-asked/leave", {}),
+        ask("anna", "/play/person-asked/leave", {"drop": True}),
+        ask("ben", "/play/person-done/leave", {"drop": True}),
+        ask("anna", "/play/none/leave", {}),
+    ],
+    "GET /play/{game_id}/game": [
+        ask("visitor anna", "/play/person-done/game"),
+        ask("anna", "/play/person-asked/game"),
+        ask("visitor", "/play/none/game"),
     ],
     "GET /export": [
         ask(READERS, "/export?season=final"),

@@ -26,6 +26,7 @@ from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.reports.person_games import choosing_of
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.serve import WithApi
@@ -35,9 +36,10 @@ from deepsea_web.site.pages import ENDPOINTS, MEMBERS
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import Person, a_token, an_admin_token, multipart
+from helpers.people import Runner, new_game
 from helpers.site import LOCAL, Answer, ask, get
 from helpers.tiers import daily
-from helpers.world import ANNA, Stock, World, opened
+from helpers.world import ANNA, HERS, Stock, World, opened
 
 ADMIN: Final = "admin"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -84,6 +86,8 @@ class Write(NamedTuple):
     fields: Fields = lambda world: {}
     named: tuple[str, str] = ("", "")
     """A field, and its other name in the form."""
+    more: tuple[tuple[str, str], ...] = ()
+    """What the form has besides."""
 
 
 def _somebody(world: World) -> dict[str, Any]:
@@ -121,6 +125,16 @@ def _quarantined(world: World) -> dict[str, Any]:
     return {"game_id": game_id}
 
 
+def _asked(world: World) -> dict[str, Any]:
+    """A game of anna's that waits for her."""
+    games = world.service.store.person_games
+    name = f"person-{len(games.of_person(_anna_id(world), None, 99))}"
+    new_game(world.service.store, author_id=_anna_id(world), game_id=name)
+    Runner(world.service.store).play_on()
+    number, _ = choosing_of(games.get(name)) or (0, None)
+    return {"game_id": name, "asked": number, "action": "leave"}
+
+
 NUMBERS: Final = itertools.count(2)
 WRITES: Final = {
     "requeue": Write("/admin/quarantine/requeue", _quarantined),  # before bots are taken out
@@ -130,6 +144,14 @@ WRITES: Final = {
     "submit": Write("/submit"),
     "withdraw": Write("/account/bots/withdraw", lambda world: {"bot": "anna"}),
     "request_analysis": Write("/analyse", lambda world: {"game_id": "s1-1"}, ("game_id", "id")),
+    "decide": Write("/play/{id}/deed", _asked, ("game_id", "id")),
+    "leave": Write(
+        "/play/{id}/deed",
+        lambda world: {"game_id": _asked(world)["game_id"]},
+        ("game_id", "id"),
+        (("what", "play on"),),
+    ),
+    "play": Write("/play", lambda world: {"opponents": 2}),
     "set_deadline": Write(
         "/admin/season/deadline",
         lambda world: {"season": "s1", "until": "2099-01-01T00:00Z"},
@@ -270,7 +292,7 @@ def test_a_form_whose_last_byte_comes_after_its_right_has_ended(world: World, ho
         person = Person(world.site)
         person.log_in(token)
         write = WRITES[name]
-        typed = {"form": person.form_token}
+        typed = {"form": person.form_token, **dict(write.more)}
         for key, value in write.fields(world).items():
             text = "1" if value is True else str(value)
             typed |= {key: text, dict([write.named]).get(key, key): text}
@@ -393,6 +415,7 @@ STREAMS: Final = {
     f"{ROOT}/feed?after=1": "feed",
     f"{ROOT}/submissions/1": "watch_submission",
     f"{ROOT}/games/s1-1/analysis/steps": "watch_analysis",
+    f"{ROOT}/play/{HERS}": "watch_seat",
 }
 """By the address of each stream: the method that it is, or the pages'. What follows an upload is
 the same code as watch_submission."""

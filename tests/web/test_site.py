@@ -18,6 +18,7 @@ from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.rendering import Cache, Rendered, static_names
 from helpers.ladder import a_cup, ids, play_all, rotations, stocked, submit
+from helpers.people import Runner, new_game
 from helpers.site import Answer, a_site, ask, get
 
 
@@ -27,6 +28,9 @@ def played(store: Store) -> None:
     store.jobs.add(season, rotations(ids(store), 4))
     play_all(store, season)
     a_cup(store)
+    new_game(store, season_id=season.id)
+    store.person_games.leave("person-one")
+    Runner(store).play_on()
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +48,7 @@ ADDRESSES = {
     "/bots/{name}": "/bots/anna",
     "/games": "/games?bot=anna&limit=2",
     "/games/{id}": "/games/s1-2",
+    "/play/{id}/game": "/play/person-one/game",
     "/tv": "/tv",
     "/feed": "/feed",
     "/pairs": "/pairs",

@@ -24,6 +24,8 @@ class Caller:
     """Of the token that was used; 0 without one."""
     session_id: int = 0
     """Of the session of the pages; 0 without one."""
+    visitor: str = ""
+    """SHA-256 of the cookie of a visitor of the pages, in hex; "" without one."""
     address: str = ""
     """From where; "" from the ladder's own machine."""
     is_machine: bool = False

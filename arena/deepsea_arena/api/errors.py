@@ -21,8 +21,10 @@ from deepsea_ladder.errors import (
     LimitReached,
     NotOnLadder,
     PairingError,
+    PersonGameError,
     SeasonClosed,
     SeasonError,
+    SeasonPaused,
     StoreError,
     StoreUnavailable,
     SubmissionError,
@@ -127,7 +129,9 @@ def refusal_of(error: Exception) -> ApiError:
             return ApiError(Kind.EXHAUSTED, text, error.retry_after)
         case KeyReused():
             return ApiError(Kind.INVALID, text)
-        case AccountError() | AnalysisError() | SubmissionError() | SeasonClosed() | PairingError():
+        case AccountError() | AnalysisError() | SubmissionError() | PersonGameError():
+            return ApiError(Kind.NOT_NOW, text)
+        case SeasonClosed() | SeasonPaused() | PairingError():
             return ApiError(Kind.NOT_NOW, text)
         case UserError() | BundleError() | SeasonError():
             return ApiError(Kind.INVALID, text)

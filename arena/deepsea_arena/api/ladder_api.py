@@ -43,6 +43,12 @@ from deepsea_arena.api.types import (
 from deepsea_arena.coach.ladder_analyses import AnalysisFound
 from deepsea_arena.reports.bots import BotProfile
 from deepsea_arena.reports.games import GameReport, GamesPage
+from deepsea_arena.reports.person_games import (
+    PersonGameLine,
+    PersonGameList,
+    PersonGameReport,
+    SeatText,
+)
 from deepsea_arena.reports.seasons import ClosedSeason, SeasonInfo
 from deepsea_arena.reports.standings import PairTable, Standings
 from deepsea_arena.reports.status import LadderStatus
@@ -149,6 +155,41 @@ class LadderApi(Protocol):
     @method("GET", "/games/{game_id}/analysis/steps")
     def watch_analysis(self, *, game_id: str) -> Iterator[AnalysisStep | None]:
         """Follow the analysis of a game that was requested last, until it has ended."""
+
+    # --------------------------------------------------------------------------- games of people
+
+    @method("POST", "/play")
+    def play(
+        self,
+        *,
+        bots: Sequence[str] = (),
+        opponents: int = 0,
+        rules: str = "",
+        seat: str = "",
+        season: str = "",
+    ) -> PersonGameLine:
+        """Begin a game of the caller, unrated, against one to five bots of a season, or without
+        names as many of about the caller's strength; an author needs the scope submit."""
+
+    @method("GET", "/play")
+    def person_games(self) -> PersonGameList:
+        """List the games of the caller as a person, newest first."""
+
+    @method("GET", "/play/{game_id}")
+    def watch_seat(self, *, game_id: str) -> Iterator[SeatText | None]:
+        """Follow a game of the caller, as its seat sees it, from its present state to its end."""
+
+    @method("POST", "/play/{game_id}/answer")
+    def decide(self, *, game_id: str, asked: int = 0, action: str = "") -> Done:
+        """Answer the question with the number `asked`, by the key of a choice or a whole action."""
+
+    @method("POST", "/play/{game_id}/leave")
+    def leave(self, *, game_id: str, drop: bool = False) -> Done:
+        """Leave a game: default actions are played to its end, or with `drop` it is void."""
+
+    @method("GET", "/play/{game_id}/game")
+    def person_game(self, *, game_id: str) -> PersonGameReport:
+        """Describe a game of a person that is over, for everybody: its record, its analyses."""
 
     # ------------------------------------------------------------------------------------ account
 

@@ -17,6 +17,7 @@ from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.declarations import Method
 from deepsea_arena.api.errors import refused_as_api_error
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
+from deepsea_arena.api.person_games import PersonGameMethods
 from deepsea_arena.api.reads import ReadMethods
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.submissions import SubmissionMethods
@@ -49,7 +50,9 @@ def _all_checked(ladder: T) -> T:
 
 
 @_all_checked
-class LocalLadder(AccountMethods, SubmissionMethods, AdminMethods, ReadMethods, LadderApi):
+class LocalLadder(
+    AccountMethods, SubmissionMethods, AdminMethods, PersonGameMethods, ReadMethods, LadderApi
+):
     """The ladder as one caller may use it; made for each call or visit."""
 
 

@@ -86,7 +86,7 @@ function sit(root) {
   }
 
   function lost() {
-    part("problem").textContent = "The game does not answer: the command has ended, or the connection is lost.";
+    part("problem").textContent = "The game does not answer: its server has ended, or the connection is lost.";
   }
 
   function arrived() {
@@ -153,7 +153,11 @@ function sit(root) {
     else timer = setTimeout(step, waits ? 400 : 0);
   };
   stream.onopen = () => { part("problem").textContent = ""; };
-  stream.onerror = lost;
+  // While something is shown, there is time to connect again; after the end nothing comes.
+  stream.onerror = () => {
+    if ("over" in part("panel").dataset) stream.close();
+    else if (timer === null) lost();
+  };
 }
 
 const enter = document.getElementById("enter");

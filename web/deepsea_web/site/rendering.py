@@ -25,6 +25,7 @@ from deepsea_ladder.errors import NotOnLadder, StoreError, StoreUnavailable
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line
 from deepsea_web.charts.files import chart_styles
+from deepsea_web.play.page import asset
 from deepsea_web.server.access import Access
 from deepsea_web.site import words
 from deepsea_web.site.page import Page, Query, Visit
@@ -180,14 +181,16 @@ def _texts() -> Mapping[str, str]:
         "feed.js": _read("feed.js"),
         "tv.js": _linked("tv.js"),
         "own.css": _read("own.css"),
+        "play.css": asset("play.css"),
+        "play.js": _linked("play.js", asset("play.js")),
         **{name: _read(name) for name in OWN},
         "icon.svg": _read("icon.svg"),
     }
 
 
-def _linked(name: str) -> str:
+def _linked(name: str, text: str = "") -> str:
     """A script whose imports have their names with a digest."""
-    text = _read(name)
+    text = text or _read(name)
     for module, its_text in (("viewer.js", script()), ("feed.js", _read("feed.js"))):
         text = text.replace(f'"./{module}"', f'"./{_served(module, its_text)}"')
     return text
@@ -279,13 +282,13 @@ class PageRenderer:
     def own(self, template: str, title: str, visit: Visit, values: Mapping[str, Any]) -> str:
         """A page that depends on who looks, as HTML."""
         given = {"query": Query(), "done": None, "problem": None, "typed": {}, **values}
+        given.setdefault("current", "Account")
         return self._render(
             template,
             visit=visit,
             title=words.name(title),
             summary=words.name(title),
             canonical=None,
-            current="Account",
             member=bool(visit.author),
             closed=self.private and not visit.author,
             **given,

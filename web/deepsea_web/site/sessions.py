@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -111,7 +111,9 @@ class SessionAuth:
             raise
 
     def visit(self, caller: Caller, key: str | None) -> Visit:
-        """Somebody who looks, with a cookie for forms."""
+        """Somebody who looks, with a cookie for forms; it is all that is known of a visitor."""
+        if key is not None and not caller.author_id:
+            caller = replace(caller, visitor=hashlib.sha256(key.encode()).hexdigest())
         return Visit(
             caller=caller,
             service=self.service,

@@ -43,6 +43,7 @@ from deepsea_web.site.pages.members import (
     bot_zip,
     submission_events,
 )
+from deepsea_web.site.pages.play import BEGIN, DEED, PERSON_GAME, PLAY, SEAT, seat_news
 from deepsea_web.site.pages.standings import BOT, PAIRS, STANDINGS, TOURNAMENT, TOURNAMENTS
 
 PAGES: tuple[Page[Any], ...] = (
@@ -52,6 +53,7 @@ PAGES: tuple[Page[Any], ...] = (
     TV,
     FEED,
     GAME,
+    PERSON_GAME,
     PAIRS,
     TOURNAMENTS,
     TOURNAMENT,
@@ -69,16 +71,18 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 }
 """Handlers of requests that no page answers, by path."""
 MEMBERS = Members(
-    pages=(LOGIN, JOIN, ACCOUNT, SUBMIT, SUBMISSION, ANALYSIS, *ADMIN_PAGES),
+    pages=(LOGIN, JOIN, ACCOUNT, SUBMIT, SUBMISSION, ANALYSIS, PLAY, SEAT, *ADMIN_PAGES),
     actions=(
         *(ENTER, LEAVE, REDEEM),
         *(CREATE_TOKEN, REVOKE_TOKEN, END_SESSION, WITHDRAW),
         *(SEND, ASK),
+        *(BEGIN, DEED),
         *ADMIN_ACTIONS,
     ),
     endpoints={
         "/account/bots/{bot}/bot.zip": bot_zip,
         "/submissions/{id}/events": submission_events,
+        "/play/{id}/news": seat_news,
     },
 )
 """The parts of the site for people with an account."""

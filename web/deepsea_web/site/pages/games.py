@@ -97,7 +97,7 @@ def _names(data: GameReport) -> str:
     return ", ".join(name(seat.bot, 40) for seat in data.game.by_placement())
 
 
-def _own(visit: Visit, query: Query) -> Mapping[str, Any]:
+def own_of_game(visit: Visit, query: Query) -> Mapping[str, Any]:
     """The output of the reader's own bots, and the form that asks for the game's analysis."""
     game_id = query.text("id") or ""
     found: dict[str, Any] = {}
@@ -120,7 +120,7 @@ GAME = Page(
     summary=lambda data: result(data.game),
     rows=_seat_rows,
     extras=_game_extras,
-    own=_own,
+    own=own_of_game,
     embed="embed_game.html",
 )
 

@@ -1,0 +1,93 @@
+"""A game of a person on the site in a real browser: by keys, narrow, dark, without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from deepsea_arena.reports.person_games import choosing_of
+from helpers.chromium import SCHEMES, fits, visited, without_violations
+from helpers.listening import site_at
+from helpers.people import Runner
+from helpers.world import ANNA, Stock, World, opened
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def served(stock: Stock, tmp_path: Path) -> Iterator[tuple[World, str]]:
+    """A ladder of one's own, and its address."""
+    with opened(stock, tmp_path) as world, site_at(world.site) as url:
+        yield world, url
+
+
+def looked_at(page: Page, name: str) -> None:
+    """Nothing is wider than a telephone, and axe finds nothing."""
+    fits(page, name)
+    for scheme in SCHEMES:
+        without_violations(page, scheme)
+    page.emulate_media(color_scheme="light")
+
+
+def next_question(world: World, game_id: str) -> int | None:
+    """Let the bots play; the number of the question that waits then, None at the end."""
+    Runner(world.service.store).play_on()
+    found = choosing_of(world.service.store.person_games.get(game_id))
+    return None if found is None else found[0]
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+def test_a_game_is_played_to_its_end(
+    chromium: Browser, served: tuple[World, str], scripts: bool
+) -> None:
+    world, url = served
+    store, form = world.service.store, "scripts" if scripts else "plain"
+    with visited(
+        chromium, f"{url}/login", allowed=(f"{url}/",), java_script_enabled=scripts
+    ) as page:
+        page.get_by_label("Token", exact=True).fill(world.tokens[ANNA])
+        page.get_by_role("button", name="Log in").click()
+        page.goto(f"{url}/play")
+        expect(page.get_by_role("link", name="Play", exact=True)).to_have_attribute(
+            "aria-current", "page"
+        )
+        if scripts:
+            page.evaluate("localStorage.setItem('deepsea-pace', '0')")
+            looked_at(page, "play")
+        page.get_by_label("ben", exact=True).check()
+        page.get_by_label("cleo", exact=True).check()
+        page.get_by_label("Seat").select_option("B")
+        page.get_by_role("button", name="Play", exact=True).click()
+        expect(page.locator("#seat-question")).to_have_text("The bots play")
+        (game, *_) = store.person_games.of_person(store.authors.get(ANNA).id, None, 9)
+        assert [one.bot for one in game.versions] == ["ben", "cleo"]
+        steps = 0
+        while (asked := next_question(world, game.game_id)) is not None:
+            if not scripts:
+                page.goto(f"{url}/play/{game.game_id}")
+            question = page.locator(f"#seat-actions input[name='asked'][value='{asked}']")
+            expect(question).to_have_count(1)
+            if steps == 0:
+                (looked_at if scripts else fits)(page, f"play-seat-{form}")
+            actions = page.locator("#seat-actions button")
+            choice = actions.nth(steps % actions.count())
+            if scripts:
+                page.keyboard.press(choice.get_attribute("data-key") or "")
+            else:
+                choice.click()
+            expect(question).to_have_count(0)
+            steps += 1
+        assert steps > 5
+        if not scripts:
+            page.goto(f"{url}/play/{game.game_id}")
+        expect(page.locator("#seat-question")).to_have_text("Game 1 is over")
+        expect(page.locator("#seat-problem")).to_have_text("")
+        fits(page, f"play-over-{form}")
+        page.goto(f"{url}/play/{game.game_id}/game")
+        expect(page.locator("h1")).to_have_text(f"A game of {ANNA} against bots")
+        if scripts:
+            expect(page.locator("#stage svg").first).to_be_visible()
+            looked_at(page, "play-game")
