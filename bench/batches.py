@@ -26,6 +26,9 @@ TRIALS = 1000
 TRIALS_FASTER = 8
 RULES = preset(DEFAULT)
 SEATS = USUAL_PLAYERS
+LEARNER_DECISIONS = 100_000
+STEPS: dict[Scale, int] = {"tiny": 2, "full": 60}
+"""Of the environment; in each every game's learner decides once."""
 TURNS: dict[Scale, int] = {"tiny": 3, "full": 300}
 """Of each game in a batch, in one pair."""
 ONE_BY_ONE: dict[Scale, int] = {"tiny": 2, "full": 400}
@@ -45,6 +48,14 @@ def measure(scale: Scale) -> Iterator[Row]:
     what = f"{GAMES:,} games at once at random: decisions on one core, against `roll_out`"
     yield beside(what, f"{rates:,.0f}/s, {ratios:.1f} times as many", per_second=rates)
     yield from _trials(scale)
+    what = f"{GAMES:,} games as an environment, against {{}}: learner's decisions on one core"
+    if find_spec("gymnasium") is None:
+        yield beside(what.format("others"), "not measured: gymnasium is not installed")
+        return
+    yield rate(what.format("steady"), _learner("steady", scale), LEARNER_DECISIONS)
+    for opponent in ("random", "itself"):
+        shown = _learner(opponent, scale)
+        yield beside(what.format(opponent), f"{shown:,.0f}/s", per_second=shown)
 
 
 def _pairs(
@@ -157,3 +168,30 @@ def _trials(scale: Scale) -> Iterator[Row]:
             yield at_least(what, shown, ratios, TRIALS_FASTER, per_second=rates)
         else:
             yield beside(what, f"{shown}, {ratios:.1f} times as many", per_second=rates)
+
+
+def _learner(opponent: str, scale: Scale) -> float:
+    """Decisions a second of a learner that chooses at random, which is not measured."""
+    import numpy as np
+
+    from deepsea_sdk.batch.units import Array
+    from deepsea_sdk.features import Features
+    from deepsea_sdk.gymnasium_env import ModelPolicy, SeatVectorEnv
+
+    rng = np.random.default_rng(1)
+
+    def at_random(_: Features, legal: Array) -> Array:
+        chosen: Array = (rng.random(legal.shape, np.float32) * legal).argmax(axis=1)
+        return chosen
+
+    opponents = ModelPolicy(at_random) if opponent == "itself" else opponent
+    env = SeatVectorEnv(GAMES, SEATS, RULES, opponents=opponents)
+    observations, info = env.reset(seed=1)
+    spent = []
+    for _ in range(STEPS[scale]):
+        actions = at_random(observations, info["action_mask"])
+        start = time.process_time()
+        observations, _, _, _, info = env.step(actions)
+        spent.append(time.process_time() - start)
+    # Some steps take longer than others, hence no median.
+    return GAMES * len(spent) / sum(spent)

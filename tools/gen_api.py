@@ -32,6 +32,7 @@ PUBLIC: Final = (
     "deepsea_sdk.evaluation",
     "deepsea_sdk.features",
     "deepsea_sdk.features_many",
+    "deepsea_sdk.gymnasium_env",
     "deepsea_sdk.pettingzoo_env",
     "deepsea_rules",
     "deepsea_rules.events",

@@ -29,10 +29,22 @@ from deepsea_rules.actions import (
     values_of_level,
 )
 from deepsea_rules.cleanup import LISTED_ORDERS
+from deepsea_rules.errors import IllegalAction
+from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import HOME, MAX_PLAYERS
 from deepsea_rules.view import View
 
-__all__ = ["ACTIONS", "LENGTH", "Features", "Mask", "features", "mask", "numbered"]
+__all__ = [
+    "ACTIONS",
+    "LENGTH",
+    "Features",
+    "Mask",
+    "action_of",
+    "features",
+    "mask",
+    "number_of",
+    "numbered",
+]
 
 SPACES = len(CHIPS)
 HEAD = 12
@@ -116,6 +128,34 @@ def numbered(view: View) -> dict[int, str]:
         if drop(unit) in view.legal and drop(unit) not in found.values():
             found[len(WORDS) + i] = drop(unit)
     return found
+
+
+def action_of(number: int, view: View) -> str:
+    """The legal action of this number; raises IllegalAction if there is none."""
+    legal = numbered(view)
+    if number not in legal:
+        raise IllegalAction(f"action {number} is not legal here; {_listed(legal)}: {view}")
+    return legal[number]
+
+
+def number_of(action: str, view: View) -> int:
+    """The number of a legal action.
+
+    Raises IllegalAction for one that is not legal, or an order that `view.legal` does not list.
+    """
+    legal = numbered(view)
+    for number, name in legal.items():
+        if name == action:
+            return number
+    raise IllegalAction(f"{quoted(action)} has no number here; {_listed(legal)}: {view}")
+
+
+def _listed(legal: Mapping[int, str]) -> str:
+    """The legal actions, some of them, for a message."""
+    if not legal:
+        return "this seat is not asked"
+    shown = [f"{number} {action}" for number, action in legal.items()][:DROPS]
+    return f"legal are {', '.join(shown)}" + ", ..." * (len(legal) > DROPS)
 
 
 def mask(view: View) -> Mask:

@@ -1,7 +1,7 @@
 """The game as a PettingZoo environment, for training: pip install 'deepsea-sdk[pettingzoo]'.
 
-Invariants: the one module that imports pettingzoo and gymnasium; an observation is made from the
-seat's view and nothing else; rules, deal and dice are those of every other game, so an episode is
+Invariants: the one module that imports pettingzoo; an observation is made from the seat's view
+and nothing else; rules, deal and dice are those of every other game, so an episode is
 a seed and its actions. docs/pettingzoo.md describes the spaces.
 """
 
@@ -28,7 +28,7 @@ from deepsea_rules.ruleset import (
 )
 from deepsea_rules.scoring import placement_scores
 
-from .features import ACTIONS, LARGEST, LENGTH, Features, Mask, features, mask, numbered
+from .features import ACTIONS, LARGEST, LENGTH, Features, Mask, action_of, features, mask
 
 __all__ = ["DeepSeaEnv", "env"]
 
@@ -81,7 +81,6 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
             for agent in self.possible_agents
         }
         self.action_spaces = {agent: spaces.Discrete(ACTIONS) for agent in self.possible_agents}
-        self._legal: dict[int, str] = {}
         self._begin(seed)
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
@@ -120,8 +119,8 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
             return
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
-        number = -1 if action is None else int(action)
-        self.game.decide(self._legal.get(number, f"action {number}"))
+        view = self.game.view(self.possible_agents.index(agent))
+        self.game.decide(action_of(-1 if action is None else int(action), view))
         self._select()
         self._accumulate_rewards()
 
@@ -130,9 +129,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         question = self.game.pending()
         if question is not None:
             self.agent_selection = self.possible_agents[question.seat]
-            self._legal = numbered(self.game.view(question.seat))
             return
-        self._legal = {}
         result = self.game.result()
         for agent, score, points in zip(
             self.agents, placement_scores(result.placements), result.points, strict=True

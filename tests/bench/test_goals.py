@@ -39,6 +39,7 @@ TOPICS = {
         "4,096 games at once by the steady policy: decisions on one core",
         "4,096 games at once by the steady policy: decisions on one core, against `roll_out`",
         "1,000 roll-outs of one position by the steady policy, against `roll_out`",
+        "4,096 games as an environment, against steady: learner's decisions on one core",
     ],
     "cold-start": [
         "deepsea-referee match greedy cautious --games 1, against `import grpc`",

@@ -17,14 +17,14 @@ with warnings.catch_warnings():
     import numpy as np
     from pettingzoo.test import api_test, seed_test
 
-from deepsea_rules.errors import RulesError
+from deepsea_rules.errors import IllegalAction, RulesError
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
 from deepsea_sdk import features as row
-from deepsea_sdk.features import ACTIONS, LENGTH, features, mask, numbered
+from deepsea_sdk.features import ACTIONS, LENGTH, action_of, features, mask, number_of, numbered
 from deepsea_sdk.pettingzoo_env import DeepSeaEnv, env
 from helpers.games import Chooser, play_out, rng
 
@@ -91,6 +91,9 @@ def test_every_legal_action_has_a_number_of_its_own() -> None:
             found = numbered(game.view(question.seat))
             assert sorted(found.values()) == sorted(question.legal)
             assert max(found) < ACTIONS
+            for number, action in found.items():
+                assert action_of(number, game.view(question.seat)) == action
+                assert number_of(action, game.view(question.seat)) == number
             assert list(np.flatnonzero(mask(game.view(question.seat)))) == sorted(found)
             assert not mask(game.view((question.seat + 1) % game.players)).any()
 
@@ -119,6 +122,21 @@ def test_an_illegal_action_is_refused_and_changes_nothing() -> None:
     with pytest.raises(RulesError):
         found.step(ACTIONS - 1)
     assert (found.render_mode, list(found.game.decisions), found.agent_selection) == before
+
+
+def test_an_action_without_a_number_and_a_number_without_an_action_are_refused() -> None:
+    game = Game(PRESETS["manual"], 2, seed_from_text("numbers"))
+    question = game.pending()
+    assert question is not None
+    view = game.view(question.seat)
+    legal = "; legal are 2 leave, 3 take: "
+    for number in (0, -1, ACTIONS):
+        with pytest.raises(IllegalAction, match=f"^action {number} is not legal here{legal}"):
+            action_of(number, view)
+    with pytest.raises(IllegalAction, match=f"^'down' has no number here{legal}"):
+        number_of("down", view)
+    with pytest.raises(IllegalAction, match="this seat is not asked"):
+        action_of(2, game.view(1 - question.seat))
 
 
 def test_episodes_that_follow_a_seed_are_the_same_and_differ() -> None:

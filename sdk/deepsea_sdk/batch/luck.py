@@ -60,9 +60,12 @@ def deal_unseen(view: View, rng: np.random.Generator, trials: int) -> Array:
 
 
 def open_random(batch: Batch, games: Array, rng: np.random.Generator) -> None:
-    """Begin games anew with deals and starters at random."""
+    """Begin games anew with deals at random, and starters at random where the rules say so."""
     count = len(games)
-    batch.open(games, deal_many(rng, count), rng.integers(0, batch.players, count))
+    starters = rng.integers(0, batch.players, count)
+    if batch.rules.first_player == "seat_a":
+        starters[:] = 0
+    batch.open(games, deal_many(rng, count), starters)
 
 
 class RandomDice:
