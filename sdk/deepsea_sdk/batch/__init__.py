@@ -10,7 +10,7 @@ from .orders import Orders
 from .policies import BySeat, RandomPolicy, SteadyPolicy
 from .positions import put, state_of
 from .results import Results
-from .roll_out import play_on_many, roll_out_many
+from .roll_out import end_dives_many, play_on_many, roll_out_many
 
 __all__ = [
     "Batch",
@@ -27,6 +27,7 @@ __all__ = [
     "Turn",
     "deal_many",
     "draw_luck",
+    "end_dives_many",
     "given_luck",
     "open_random",
     "play_on_many",

@@ -15,11 +15,12 @@ from deepsea_rules.ruleset import DIVES
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 
+from .clean_up import next_starters
 from .engine import Batch, Policy
 from .luck import GivenDice, Luck, draw_luck
 from .positions import put
 from .results import Results, results_of
-from .units import U64, Array, chip_bits
+from .units import CHIP_BITS, U64, Array, chip_bits
 
 EndOf: TypeAlias = Literal["game", "dive"]
 _PLAYING = 0.75
@@ -59,6 +60,26 @@ def play_on_many(
     The results have a row for each trial of the first state, then of the second, and so on. In a
     state of phase "order" all that are still to choose an order keep that of their cargo.
     """
+    return _play_on(states, luck, policy, trials, to_end_of)[0]
+
+
+def end_dives_many(
+    states: Sequence[GameState], luck: Luck, policy: Policy, trials: Sequence[Array] | None = None
+) -> tuple[Results, Array]:
+    """Play positions on to the end of their dives, as `play_on_many`; and who begins the next one.
+
+    That is a seat for each row of the results, or -1 where the game is over.
+    """
+    return _play_on(states, luck, policy, trials, "dive")
+
+
+def _play_on(
+    states: Sequence[GameState],
+    luck: Luck,
+    policy: Policy,
+    trials: Sequence[Array] | None,
+    to_end_of: EndOf,
+) -> tuple[Results, Array]:
     if not states:
         raise ValueError("there is no position to play on")
     if trials is None:
@@ -70,6 +91,7 @@ def play_on_many(
     if len(wrong):
         raise ValueError(f"trial {wrong[0]} is none of the {len(luck.values)} that have luck")
     banks = np.zeros((len(trial), states[0].players), U64)
+    starters = np.full(len(trial), -1)
     playing: list[tuple[GameState, int, Array]] = []
     end = 0
     for given, own in zip(states, trials, strict=True):
@@ -78,11 +100,13 @@ def play_on_many(
         state = _settled(given)
         if state.phase == "over" or state.dive > last:
             banks[rows] = [chip_bits(bank) for bank in state.bank]
+            if state.phase != "over":
+                starters[rows] = state.to_move
         else:
             playing.append((state, last, rows))
     if playing:
-        _RollOuts(playing, luck, trial, banks).play(policy)
-    return results_of(banks, luck.values[trial], states[0].rules.tiebreak)
+        _RollOuts(playing, luck, trial, banks, starters).play(policy)
+    return results_of(banks, luck.values[trial], states[0].rules.tiebreak), starters
 
 
 def _settled(state: GameState) -> GameState:
@@ -102,9 +126,11 @@ class _RollOuts:
         luck: Luck,
         trial: Array,
         banks: Array,
+        starters: Array,
     ) -> None:
         state = playing[0][0]
         self.banks = banks
+        self.starters = starters
         self.row = np.concatenate([rows for _, _, rows in playing])
         """The row of `banks` of each game; -1 if it has ended."""
         counts = [len(rows) for _, _, rows in playing]
@@ -145,6 +171,7 @@ class _RollOuts:
             return
         batch = self.batch
         last = batch.dive[games] >= self.last[games]
+        self._note_starters(games[last])
         over = batch.clean_up(games[~last], policy)
         over = np.concatenate([games[last], over])
         rows = self.row[over]
@@ -155,6 +182,15 @@ class _RollOuts:
         self.row[over] = -1
         batch.open(over, 0, 0)
         self.dice.begin_dive(batch, games)
+
+    def _note_starters(self, games: Array) -> None:
+        """Note who begins the next dive after the one with which roll-outs of these games end."""
+        rows, batch = self.row[games], self.batch
+        banked = np.bitwise_or.reduce(batch.by_seat(batch.bank)[games], axis=1)
+        counted = (rows >= 0) & (batch.dive[games] < DIVES) & (banked != CHIP_BITS)
+        games = games[counted]
+        place, home = batch.by_seat(batch.place)[games], batch.by_seat(batch.home_rank)[games]
+        self.starters[rows[counted]] = next_starters(batch.rules, place, home)
 
     def _leave_out(self) -> None:
         kept = np.flatnonzero(self.row >= 0)
