@@ -2,7 +2,7 @@
 
 Games of sample bots are analysed twice, with two random streams. It prints CPU seconds of one
 process for each game, and how many of the mistakes (? and ??) of one analysis have a mark in the
-other one too; the goals are 6 s and 9 of 10 for four seats.
+other one too; the goals are 1.5 s with numpy and 9 of 10 for four seats.
 """
 
 from __future__ import annotations

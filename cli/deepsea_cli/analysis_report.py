@@ -16,6 +16,7 @@ from deepsea_arena.coach.analysis import (
     BotSums,
     GameAnalysis,
     Lost,
+    MarkedDive,
     SeatSums,
     by_bot,
     by_seat,
@@ -28,7 +29,7 @@ from deepsea_rules.printable import printable
 from deepsea_rules.record import RecordSeat
 from deepsea_rules.ruleset import DIVES, SEAT_LETTERS
 from deepsea_sdk.coach.decisions import MARKS, Interval, Judgement
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
 WORST = 10
 """How many decisions of many games are shown."""
@@ -76,10 +77,17 @@ def print_worst(analyses: Sequence[GameAnalysis]) -> GameAnalysis | None:
             command, *options = words
             at = (analysis.name, "--at", str(decision.number))
             print_command("deepsea-referee", command, *at, *options)
+    dives = [(dive, analysis) for analysis in analyses for dive in analysis.marked_dives]
+    dives.sort(key=lambda entry: -entry[0].loss.low)
+    if dives:
+        click.echo()
+        echo(f"the worst of {len(dives)} dives that lost more than a mark of theirs says")
+    for dive, analysis in dives[:WORST]:
+        print_dive(dive, analysis, f"{analysis.name}, ")
     return shown[0][1] if shown else None
 
 
-def _method(settings: AnalysisSettings, policy: str = STEADY_VERSION) -> str:
+def _method(settings: AnalysisSettings, policy: str = COACH_VERSION) -> str:
     effort = settings.effort
     how = f"to ±{effort.precision:g}" if effort.precision else f"{effort.most} for each option"
     return f"placement scores by roll-outs of {policy}, {how}"
@@ -93,7 +101,7 @@ def report_game(
     settings: AnalysisSettings,
     *,
     show_all: bool,
-    policy: str = STEADY_VERSION,
+    policy: str = COACH_VERSION,
 ) -> None:
     """Print a game with its decisions; `policy` is that of the roll-outs, with its version."""
     echo(narration.title(analysis.record))
@@ -105,6 +113,9 @@ def report_game(
     if not shown:
         click.echo()
         echo("no decision has a mark")
+    for dive in analysis.marked_dives:
+        click.echo()
+        print_dive(dive, analysis)
     click.echo()
     _print_seats(
         [sums for sums in by_seat(analysis) if settings.seat in (None, sums.seat)], settings
@@ -129,6 +140,13 @@ def print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:
     for option in judged.options:
         note = _played(judged) if option.action == judged.played else ""
         click.echo(f"  {option.action:{wide}}  {_with_error(option.score)}{note}")
+
+
+def print_dive(dive: MarkedDive, analysis: GameAnalysis, where: str = "") -> None:
+    """Print a dive with a mark; `where` begins the line."""
+    bot = f"{SEAT_LETTERS[dive.seat]} {analysis.record.seats[dive.seat].name}"
+    lost = f"lost {_with_error(dive.loss, 2)} in all its decisions"
+    echo(f"{where}dive {dive.dive}: {bot} {lost}  {dive.mark}")
 
 
 def _played(judged: Judgement) -> str:

@@ -17,7 +17,7 @@ from deepsea_arena.coach.analysis import (
     GameAnalysis,
     by_bot,
     by_seat,
-    finding,
+    findings,
     mean,
     steps_of,
 )
@@ -102,9 +102,9 @@ def test_a_decision_is_judged_by_what_its_seat_knew() -> None:
             hidden = [chip for chip in chips if chip not in view.known]
             for chip, other in zip(hidden, hidden[::-1], strict=True):
                 values[chip] = state.values[other]
-        before = finding(step, "label", QUICK)
+        before = findings({0: step}, "label", QUICK)
         kept, state.values = state.values, tuple(values)
-        assert finding(step, "label", QUICK) == before
+        assert findings({0: step}, "label", QUICK) == before
         checked += kept != state.values
         state.values = kept
     assert checked > 2
@@ -123,9 +123,9 @@ def test_a_decision_is_judged_with_what_only_its_seat_knew() -> None:
             other = max(set(level) - own.keys(), key=lambda one: abs(own[chip] - state.values[one]))
             values = list(state.values)
             values[chip], values[other] = values[other], values[chip]
-            before = finding(step, "label", QUICK)
+            before = findings({0: step}, "label", QUICK)
             kept, state.values = state.values, tuple(values)
-            changed += finding(step, "label", QUICK) != before
+            changed += findings({0: step}, "label", QUICK) != before
             state.values = kept
     assert changed
 
@@ -283,7 +283,7 @@ def test_an_old_document_is_read_and_so_is_one_with_new_keys() -> None:
         (["format"], "deepsea-analysis/2", r"'deepsea-analysis/2' - at `\$\.format`"),
         (["policy"], "a\x1bb", r"at `\$\.policy`"),
         (["rollouts"], 1, r">= 2 - at `\$\.rollouts`"),
-        (["precision"], 0.03, r"as many `rollouts` as the `precision`"),
+        (["precision"], 2, r"at `\$\.precision`"),
         (["seat"], True, r"at `\$\.seat`"),
         (["games"], [], r"at `\$\.games`"),
         (["games", 0, "decisions", 2, "fault"], "luck", r"\.decisions\[2\]\.fault`"),
@@ -309,14 +309,50 @@ def test_a_wrong_value_is_named_by_its_path(
 # Frames
 
 
+LOSSES: list[tuple[float, float]] = [(0.03, 0.02)] * 4
+"""What the decisions of a dive lost, with errors: none has a mark, together 0.12 ±0.04."""
+
+
+@pytest.mark.parametrize(
+    ("losses", "mark"),
+    [
+        (LOSSES, "?"),
+        (LOSSES[1:], ""),
+        (LOSSES * 2, "??"),
+        ([(0.03, 0.07)] * 4, ""),
+        ([*LOSSES, (0.15, 0.02)], "??"),
+        ([*LOSSES[:1], (0.15, 0.02)], ""),
+        ([(0.3, 0.02)], ""),
+    ],
+)
+def test_a_dive_that_lost_more_than_the_mark_of_any_decision_has_a_mark(
+    games: list[GameAnalysis], losses: list[tuple[float, float]], mark: str
+) -> None:
+    one, *_ = games[0].decisions
+    options = tuple(replace(option, rollouts=50) for option in one.judged.options)
+    decisions = [
+        one._replace(
+            number=number, judged=replace(one.judged, options=options, regret=loss, loss=loss)
+        )
+        for number, loss in enumerate([Interval(*loss) for loss in losses])
+    ]
+    analysis = replace(games[0], decisions=tuple(decisions))
+    found = [(dive.seat, dive.dive, dive.last, dive.mark) for dive in analysis.marked_dives]
+    assert found == [(one.seat, one.judged.dive, len(losses) - 1, mark)] * bool(mark)
+    assert not any(game.marked_dives for game in games)  # with four roll-outs
+    found = document([analysis], QUICK)["games"][0]["dives"]
+    assert [row["mark"] for row in found] == [mark] * bool(mark)
+
+
 def test_frames_have_values_marks_and_luck(games: list[GameAnalysis]) -> None:
     for analysis in games:
         plain = frames(analysis.record)
         shown = with_analysis(plain, analysis)
         assert plain == frames(analysis.record)
-        marked = [one for one in analysis.decisions if one.judged.mark]
-        found = [mark for mark in shown["marks"] if mark["kind"] == "judged"]
-        assert [mark["sign"] for mark in found] == [one.judged.mark for one in marked]
+        marks: list[str] = [one.judged.mark for one in analysis.decisions if one.judged.mark]
+        marks += [dive.mark for dive in analysis.marked_dives]
+        found = [mark["sign"] for mark in shown["marks"] if mark["kind"] == "judged"]
+        assert sorted(found) == sorted(marks)
         assert all(row["judged"]["options"] for row in shown["decisions"])
         for seat, line in enumerate(shown["luck"]):
             assert len(line) == len(plain["frames"])

@@ -22,7 +22,7 @@ from deepsea_ladder.store import Store, schema
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers.background import OneWorker, Watcher
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author
@@ -50,7 +50,7 @@ class InlineAnalyst(OneWorker):
         for _ in range(3):
             self.on_step()
             yield Sent(task, StepDone(1))
-        yield Done(task, Analysed(STEADY_VERSION, '{"found":1}'))
+        yield Done(task, Analysed(COACH_VERSION, '{"found":1}'))
 
 
 class Site:
@@ -98,7 +98,7 @@ def test_what_waits_is_done_one_after_another(site: Site) -> None:
     for game in (1, 2):
         ask(site.store, game)
     site.run_out()
-    assert site.watcher.seen == [f"s1-1: done, {STEADY_VERSION}", f"s1-2: done, {STEADY_VERSION}"]
+    assert site.watcher.seen == [f"s1-1: done, {COACH_VERSION}", f"s1-2: done, {COACH_VERSION}"]
     assert site.worker.tasks[0] == AnalyseGame(site.store.games.record("s1-1"), QUICK)
     assert site.store.analyses.document("s1-2") == '{"found":1}'
     assert site.store.analyses.owners() == []
@@ -111,7 +111,7 @@ def test_the_result_is_what_analyse_finds_in_the_same_record(played: Store) -> N
     expected = document(Analysis([("s1-1.json", record)], QUICK).run(workers=2), QUICK)
     assert json.loads(found.document) == expected
     assert "\n" not in found.document
-    assert (found.policy, found.problem) == (STEADY_VERSION, "")
+    assert (found.policy, found.problem) == (COACH_VERSION, "")
     assert sum(steps) > 10
 
 

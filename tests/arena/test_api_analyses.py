@@ -22,7 +22,7 @@ from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.policies import STEADY_VERSION as VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION as VERSION
 from helpers import ladder
 from helpers.submissions import LIMITS, an_author
 

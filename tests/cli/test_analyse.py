@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +37,7 @@ def test_one_game(run: Run, tmp_path: Path) -> None:
     lines = done.out.splitlines()
     assert lines[:2] == [
         "game local, manual rules",
-        "placement scores by roll-outs of steady-2, 40 for each option",
+        "placement scores by roll-outs of steady-2-leads-1, 40 for each option",
     ]
     (head,) = (n for n, line in enumerate(lines) if line.endswith(" to declare  ??"))
     assert "dive 3: B OneTurnLate" in lines[head]
@@ -78,7 +77,7 @@ def test_many_games_have_sums_first(run: Run, folder: Path) -> None:
     planted().save(folder / "game-0003.json")
     done = run("analyse", folder, "--rollouts", "40", "--seat", "b")
     lines = done.out.splitlines()
-    assert lines[0].startswith("3 games, placement scores by roll-outs of steady-2")
+    assert lines[0].startswith("3 games, placement scores by roll-outs of steady-2-leads-1")
     assert lines[2].split() == ["bot", "games", "lost", "a", "game", "each", "?!", "?", "??"]
     assert lines[3].startswith("cautious ")
     assert "±" in lines[3]
@@ -94,10 +93,11 @@ def test_ctrl_c_keeps_what_was_found(
 ) -> None:
     decisions = len(record_of(played(players=2)).decisions)
     wanted = decisions + 2 if whole else 5
-    seen = itertools.count(1)
+    seen: list[int] = []
 
     def interrupt(self: Progress, steps: int = 1) -> None:
-        if next(seen) == wanted:
+        seen.append(steps)
+        if sum(seen) >= wanted:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Progress, "advance", interrupt)
@@ -105,7 +105,7 @@ def test_ctrl_c_keeps_what_was_found(
     shown = "after 1 of 2 games" if whole else "in the first game"
     assert (done.status, one_line(done.err)) == (130, f"deepsea-referee: interrupted {shown}")
     heads = [line for line in done.out.splitlines() if line.startswith("decision ")]
-    assert len(heads) == decisions if whole else 0 < len(heads) <= 5
+    assert len(heads) == decisions if whole else 0 < len(heads) < decisions
     assert "without luck" not in done.out
 
 
@@ -115,7 +115,7 @@ def test_the_same_document_with_any_number_of_workers(run: Run, folder: Path) ->
     assert (two.status, two.err) == (0, "")
     assert one.out == two.out
     data = json.loads(one.out)
-    assert (data["policy"], data["precision"], data["rollouts"]) == ("steady-2", None, 4)
+    assert (data["policy"], data["precision"], data["rollouts"]) == ("steady-2-leads-1", None, 4)
     assert [Path(game["record"]).name for game in data["games"]] == [
         "game-0001.json",
         "game-0002.json",
@@ -128,7 +128,7 @@ def test_a_page(run: Run, folder: Path, tmp_path: Path) -> None:
     done = run("analyse", folder, *QUICK, "--html", page)
     assert done.status == 0
     text = page.read_text()
-    assert text.count('"policy":"steady-2"') == 2
+    assert text.count('"policy":"steady-2-leads-1"') == 2
     again = run("analyse", folder, *QUICK, "--html", page)
     assert (again.status, again.out) == (2, "")
     assert "exists" in one_line(again.err)

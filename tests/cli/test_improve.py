@@ -41,7 +41,8 @@ def test_it_shows_lost_games_and_compares_with_the_last_version(run: Run, bot: P
     assert "\n2 games judged of 2 that it did not win\n" in first.out
     assert "\nno other version to compare with: " in first.out
     folder = Path("runs/improve-mine/1")
-    assert f"what to do next:\n  deepsea-referee analyse {folder}\nchange mine.py" in first.out
+    worst = f"deepsea-referee debug {folder / 'game-0002.json'} mine.py --seat B"
+    assert f"what to do next:\n  {worst}\nchange mine.py" in first.out
     assert {"bot", "results.json", "game-0001.json"} <= {path.name for path in folder.iterdir()}
 
     bot.write_text(BOT.replace("TAKE if view.can_take else LEAVE", "LEAVE"), encoding="utf-8")

@@ -22,7 +22,7 @@ from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers import ladder
 from helpers.commands import Run, start
 from helpers.programs import nothing_left_behind
@@ -71,7 +71,7 @@ def test_waiting_for_it_makes_it_here_whatever_waits_before_it(run: Run, store: 
     with nothing_left_behind():
         done = run("ladder", "analyse", "s1-1", "--wait", "--all")
     assert done.status == 0
-    assert f"placement scores by roll-outs of {STEADY_VERSION}, 4 for each option" in done.out
+    assert f"placement scores by roll-outs of {COACH_VERSION}, 4 for each option" in done.out
     assert "decision 0, turn 1" in done.out
     assert "luck  own dice" in done.out
     assert store.analyses.get(1).state is AnalysisState.QUEUED
@@ -79,7 +79,7 @@ def test_waiting_for_it_makes_it_here_whatever_waits_before_it(run: Run, store: 
     assert again.out == done.out
     found = json.loads(run("ladder", "analyse", "s1-1", "--json").out)
     assert found["done"] == found["last"]
-    assert found["done"]["policy"] == STEADY_VERSION
+    assert found["done"]["policy"] == COACH_VERSION
 
 
 # Beside real games
@@ -140,7 +140,7 @@ def test_a_runner_that_is_killed_leaves_one_result_in_the_end(run: Run, living: 
     # The next runner of this machine takes the lease back at once.
     again = run("ladder", "run", "--games", 1)
     assert again.status == 0
-    assert f"analysis of game s1-1: done, {STEADY_VERSION}" in again.err
+    assert f"analysis of game s1-1: done, {COACH_VERSION}" in again.err
     done, last = living.analyses.of_game("s1-1")
     assert done is not None
     assert done == last

@@ -46,7 +46,7 @@ from deepsea_sdk.batch import (
 )
 from deepsea_sdk.batch.clean_up import BELOW
 from deepsea_sdk.batch.units import Array
-from deepsea_sdk.coach.decisions import halves
+from deepsea_sdk.coach.roll_outs import halves
 from deepsea_sdk.features import features, mask
 from deepsea_sdk.features_many import (
     DECLARE,

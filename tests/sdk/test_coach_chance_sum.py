@@ -24,9 +24,9 @@ from deepsea_rules.view import View
 from deepsea_sdk import Bot, Event, GameInfo
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.coach.chance_sum import Luck, chance_sum
-from deepsea_sdk.coach.decisions import halves
 from deepsea_sdk.coach.formula import final_scores, formula
 from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, course
+from deepsea_sdk.coach.roll_outs import halves
 from deepsea_sdk.table import play
 from helpers import games
 from helpers.changes import chances, change, unseen_of, value

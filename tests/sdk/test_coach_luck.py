@@ -14,9 +14,8 @@ from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import HOME, RuleSet
-from deepsea_sdk.coach.decisions import Stream, halves
 from deepsea_sdk.coach.luck import Outlook, Step, course, known_to_any, luck_of, rolls
-from deepsea_sdk.policies import steady
+from deepsea_sdk.coach.roll_outs import LEADS, Stream, halves
 from helpers import games
 from helpers.changes import change, value
 from helpers.commands import faulty, played
@@ -98,7 +97,7 @@ def _first(kind: str, dive: int) -> Step:
 @pytest.mark.parametrize("dive", [1, 3])
 @pytest.mark.parametrize("kind", ["roll", "reveal"])
 def test_luck_by_roll_outs_sums_to_nothing_over_the_seats(kind: str, dive: int) -> None:
-    luck = luck_of(_first(kind, dive), Stream(kind, 3), steady, 20)
+    luck = luck_of(_first(kind, dive), Stream(kind, 3), 20)
     assert sum(one.mean for one in luck) == pytest.approx(0)
     assert any(one.mean for one in luck)
 
@@ -109,23 +108,25 @@ def test_the_mean_luck_by_roll_outs_is_zero_over_the_sums() -> None:
     for dots, ways, after in rolls(step.before):
         first = min(3, dots - 1)
         rolled = step._replace(after=after, dice=(first, dots - first))
-        for seat, luck in enumerate(luck_of(rolled, Stream("mean", 3), steady, 10)):
+        for seat, luck in enumerate(luck_of(rolled, Stream("mean", 3), 10)):
             total[seat] += ways * luck.mean
     assert total == pytest.approx([0, 0, 0])
 
 
-@pytest.mark.parametrize(("dive", "spread"), [(1, 7.0), (2, 5.0)])
+@pytest.mark.parametrize("dive", [1, 2])
 def test_a_lead_at_the_end_of_a_dive_counts_by_how_often_such_a_lead_wins(
-    dive: int, spread: float
+    dive: int,
 ) -> None:
     # A is home with 9 points by a sum of 5 or 6, in three of nine ways; else it drowns.
     state = at(f"x x x 3 | *A3^:2=5,2=4 Bh | d{dive} a0 roll")
     before = Outlook(state, {chip: state.values[chip] for unit in state.cargo[0] for chip in unit})
     after = {dots: outlook for dots, _, outlook in rolls(before)}
     step = Step("roll", dive, 0, before, after[6], dice=(3, 3))
-    own, other = luck_of(step, Stream("lead", 2), steady, 2)
-    wins = 1 / (1 + exp(-9 / spread))
-    assert own == pytest.approx((2 / 3 * (wins - 0.5), 0), abs=1e-6)
+    own, other = luck_of(step, Stream("lead", 2), 2)
+    spread, turn = LEADS[2][dive - 1]
+    # A begins the next dive, as the last one home or as the one who drowned.
+    home, drowned = (1 / (1 + exp(-(lead + turn) / spread)) for lead in (9, 0))
+    assert own == pytest.approx((2 / 3 * (home - drowned), 0), abs=1e-6)
     assert other.mean == -own.mean
 
 
@@ -142,4 +143,4 @@ def test_a_roll_that_changes_nothing_is_no_luck() -> None:
     before = Outlook(state, {})
     ends = [after for *_, after in rolls(before)]
     step = Step("roll", 1, 0, before, ends[0], dice=(1, 1))
-    assert luck_of(step, Stream("still", 2), steady, 5) == [(0, 0), (0, 0)]
+    assert luck_of(step, Stream("still", 2), 5) == [(0, 0), (0, 0)]

@@ -27,7 +27,7 @@ from deepsea_sdk import (
     steady,
     turns_left,
 )
-from deepsea_sdk.coach.decisions import Stream, halves
+from deepsea_sdk.coach.roll_outs import Stream, halves
 from deepsea_sdk.policies import STEADY, play_on, policy
 from helpers import games
 from helpers.games import Chooser, opening_state, rng, walk

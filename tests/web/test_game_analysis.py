@@ -16,7 +16,7 @@ from deepsea_ladder.model.games import AnalysisPlan, AnalysisState
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers.site import a_site, get
 from helpers.world import ANNA, BEN, World
 
@@ -81,14 +81,14 @@ def test_what_was_found_is_on_the_page_for_everybody(world: World) -> None:
     found = analysed(world.service.store)
     for one in (world.person(), world.person(ANNA)):
         text = one.get(PAGE).text
-        assert f"Analysed by roll-outs of {STEADY_VERSION}" in section(text)
+        assert f"Analysed by roll-outs of {COACH_VERSION}" in section(text)
         assert "Analyse this game" not in text
     assert world.person().get(PAGE).headers["etag"] != before
     record = GameRecord.from_json(world.service.store.games.record("s1-1"))
     for seat in ("", "?seat=B", "?seat=watcher"):
         answer = world.person().get(f"{PAGE}/frames.json{seat}")
         shown = json.loads(answer.text)
-        assert shown["policy"] == STEADY_VERSION
+        assert shown["policy"] == COACH_VERSION
         assert len(shown["luck"]) == len(record.seats)
         assert sum("judged" in one for one in shown["decisions"]) == len(record.decisions)
     assert (

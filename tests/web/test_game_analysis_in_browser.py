@@ -14,7 +14,7 @@ from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.play.analyst import analysing, eager_analyst
 from deepsea_arena.play.shutdown import Stop
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers.background import Watcher
 from helpers.chromium import fits, visited
 from helpers.listening import site_at
@@ -72,7 +72,7 @@ def test_one_asks_on_the_page_and_sees_marks_when_the_runner_has_made_it(
         expect(page).to_have_url(game)
         expect(page.locator("#analysis-state")).to_have_text("The analysis is queued, it is next.")
         fits(page, "game-analysis-waits")
-        assert run_out(world) == [f"s1-1: done, {STEADY_VERSION}"]
+        assert run_out(world) == [f"s1-1: done, {COACH_VERSION}"]
         # The page notices by itself.
         expect(page.locator("#analysis")).to_contain_text("Analysed by roll-outs of steady-")
         if not scripts:

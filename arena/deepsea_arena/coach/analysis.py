@@ -8,12 +8,12 @@ result; a decision is judged by what its seat knew.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum, sqrt
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.worker import Link, Perform
@@ -23,17 +23,30 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.record import GameRecord, RecordSeat, verify
 from deepsea_rules.scoring import placement_scores
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import MARKS, SURE, Effort, Interval, Judgement, Stream, judge
-from deepsea_sdk.coach.luck import Step, course, luck_of
-from deepsea_sdk.policies import steady
+from deepsea_sdk.coach.decisions import (
+    FEWEST,
+    MARKS,
+    SURE,
+    Effort,
+    Interval,
+    Judgement,
+    Mark,
+    Played,
+    judge_many,
+    mark_of,
+)
+from deepsea_sdk.coach.luck import Step, course, luck_of_many
+from deepsea_sdk.coach.roll_outs import Stream
 
 LUCK_ROLLOUTS = 200
 """The luck of a roll is then known to about ±0.015, that of a seat in a game to about ±0.12."""
-SHARE = 6
-"""Steps of a game that a worker takes at once."""
+SHARE = 40
+"""Steps of a game that are looked at together: a batch of more takes no less time for each."""
 Finding = Judgement | list[Interval]
 """The values of a decision's options; or, for each seat, the luck of a roll or a reveal."""
 KINDS = ("declare", "search", "order")
+GRAVE: Final = ("?", "??")
+"""The marks that a dive may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,18 @@ class AnalysedDecision(NamedTuple):
     judged: Judgement
 
 
+class MarkedDive(NamedTuple):
+    """A dive in which a seat's decisions together lost more than the mark of any one says."""
+
+    seat: int
+    dive: int
+    last: int
+    """The number of its last decision."""
+    loss: Interval
+    """The sum of what they lost."""
+    mark: Mark
+
+
 class ChanceEvent(NamedTuple):
     """A roll of the dice, or a reveal of values."""
 
@@ -92,6 +117,25 @@ class GameAnalysis:
     @property
     def results(self) -> list[float]:
         return placement_scores(self.record.placements)
+
+    @property
+    def marked_dives(self) -> list[MarkedDive]:
+        """The dives that have a mark, in the order of their last decisions."""
+        decisions: dict[tuple[int, int], list[AnalysedDecision]] = {}
+        for one in self.decisions:
+            # The error of a loss says little after fewer roll-outs.
+            if min(option.rollouts for option in one.judged.options) >= FEWEST:
+                decisions.setdefault((one.seat, one.judged.dive), []).append(one)
+        found = []
+        for (seat, dive), together in decisions.items():
+            loss = _sum(one.judged.loss for one in together)
+            mark = mark_of(loss)
+            if mark in GRAVE and GRAVE.index(mark) > max(
+                [GRAVE.index(one.judged.mark) for one in together if one.judged.mark in GRAVE],
+                default=-1,
+            ):
+                found.append(MarkedDive(seat, dive, together[-1].number, loss, mark))
+        return sorted(found, key=lambda one: one.last)
 
 
 @dataclass(slots=True)
@@ -228,9 +272,8 @@ class Analysis:
             look = _Looking(self._settings)
             for index, wanted in shares:
                 job = self._jobs[index]
-                for number in wanted:
-                    job.found[number] = look.at(job.text, number)
-                    on_steps(1)
+                job.found |= look.at(job.text, wanted)
+                on_steps(len(wanted))
         else:
             _share(self._jobs, shares, self._settings, min(workers, len(shares)), on_steps)
 
@@ -296,14 +339,23 @@ def _is_wanted(step: Step, settings: AnalysisSettings) -> bool:
     return settings.luck > 0 and step.kind != "forced"
 
 
-def finding(step: Step, label: str, settings: AnalysisSettings) -> Finding:
-    """Look at one step of a game; the random numbers follow from the label."""
-    state = step.before.state
-    stream = Stream(label, state.players)
-    if step.kind != "decision":
-        return luck_of(step, stream, steady, settings.luck)
-    assert step.action is not None
-    return judge(view_for(state, step.seat), step.action, stream, steady, settings.effort)
+def findings(
+    steps: Mapping[int, Step], label: str, settings: AnalysisSettings
+) -> dict[int, Finding]:
+    """Look at steps of a game, by number; the random numbers follow from the label."""
+    streams = {
+        number: Stream(f"{label}/{number}", step.before.state.players)
+        for number, step in steps.items()
+    }
+    choices = {
+        number: Played(view_for(step.before.state, step.seat), step.action, streams[number])
+        for number, step in steps.items()
+        if step.action is not None
+    }
+    chances = [number for number in steps if number not in choices]
+    judged = judge_many(choices.values(), settings.effort)
+    luck = luck_of_many([(steps[number], streams[number]) for number in chances], settings.luck)
+    return dict(zip(choices, judged, strict=True)) | dict(zip(chances, luck, strict=True))
 
 
 class _Looking:
@@ -315,13 +367,14 @@ class _Looking:
         self._steps: Sequence[Step] = ()
         self._label = ""
 
-    def at(self, text: str, number: int) -> Finding:
-        """Look at a step of the game whose record is the text."""
+    def at(self, text: str, numbers: Sequence[int]) -> dict[int, Finding]:
+        """Look at steps of the game whose record is the text."""
         if text != self._text:
             record = GameRecord.from_json(text)
             self._text, self._steps = text, steps_of(record)
             self._label = f"{record.commitment}/{self._settings.seed}"
-        return finding(self._steps[number], f"{self._label}/{number}", self._settings)
+        steps = {number: self._steps[number] for number in numbers}
+        return findings(steps, self._label, self._settings)
 
 
 # Workers
@@ -366,7 +419,7 @@ def _share(
 def _analyst(settings: AnalysisSettings, link: Link) -> Iterator[Perform]:
     """Set up a worker."""
     look = _Looking(settings)
-    yield lambda share: {number: look.at(share.record, number) for number in share.wanted}
+    yield lambda share: look.at(share.record, share.wanted)
 
 
 def by_seat(analysis: GameAnalysis) -> list[SeatSums]:

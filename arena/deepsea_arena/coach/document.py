@@ -28,7 +28,7 @@ from deepsea_rules.actions import Kind
 from deepsea_rules.faults import Fault
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import MARKS, Effort, Interval, Judgement, Option
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
 FORMAT = "deepsea-analysis/1"
 DIGITS = 4
@@ -47,7 +47,7 @@ def document(analyses: Sequence[GameAnalysis], settings: AnalysisSettings) -> di
     """The analyses, and the sums of each bot."""
     return {
         "format": FORMAT,
-        "policy": STEADY_VERSION,
+        "policy": COACH_VERSION,
         **settings_data(settings),
         "bots": [_bot(sums) for sums in by_bot(analyses, settings.seat)],
         "games": [_game(analysis) for analysis in analyses],
@@ -74,6 +74,10 @@ def _game(analysis: GameAnalysis) -> dict[str, Any]:
         "rules": record.rules.name,
         "seats": [_seat(sums) for sums in by_seat(analysis)],
         "decisions": [decision_data(decision) for decision in analysis.decisions],
+        "dives": [
+            {"seat": one.seat, "dive": one.dive, "mark": one.mark, "loss": _interval(one.loss)}
+            for one in analysis.marked_dives
+        ],
         "chances": [_chance(event) for event in analysis.chances],
     }
 
@@ -241,10 +245,6 @@ class SettingsDocument(Struct):
     luck_rollouts: _Rollouts
     seat: _Seat | None
     seed: Annotated[str, Meta(pattern=r"^[^\x00-\x1f]{0,200}\Z")]
-
-    def __post_init__(self) -> None:
-        if self.settings.effort.most != self.rollouts:
-            raise ValueError("Expected as many `rollouts` as the `precision` allows")
 
     @property
     def settings(self) -> AnalysisSettings:

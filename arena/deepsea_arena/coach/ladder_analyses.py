@@ -70,10 +70,10 @@ def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
     from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, AnalysisSettings
     from deepsea_arena.coach.document import settings_data
     from deepsea_sdk.coach.decisions import Effort
-    from deepsea_sdk.policies import STEADY_VERSION
+    from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
     settings = settings or AnalysisSettings(effort=Effort.to(0.03), luck=LUCK_ROLLOUTS)
-    return AnalysisPlan(STEADY_VERSION, _compact(settings_data(settings)))
+    return AnalysisPlan(COACH_VERSION, _compact(settings_data(settings)))
 
 
 def settings_from(text: str) -> AnalysisSettings:

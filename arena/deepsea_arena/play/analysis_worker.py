@@ -17,7 +17,7 @@ from deepsea_referee.system import SYSTEM
 from deepsea_referee.worker import Link, Perform
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,6 @@ def analyse(task: AnalyseGame, on_steps: Callable[[int], object]) -> Analysed:
         record = GameRecord.from_json(task.record)
         analysis = Analysis([(record_file(record.game_id), record)], task.settings)
     except InvalidRecord as error:
-        return Analysed(STEADY_VERSION, "", str(error))
+        return Analysed(COACH_VERSION, "", str(error))
     (found,) = analysis.run(on_steps=on_steps)
-    return Analysed(STEADY_VERSION, game_document(found, task.settings))
+    return Analysed(COACH_VERSION, game_document(found, task.settings))

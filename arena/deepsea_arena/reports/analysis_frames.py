@@ -20,10 +20,10 @@ from deepsea_arena.reports.frames import (
 )
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_sdk.policies import STEADY_VERSION
+from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
 if TYPE_CHECKING:
-    from deepsea_arena.coach.analysis import AnalysedDecision, GameAnalysis
+    from deepsea_arena.coach.analysis import AnalysedDecision, GameAnalysis, MarkedDive
     from deepsea_sdk.coach.decisions import Interval
 
 DIGITS = 3
@@ -45,7 +45,7 @@ def analysed_frames(record: GameRecord, viewer: Viewer, text: str) -> Frames:
     return with_analysis(seen, found.analysis(record), found.policy)
 
 
-def with_analysis(seen: Frames, analysis: GameAnalysis, policy: str = STEADY_VERSION) -> Frames:
+def with_analysis(seen: Frames, analysis: GameAnalysis, policy: str = COACH_VERSION) -> Frames:
     """The frames of a game with what was found of it, in roll-outs of a policy."""
     judged = {decision.number: decision for decision in analysis.decisions}
     decisions: list[FrameDecision] = [
@@ -56,6 +56,9 @@ def with_analysis(seen: Frames, analysis: GameAnalysis, policy: str = STEADY_VER
         _mark(seen["decisions"][decision.number]["at"], decision)
         for decision in analysis.decisions
         if decision.judged.mark
+    ]
+    marks += [
+        _dive_mark(seen["decisions"][dive.last]["at"], dive) for dive in analysis.marked_dives
     ]
     found: Frames = {
         **seen,
@@ -89,6 +92,12 @@ def _mark(at: int, decision: AnalysedDecision) -> Mark:
         f"{judged.best} was better"
     )
     return {"at": at, "kind": "judged", "seat": decision.seat, "say": say, "sign": judged.mark}
+
+
+def _dive_mark(at: int, dive: MarkedDive) -> Mark:
+    letter = SEAT_LETTERS[dive.seat]
+    say = f"{letter} {dive.mark} dive {dive.dive} loses {dive.loss.mean:.2f} in all its decisions"
+    return {"at": at, "kind": "judged", "seat": dive.seat, "say": say, "sign": dive.mark}
 
 
 def _luck(frames: list[Frame], analysis: GameAnalysis) -> list[list[float]]:

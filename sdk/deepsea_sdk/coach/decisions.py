@@ -1,28 +1,22 @@
 """What a decision was worth: every legal action tried out from what the seat could know.
 
-Invariants: a judgement comes from a view, so that what the seat could not know changes nothing; a
-decision is marked only where the whole interval of what it lost is beyond the mark's threshold.
-Trials deal a position from what is known and play it on by a policy. Their luck follows from their
-stream's label and their number alone, and a roll of it belongs to a seat's turn in a dive: options
-differ in what is done, not in who rolls what. They are compared by paired differences, trial by
-trial; one that is dropped has the first trials of those that stay; whole numbers go in, so that
-results are the same on every machine.
+Invariants: a judgement comes from a view, so that what the seat could not know changes nothing, and
+depends on nothing that is judged with it; a decision is marked only if it surely lost something.
+Options are compared by paired differences, trial by trial; one that is dropped has the first trials
+of those that stay; whole numbers go in, so that results are the same on every machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from hashlib import shake_256
 from math import sqrt
-from struct import unpack
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 from deepsea_rules.actions import Kind
-from deepsea_rules.scoring import final_result, halves_ahead
-from deepsea_rules.state import GameState
 from deepsea_rules.view import View
-from deepsea_sdk.policies import Policy, dice_length, dice_of, play_on
+
+from .roll_outs import ONE, Scores, Stream, Trials, apply, one_by_one
 
 Mark = Literal["", "?!", "?", "??"]
 MARKS: tuple[tuple[float, Mark], ...] = ((0.05, "?!"), (0.10, "?"), (0.20, "??"))
@@ -56,7 +50,7 @@ class Judgement:
 
     @property
     def mark(self) -> Mark:
-        """The mark whose threshold the whole interval of the regret is beyond."""
+        """The mark of what the decision lost."""
         return mark_of(self.regret)
 
     @property
@@ -66,68 +60,105 @@ class Judgement:
 
 
 def mark_of(regret: Interval) -> Mark:
-    """The mark of a decision with this regret."""
-    mark: Mark = ""
-    for threshold, name in MARKS:
-        if regret.low > threshold:
-            mark = name
-    return mark
+    """The last mark whose threshold the mean is beyond; none if it may be that nothing was lost."""
+    reached = [name for threshold, name in MARKS if regret.mean > threshold]
+    return reached[-1] if reached and regret.low > 0 else ""
 
 
-def judge(view: View, played: str, stream: Stream, policy: Policy, effort: Effort) -> Judgement:
-    """Try every legal action of the seat to move, which is the view's; `played` is one of them.
+class Played(NamedTuple):
+    """A decision to be judged.
 
-    In all futures each seat plays by the policy.
+    view    that of the seat to move
+    action  what it did; an order need not be listed
+    stream  the luck of its trials
     """
-    seat = view.to_move
-    actions: Sequence[str] = view.legal if played in view.legal else (*view.legal, played)
 
-    def trial(number: int, running: Sequence[int]) -> list[int]:
-        luck = stream.luck(number)
-        dealt = view.sample(luck)
-        scores = []
-        for option in running:
-            state = dealt.clone()
-            apply(state, actions[option])
-            play_on(state, luck.dice, policy)
-            scores.append(halves(state)[seat])
-        return scores
+    view: View
+    action: str
+    stream: Stream
 
-    race = Race(
-        count=len(actions),
-        trial=trial,
-        scale=2 * (view.players - 1),
-        chosen=actions.index(played),
-        steps=[threshold for threshold, _ in MARKS],
-    )
-    race.run(effort)
-    best = race.best
-    kind = view.kind
-    assert kind is not None  # there is a choice
-    return Judgement(
-        kind=kind,
-        dive=view.dive,
-        played=played,
-        best=actions[best],
-        options=tuple(
-            Option(action, race.score(option), len(race.found[option]))
-            for option, action in enumerate(actions)
-        ),
-        regret=race.gap(best, race.chosen) if best != race.chosen else Interval(0.0, 0.0),
-        loss=race.loss(),
-    )
+    @property
+    def options(self) -> Sequence[str]:
+        legal = self.view.legal
+        return legal if self.action in legal else (*legal, self.action)
+
+
+def judge(decision: Played, effort: Effort) -> Judgement:
+    """Try every option; in all futures each seat plays by the policy of the trials."""
+    return judge_many([decision], effort)[0]
+
+
+def judge_many(decisions: Iterable[Played], effort: Effort) -> list[Judgement]:
+    """Judge decisions of one rule set and number of seats, in less time than one by one."""
+    judging = [_Judging(decision) for decision in decisions]
+    going = judging
+    while going := [one for one in going if one.race.wanted(effort)]:
+        wanted = [one.trials(one.race.wanted(effort)) for one in going]
+        for one, scores in zip(going, try_out(wanted), strict=True):
+            one.race.add([by_seat[one.decision.view.to_move] for by_seat in scores], effort)
+    return [one.judgement() for one in judging]
+
+
+def try_out(wanted: Sequence[Trials]) -> list[Scores]:
+    """The scores of trials: by batches where numpy is installed."""
+    try:
+        from .batched_roll_outs import scores
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        return [one_by_one(trials) for trials in wanted]
+    return scores(wanted)
+
+
+class _Judging:
+    """A decision that is being judged."""
+
+    def __init__(self, decision: Played) -> None:
+        self.decision = decision
+        view, actions = decision.view, decision.options
+        dealt = view.sample(decision.stream.luck(0))
+        self.after = [dealt.clone() for _ in actions]
+        for state, action in zip(self.after, actions, strict=True):
+            apply(state, action)
+        self.race = Race(
+            count=len(actions),
+            scale=(view.players - 1) * ONE,
+            chosen=actions.index(decision.action),
+            steps=[threshold for threshold, _ in MARKS],
+        )
+
+    def trials(self, numbers: range) -> Trials:
+        """The next trials of the options that are in the race."""
+        decision = self.decision
+        states = [self.after[option] for option in self.race.running]
+        return Trials(decision.view, decision.stream, numbers, states, decision.view.dive)
+
+    def judgement(self) -> Judgement:
+        """What was found when the race is over."""
+        race, actions = self.race, self.decision.options
+        kind = self.decision.view.kind
+        assert kind is not None  # there is a choice
+        return Judgement(
+            kind=kind,
+            dive=self.decision.view.dive,
+            played=self.decision.action,
+            best=actions[race.best],
+            options=tuple(
+                Option(action, race.score(option), len(race.found[option]))
+                for option, action in enumerate(actions)
+            ),
+            regret=race.regret,
+            loss=race.loss(),
+        )
 
 
 # A race of options
-
-Trial: TypeAlias = Callable[[int, Sequence[int]], Sequence[int]]
-"""Tries options out, on luck that goes by the number; returns what each came to."""
 
 SURE = 1.96
 """Standard errors on each side of an interval of 95 %."""
 BEHIND = 3.0
 """Standard errors by which an option is behind when it is dropped."""
-BATCH = 25
+FEWEST = 50
 
 
 class Interval(NamedTuple):
@@ -149,19 +180,20 @@ class Interval(NamedTuple):
 class Effort:
     """How long a race goes on; numbers are in units of the score.
 
-    precision   enough where an interval of a difference is this wide on each side
+    precision   enough where an interval of a difference is this wide on each side; near a mark's
+                threshold half of it
     most        trials of an option at most
     fewest      trials of each option before anything is decided
     """
 
     precision: float
     most: int
-    fewest: int = 2 * BATCH
+    fewest: int = FEWEST
 
     @classmethod
     def to(cls, precision: float) -> Effort:
-        """Race to a precision: 600 trials at most for 0.03, in proportion for another one."""
-        return cls(precision, max(2 * BATCH, round(600 * (0.03 / precision) ** 2)))
+        """Race to a precision: 1600 trials at most for 0.03, in proportion for another one."""
+        return cls(precision, max(FEWEST, round(1600 * (0.03 / precision) ** 2)))
 
     @classmethod
     def of(cls, trials: int) -> Effort:
@@ -174,55 +206,57 @@ class Race:
     """A race of options.
 
     count   the number of options
-    trial   tries them out
     scale   what a trial's number is divided by to be a score from 0 to 1
     chosen  the option of which is wanted how far it is behind the best one
-    steps   thresholds: that difference is settled only if its interval has none inside
+    steps   thresholds: near them that difference is wanted more exactly
     """
 
     count: int
-    trial: Trial
     scale: int
     chosen: int
     steps: Sequence[float] = ()
-    found: list[list[int]] = field(default_factory=list)
+    found: list[list[int]] = field(init=False)
     """By option, what its trials came to."""
-    running: list[int] = field(default_factory=list)
+    running: list[int] = field(init=False)
     """The options that were not dropped."""
+    settled: bool = False
 
-    def run(self, effort: Effort) -> None:
-        """Race until all is settled, or the effort is spent."""
+    def __post_init__(self) -> None:
         self.found = [[] for _ in range(self.count)]
         self.running = list(range(self.count))
-        done = 0
-        while done < effort.most and len(self.running) > 1:
-            size = min(BATCH, effort.most - done)
-            for number in range(done, done + size):
-                for option, score in zip(
-                    self.running, self.trial(number, self.running), strict=True
-                ):
-                    self.found[option].append(score)
-            done += size
-            # With as many trials as asked for nothing is dropped.
-            if effort.fewest <= done < effort.most and self._settled(effort.precision):
-                break
 
-    def _settled(self, precision: float) -> bool:
-        """Drop options that are clearly behind; returns whether the others are close enough."""
+    @property
+    def done(self) -> int:
+        """How many trials the options have that were not dropped."""
+        return len(self.found[self.running[0]])
+
+    def wanted(self, effort: Effort) -> range:
+        """The trials that the options in the race need next: twice as many each time."""
+        if self.settled or len(self.running) < 2:
+            return range(0)
+        return range(self.done, min(max(effort.fewest, 2 * self.done), effort.most))
+
+    def add(self, scores: Sequence[Sequence[int]], effort: Effort) -> None:
+        """Take the scores of the trials that were wanted, for each option in the race."""
+        for option, more in zip(self.running, scores, strict=True):
+            self.found[option].extend(more)
+        if self.done < effort.most:
+            self._settle(effort.precision)
+
+    def _settle(self, precision: float) -> None:
+        """Drop options that are clearly behind; settled is what is known well enough then."""
         best = self.best
-        settled = True
+        self.settled = True
         for option in [option for option in self.running if option != best]:
             gap = self.gap(best, option)
+            near = any(abs(gap.mean - step) < gap.error for step in self.steps)
+            if option == self.chosen and near and gap.error > precision / 2:
+                self.settled = False
             # Standard errors are those of the interval.
-            behind = gap.mean * SURE > BEHIND * gap.error
-            if option == self.chosen and any(gap.low < step < gap.high for step in self.steps):
-                behind = False
-            if behind:
+            elif gap.mean * SURE > BEHIND * gap.error:
                 self.running.remove(option)
             elif gap.error > precision:
-                # Of one that was not chosen only that it is behind has to be sure.
-                settled &= option != self.chosen and gap.low > 0
-        return settled
+                self.settled = False
 
     @property
     def best(self) -> int:
@@ -237,6 +271,12 @@ class Race:
         """How far an option is behind a better one, by the trials that both have."""
         pairs = zip(self.found[better], self.found[option], strict=False)
         return interval([one - other for one, other in pairs], self.scale)
+
+    @property
+    def regret(self) -> Interval:
+        """How far the chosen option is behind the best one."""
+        best = self.best
+        return self.gap(best, self.chosen) if best != self.chosen else Interval(0.0, 0.0)
 
     def loss(self) -> Interval:
         """What the chosen option lost, without the bias of the best of noisy means.
@@ -272,60 +312,3 @@ def interval(numbers: Sequence[int], scale: int, *, doubt: float = 0.5) -> Inter
     squares = sum([number * number for number in numbers])
     spread = (squares * count - total * total) / count + doubt * scale * scale
     return Interval(total / count / scale, SURE * sqrt(spread / count / count) / scale)
-
-
-# Trials on common luck
-
-_DRAWS = 28
-"""To deal eight chips takes seven numbers, and there are four levels."""
-
-
-class Luck:
-    """The luck of one trial: a source of numbers to deal with, and `dice` for `play_on`."""
-
-    __slots__ = ("_numbers", "dice")
-
-    def __init__(self, digest: bytes) -> None:
-        self._numbers: Iterator[int] = iter(unpack(f"<{_DRAWS}I", digest[: 4 * _DRAWS]))
-        self.dice = dice_of(digest[4 * _DRAWS :])
-
-    def random(self) -> float:
-        """A number from 0 up to, but not including, 1; enough of them for one deal."""
-        return next(self._numbers) / 2**32
-
-
-class Stream:
-    """The luck of trials under a label, for a number of players."""
-
-    def __init__(self, label: str, players: int) -> None:
-        self._hash = shake_256(f"{label}:".encode())
-        self._length = 4 * _DRAWS + dice_length(players)
-
-    def luck(self, number: int) -> Luck:
-        """The luck of a trial, by its number."""
-        hashed = self._hash.copy()
-        hashed.update(b"%d" % number)
-        return Luck(hashed.digest(self._length))
-
-
-def apply(state: GameState, action: str) -> None:
-    """Make a choice that is known to be legal."""
-    phase = state.phase
-    if phase == "search":
-        state.unchecked_search(action)
-    elif phase == "order":
-        state.unchecked_order(action)
-    else:
-        state.unchecked_declare(action)
-
-
-def halves(state: GameState) -> Sequence[int]:
-    """For each seat of a finished game a 2 for every seat that it is ahead of, a 1 for a tie.
-
-    Nobody has forfeited: in a future that was tried out all play to the end.
-    """
-    points = state.points()
-    order = sorted(points)
-    if len(set(order)) == len(order):
-        return [2 * order.index(own) for own in points]
-    return halves_ahead(final_result(state.rules.tiebreak, state.bank, state.values).placements)

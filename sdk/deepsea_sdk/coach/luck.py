@@ -10,20 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
-from math import exp
 from typing import Literal, NamedTuple, TypeAlias
 
-from deepsea_rules.actions import LEVELS, values_of_level
 from deepsea_rules.events import DiveBegan
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import source
-from deepsea_rules.ruleset import DIVES, FACES
+from deepsea_rules.ruleset import FACES
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View, known_values, view_for
-from deepsea_sdk.policies import Policy, play_on
 
-from .decisions import Interval, Stream, apply, halves, interval
+from .decisions import Interval, interval, try_out
+from .roll_outs import ONE, Stream, Trials, apply
 
 WAYS = {2: 1, 3: 2, 4: 3, 5: 2, 6: 1}
 """In how many of nine ways the dice show a sum."""
@@ -124,72 +121,61 @@ Number: TypeAlias = float | Fraction
 Evaluation: TypeAlias = Callable[[Sequence[Outlook]], Sequence[Sequence[Number]]]
 """For each of some outlooks what each seat is expected to score, on common luck."""
 
-SPREAD = {1: 7.0, 2: 5.0}
-"""By dive, the points of a lead at its end that wins 73 of 100 games (bench/lead_spread.py)."""
 _NINE = 9
-_ONE = 1_000_000
 
 
-def luck_of(step: Step, stream: Stream, policy: Policy, trials: int) -> list[Interval]:
-    """The luck of a roll or of a reveal for each seat, by roll-outs: so many for each sum.
+def luck_of(step: Step, stream: Stream, trials: int) -> list[Interval]:
+    """The luck of a roll or of a reveal for each seat, by roll-outs: so many for each sum."""
+    return luck_of_many([(step, stream)], trials)[0]
 
-    They end with the dive. A lead at its end counts by how often such a lead wins, which says the
-    same as playing on to the end of the game, with half the noise.
-    """
+
+def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[list[Interval]]:
+    """The luck of rolls and reveals of one game, in less time than one by one."""
+    weighted = [
+        _apart(step) if step.kind == "roll" else [(-1, step.before), (1, step.after)]
+        for step, _ in chances
+    ]
+    scores = iter(
+        try_out(
+            [
+                Trials(outlook.view(), stream, range(trials), [outlook.state], step.dive)
+                for (step, stream), outlooks in zip(chances, weighted, strict=True)
+                for _, outlook in outlooks
+            ]
+        )
+    )
+    return [
+        _luck(step, [(weight, next(scores)[0]) for weight, _ in outlooks])
+        for (step, _), outlooks in zip(chances, weighted, strict=True)
+    ]
+
+
+def _luck(step: Step, scores: Sequence[tuple[int, Sequence[Sequence[int]]]]) -> list[Interval]:
+    """The luck of each seat, from the scores after what could have come, each with its weight."""
     players = step.after.state.players
-    if step.kind == "reveal":
-        weights, outlooks, unit = [-1, 1], [step.before, step.after], 1
-    else:
-        weights, outlooks = _apart(step)
-        unit = _NINE
-    if len(outlooks) < 2:
+    if not scores:
         return [Interval(0.0, 0.0)] * players
-    found: list[list[int]] = [[] for _ in range(players)]
-    for number in range(trials):
-        sums = [0] * players
-        for weight, outlook in zip(weights, outlooks, strict=True):
-            for seat, score in enumerate(_scores(outlook, stream, policy, number, step.dive)):
-                sums[seat] += weight * score
-        for seat, total in enumerate(sums):
-            found[seat].append(total)
-    scale = unit * (players - 1) * _ONE
-    return [interval(numbers, scale, doubt=0) for numbers in found]
+    scale = (players - 1) * ONE * (_NINE if step.kind == "roll" else 1)
+    found = []
+    for seat in range(players):
+        weighted = [[weight * score for score in by_seat[seat]] for weight, by_seat in scores]
+        found.append(
+            interval([sum(trial) for trial in zip(*weighted, strict=True)], scale, doubt=0)
+        )
+    return found
 
 
-def _apart(step: Step) -> tuple[list[int], list[Outlook]]:
-    """The different positions after a roll; weights in ninths, whose sum is 0."""
+def _apart(step: Step) -> list[tuple[int, Outlook]]:
+    """The different positions after a roll, none if all agree; each with its weight in ninths."""
     assert step.dice is not None
     rolled = sum(step.dice)
-    weights: list[int] = []
-    outlooks: list[Outlook] = []
+    found: list[tuple[int, Outlook]] = []
     for total, ways, after in rolls(step.before):
         weight = (_NINE if total == rolled else 0) - ways
-        for index, other in enumerate(outlooks):
+        for index, (others, other) in enumerate(found):
             if other.state == after.state:
-                weights[index] += weight
+                found[index] = (others + weight, other)
                 break
         else:
-            weights.append(weight)
-            outlooks.append(after)
-    return weights, outlooks
-
-
-def _scores(
-    outlook: Outlook, stream: Stream, policy: Policy, number: int, dive: int
-) -> Sequence[int]:
-    """One trial of an outlook: for each seat the others that it is ahead of, in parts of `_ONE`."""
-    luck = stream.luck(number)
-    state = outlook.view().sample(luck)
-    play_on(state, luck.dice, policy, dive)
-    if dive == DIVES:
-        return [half * (_ONE // 2) for half in halves(state)]
-    points = state.points()
-    share = _shares(dive)
-    return [sum([share[own - other] for other in points]) - _ONE // 2 for own in points]
-
-
-@cache
-def _shares(dive: int) -> Mapping[int, int]:
-    """How often a lead of so many points at the end of a dive wins, in parts of `_ONE`."""
-    most = sum(map(sum, map(values_of_level, LEVELS)))
-    return {lead: round(_ONE / (1 + exp(-lead / SPREAD[dive]))) for lead in range(-most, most + 1)}
+            found.append((weight, after))
+    return found if len(found) > 1 else []
