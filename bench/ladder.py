@@ -4,6 +4,7 @@
     python bench/ladder.py batch      time to rate all games at once, and what their order matters
     python bench/ladder.py pairing    time to pair 10,000 bots
     python bench/ladder.py order      games until ten bots are in the right order
+    python bench/ladder.py field      games until the order of 300 newcomers is nearly right
     python bench/ladder.py newcomer   games until a newcomer's place among many is known
     python bench/ladder.py settled    how often a settled order is right, and when it is settled
     python bench/ladder.py copies     what an author gains who submits the same bot many times
@@ -19,6 +20,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations, islice
+
+import numpy as np
 
 import figures
 from deepsea_ladder.rating.batch import batch_ratings
@@ -138,7 +141,7 @@ class Paired:
         self.last = [0] * bots
         self.author = [bot if authors is None or bot < authors else 0 for bot in range(bots)]
         self.lately: deque[int] = deque(maxlen=0 if authors is None else LATELY * seats)
-        self.met: dict[tuple[int, int], int] = {}
+        self.recent: deque[tuple[int, ...]] = deque(maxlen=LATELY)
 
     def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
         had = Counter(self.lately)
@@ -153,12 +156,12 @@ class Paired:
             )
             for bot, last in enumerate(self.last)
         ]
-        (line_up,) = choose(candidates, (self.seats,), SETTINGS, PARAMETERS, 1, seed, self.met)
+        met = Counter(pair for bots in self.recent for pair in combinations(sorted(bots), 2))
+        (line_up,) = choose(candidates, (self.seats,), SETTINGS, PARAMETERS, 1, seed, met)
+        self.recent.append(line_up.bots)
         self.lately += [self.author[bot] for bot in line_up.bots]
         for bot in line_up.bots:
             self.last[bot] = number
-        for pair in combinations(sorted(line_up.bots), 2):
-            self.met[pair] = self.met.get(pair, 0) + 1
         return line_up
 
 
@@ -171,6 +174,23 @@ class Drawn:
 
     def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
         return LineUp(tuple(RandomStream(seed, "drawn").shuffled(range(self.bots))[: self.seats]))
+
+
+class Balanced:
+    """Line-ups by chance, in which all have the same number of games."""
+
+    def __init__(self, bots: int, seats: int) -> None:
+        self.bots = bots
+        self.seats = seats
+        self.waiting: list[int] = []
+
+    def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
+        if len(self.waiting) < self.seats:
+            chance = RandomStream(seed, "balanced")
+            others = [bot for bot in range(self.bots) if bot not in self.waiting]
+            self.waiting += chance.shuffled(others)
+        members, self.waiting = self.waiting[: self.seats], self.waiting[self.seats :]
+        return LineUp(tuple(members))
 
 
 def climb(
@@ -265,6 +285,40 @@ def spearman(truth: Sequence[int], ranked: Sequence[int]) -> float:
     n = len(truth)
     square = sum((truth.index(bot) - ranked.index(bot)) ** 2 for bot in truth)
     return 1.0 - 6.0 * square / (n * (n * n - 1))
+
+
+def field(seats: int = 4, bots: int = 300, seeds: int = 5, level: float = 0.9) -> None:
+    """Games until Kendall's tau between the ratings and the skills reaches a level."""
+    print(f"{bots} newcomers, {seats} seats, games until tau is {level}, {seeds} ladders\n")
+    print("| spread of skills | paired: median | random, balanced: median |")
+    print("|---|---|---|")
+    for spread in (4.0, PARAMETERS.sigma, 16.0):
+        medians = []
+        for kind in (Paired, Balanced):
+            lengths = []
+            for seed in range(seeds):
+                chance = RandomStream(f"field/{spread}/{seed}".encode(), "skills")
+                skills = [spread * _normal(chance) for _ in range(bots)]
+                ladder = climb(
+                    kind(bots, seats),
+                    Fold(PARAMETERS),
+                    [0] * bots,
+                    partial(_performed, skills, chance),
+                    f"{seed}",
+                )
+                checked = islice(ladder, bots - 1, None, bots)
+                found = (fold.sequence for fold in checked if _tau(skills, fold) >= level)
+                lengths.append(next(found))
+            medians.append(f"{statistics.median(lengths):,.0f}")
+        print(f"| {spread:.1f} | " + " | ".join(medians) + " |", flush=True)
+
+
+def _tau(skills: Sequence[float], fold: Fold) -> float:
+    """The share of the pairs in the right order less that of those in the wrong one."""
+    truth = np.array(skills)
+    found = np.array([fold.rating(bot).mu for bot in range(len(skills))])
+    agree = np.sign(truth[:, None] - truth) * np.sign(found[:, None] - found)
+    return float(agree.sum()) / (len(skills) * (len(skills) - 1))
 
 
 def newcomer(seats: int = 4, bots: int = 60, ladders: int = 8, trial: int = 60) -> None:
@@ -406,7 +460,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Figures of the ladder's arithmetic.")
     benches = {
         bench.__name__: bench
-        for bench in (refold, batch, pairing, order, newcomer, settled, copies)
+        for bench in (refold, batch, pairing, order, field, newcomer, settled, copies)
     }
     parser.add_argument("bench", choices=benches)
     arguments = parser.parse_args()

@@ -14,7 +14,7 @@ through JSON loses nothing; an invalid setting is refused in one line that names
     [limits]                    # memory_mib, processes, require_cgroups
     [uploads]                   # versions, mib: of one author
     [rating]                    # mu, sigma, beta, tau, draw_probability
-    [pairing]                   # same_author, former_versions, exploration, patience,
+    [pairing]                   # same_author, former_versions, patience,
                                 # provisional_games
     [play]                      # visitors, tables, tables_of_person, games_per_day,
                                 # silent_seconds: of people who play against its bots
@@ -84,16 +84,13 @@ class PairingSettings:
     """Whether bots of one author may meet."""
     former_versions: bool = False
     """Whether the former versions of bots go on playing."""
-    exploration: float = 0.1
-    """The share of opponents that are drawn from all bots, whatever their strength."""
     patience: float = 4.0
     """The longest wait of a bot, in fair intervals, plus one round of all bots."""
     provisional_games: int = 12
     """A bot with fewer games is provisional: it is always due, and leaves the order open."""
 
     def __post_init__(self) -> None:
-        ranges = {"exploration": (0, 1), "patience": (1, 1000), "provisional_games": (0, 10_000)}
-        _check("pairing", self, **ranges)
+        _check("pairing", self, patience=(1, 1000), provisional_games=(0, 10_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +194,11 @@ class Season:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise SeasonError(f"a season's settings are no JSON: {error}") from None
-        return cls._from(_table(data, "a season's settings"), _rules_from_options)
+        data = _table(data, "a season's settings")
+        # Seasons that were opened with a share of far opponents; now all are drawn from all bots.
+        pairing = _table(data.get("pairing", {}), "pairing")
+        kept = {key: value for key, value in pairing.items() if key != "exploration"}
+        return cls._from({**data, "pairing": kept}, _rules_from_options)
 
     # TOML, as people write it
 

@@ -7,8 +7,9 @@ season allows it; the bots of an author share the seats of one author, and the p
 little known ends where its author has had more, so that nobody gets more games by submitting again
 and again, or the same bot many times.
 
-Every line-up has an anchor, the bot that is due, and opponents of about its strength, or sometimes
-of any strength, since a rating is only as good as the comparisons behind it.
+Every line-up has an anchor, the bot that is due, and opponents from all bots, the likelier the more
+a game tells. Where skills lie close that is nearly chance alone: opponents next to the anchor only
+would carry the scale slowly through a large field.
 
 `Matchmaker` is the runner's source of games: it reads the newest rotations and one row for each
 bot, however many games were played, and the same store gives the same games to every caller.
@@ -21,25 +22,26 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate, combinations
-from math import fsum, sqrt
-from typing import NamedTuple, Protocol
+from math import fsum, prod, sqrt
+from typing import NamedTuple, Protocol, TypeVar
 
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import RatedVersion
 from deepsea_ladder.model.games import PairingQueue, Rotation, StoredSeason
 from deepsea_ladder.rating.convergence import LEARNT
-from deepsea_ladder.rating.gaussian import exp
+from deepsea_ladder.rating.gaussian import cdf
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings
 
-WINDOW = 16
-"""The number of bots on either side of the anchor that are considered."""
+SAMPLE = 32
+"""The number of bots that are drawn from all to choose opponents from."""
 FAIR = 1.2
 """The precedence of an author's bots ends at so many fair shares of the seats of late; a fair share
 is the same for every author."""
 LATELY = 500
 """Rotations in which a meeting counts as lately."""
+_T = TypeVar("_T")
 _SHARE = 50
 """A large ladder makes one line-up for this many bots in one call, since each call is costly."""
 
@@ -136,10 +138,6 @@ class _Hall:
             for c in candidates
         ]
         everyone = range(len(candidates))
-        self.by_skill = sorted(everyone, key=lambda i: (candidates[i].rating.mu, i))
-        self.place = [0] * len(candidates)
-        for place, i in enumerate(self.by_skill):
-            self.place[i] = place
         self.had = {candidate.author: candidate.lately for candidate in candidates}
         self.seats = sum(self.had.values())
         by_author: dict[Hashable, list[int]] = {author: [] for author in self.had}
@@ -235,12 +233,14 @@ class _Hall:
                 if self._may_meet(newest, i)
             }
             if not pool:
-                for i in self._near(members):
-                    pool[i] = self._sigma(i) / len(self.siblings[i])
-                    for member in members:
-                        pool[i] *= self._appeal(member, i)
-            explored = self._explored(members)
-            members.append(self._drawn(pool) if explored is None else explored)
+                pool = {
+                    i: share
+                    * (self.now - self.last[i])
+                    * self._sigma(i)
+                    * prod(self._appeal(member, i) for member in members)
+                    for i, share in self._drawn_from_all(members).items()
+                }
+            members.append(self._drawn(pool))
         return members
 
     def _may_meet(self, i: int, j: int) -> bool:
@@ -248,32 +248,31 @@ class _Hall:
             return i != j
         return self.candidates[i].author != self.candidates[j].author
 
-    def _near(self, members: list[int]) -> list[int]:
-        """Bots next to the anchor by skill that fit; at least one, for the sizes are possible."""
-        near: list[int] = []
-        for step in (1, -1):
-            found, place = 0, self.place[members[0]] + step
-            while found < WINDOW and 0 <= place < len(self.by_skill):
-                i = self.by_skill[place]
-                if all(self._may_meet(member, i) for member in members):
-                    near.append(i)
-                    found += 1
-                place += step
-        return near
+    def _drawn_from_all(self, members: list[int]) -> dict[int, float]:
+        """Bots that fit, with equal shares of authors; at least one, as sizes are possible."""
+
+        def fits(i: int) -> bool:
+            return all(self._may_meet(member, i) for member in members)
+
+        if len(self.candidates) > SAMPLE:
+            drawn = [self._of(self._of(self.authors)) for _ in range(SAMPLE)]
+            if found := {i: 1.0 for i in drawn if fits(i)}:
+                return found
+        everyone = range(len(self.candidates))
+        return {i: 1.0 / len(self.siblings[i]) for i in everyone if fits(i)}
+
+    def _of(self, items: Sequence[_T]) -> _T:
+        return items[self.chance.below(len(items))]
 
     def _appeal(self, i: int, j: int) -> float:
-        """How worthwhile a meeting is: the closer and the rarer, the more."""
-        spread = self.variance[i] + self.variance[j] + 2.0 * self.beta_squared
-        away = self.candidates[i].rating.mu - self.candidates[j].rating.mu
-        return exp(-0.5 * away * away / spread) / (1.0 + self.met[self._pair(i, j)])
+        """How much a game of the two tells: the more open and the rarer, the more.
 
-    def _explored(self, members: list[int]) -> int | None:
-        """Now and then a bot of any strength; None if it does not fit."""
-        if self.chance.unit() >= self.settings.exploration:
-            return None
-        bots = self.authors[self.chance.below(len(self.authors))]
-        i = bots[self.chance.below(len(bots))]
-        return i if all(self._may_meet(member, i) for member in members) else None
+        Cubed, because milder preferences helped less where skills are wide: docs/rating.md.
+        """
+        spread = self.variance[i] + self.variance[j] + 2.0 * self.beta_squared
+        p = cdf((self.candidates[i].rating.mu - self.candidates[j].rating.mu) / sqrt(spread))
+        tells = p * (1.0 - p) / (1.0 + self.met[self._pair(i, j)])
+        return tells * tells * tells
 
     def _drawn(self, pool: dict[int, float]) -> int:
         """One of the pool, by its appeal."""
