@@ -22,8 +22,11 @@ from deepsea_rules.view import View
 from deepsea_sdk import Bot
 
 ROOT = Path(__file__).parents[2]
-OWN_OPTIONS = [ROOT / folder for folder in ("bench", "tools", "referee/deepsea_referee/sandbox")]
-"""Folders whose texts have options of other programs: those in them, or those that they start."""
+OWN_OPTIONS = [
+    ROOT / place
+    for place in ("bench", "tools", "referee/deepsea_referee/sandbox", "sdk/deepsea_sdk/train.py")
+]
+"""Places whose texts have options of other programs: those in them, or those that they start."""
 SOURCES = [
     path
     for folder in (*ROOT.glob("*/deepsea_*"), ROOT / "bench", ROOT / "tools")
