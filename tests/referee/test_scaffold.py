@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -14,7 +15,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.scaffold import create
+from deepsea_referee.workbench.scaffold import Template, create
 from deepsea_sdk.table import play
 from helpers.programs import HEAD
 
@@ -57,8 +58,9 @@ def test_a_bot_in_javascript_is_that_of_the_protocols_page(tmp_path: Path) -> No
     assert (bot.name, bot.command) == ("My-Bot", ("node", "bot.js"))
 
 
-def test_its_test_passes(tmp_path: Path) -> None:
-    create(str(tmp_path / "mine"))
+@pytest.mark.parametrize("template", ["simple", "search"])
+def test_its_test_passes(tmp_path: Path, template: Template) -> None:
+    create(str(tmp_path / "mine"), template=template)
     done = subprocess.run(
         [sys.executable, "-m", "unittest", "-q"],
         cwd=tmp_path / "mine",
@@ -71,8 +73,9 @@ def test_its_test_passes(tmp_path: Path) -> None:
     assert "Ran 3 tests" in done.stderr
 
 
-def test_its_code_is_clean(tmp_path: Path) -> None:
-    for file in create(str(tmp_path / "mine")):
+@pytest.mark.parametrize("template", get_args(Template))
+def test_its_code_is_clean(tmp_path: Path, template: Template) -> None:
+    for file in create(str(tmp_path / "mine"), template=template):
         lines = file.read_text(encoding="utf-8").splitlines()
         assert max(map(len, lines)) <= 100
 

@@ -15,8 +15,12 @@ from typing import Literal
 from deepsea_bundle import names
 from deepsea_referee.errors import UserError
 
+from . import templates
+
 Language = Literal["python", "node", "bash", "perl"]
 """What a new bot is written in."""
+Template = Literal["simple", "search", "learned"]
+"""How a new bot in Python decides: by a rule, by trials of each action, or by a net."""
 
 _BOT = '''\
 """{name}: takes what it can carry home, and turns back in time.
@@ -62,7 +66,7 @@ import unittest
 from bot import {class_name}
 from deepsea_rules import PRESETS, parse_position, view_for
 from deepsea_sdk import Bot, play
-
+{setting}
 
 class {class_name}Test(unittest.TestCase):
     def test_it_plays_every_preset_without_a_fault(self) -> None:
@@ -85,6 +89,17 @@ if __name__ == "__main__":
     unittest.main()
 '''
 
+
+_IN_PYTHON: dict[Template, dict[str, str]] = {
+    "simple": {"bot.py": _BOT},
+    "search": {"bot.py": templates.SEARCH},
+    "learned": {
+        "bot.py": templates.LEARNED,
+        "train.py": templates.TRAIN,
+        "train-requirements.txt": templates.TRAIN_REQUIREMENTS,
+    },
+}
+"""The files of each template that are its own."""
 
 _NODE_MANIFEST = """\
 name = "{name}"
@@ -111,7 +126,7 @@ protocol = "lines"
 _PROGRAMS = {"bash": ("bash", "bot.sh"), "perl": ("perl", "bot.pl")}
 
 
-def create(text: str, language: Language = "python") -> list[Path]:
+def create(text: str, language: Language = "python", template: Template = "simple") -> list[Path]:
     """Write the folder; its last part is the bot's name. Returns the files.
 
     Raises UserError if it exists already, BundleError if its name is not valid for a bot.
@@ -119,7 +134,7 @@ def create(text: str, language: Language = "python") -> list[Path]:
     folder = Path(text)
     if folder.suffix in (".py", ".js", ".sh", ".pl", ".zip"):
         raise UserError(f"`new` makes a folder, not a file: write {folder.with_suffix('')}")
-    texts = starter(folder.name, language)
+    texts = starter(folder.name, language, template)
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -131,19 +146,25 @@ def create(text: str, language: Language = "python") -> list[Path]:
     return [folder / file for file in texts]
 
 
-def starter(name: str, language: Language = "python") -> dict[str, str]:
-    """The texts of a new bot's files by their names. Raises BundleError if its name is not valid
-    for a bot."""
+def starter(
+    name: str, language: Language = "python", template: Template = "simple"
+) -> dict[str, str]:
+    """The texts of a new bot's files by their names; the template is for Python.
+
+    Raises BundleError if its name is not valid for a bot.
+    """
     names.checked("the bot's name", name)
     if language == "python":
-        return _python(name)
+        return _python(name, template)
     return _node(name) if language == "node" else _lines(name, *_PROGRAMS[language])
 
 
-def _python(name: str) -> dict[str, str]:
-    words = {"name": name, "class_name": _class_name(name)}
-    templates = {"bot.py": _BOT, "bot.toml": _MANIFEST, "test_bot.py": _TEST}
-    return {file: template.format(**words) for file, template in templates.items()}
+def _python(name: str, template: Template) -> dict[str, str]:
+    class_name = _class_name(name)
+    setting = f"\n{class_name}.trials = 10  # for a quick test\n" if template == "search" else ""
+    words = {"name": name, "class_name": class_name, "setting": setting}
+    texts = {**_IN_PYTHON[template], "bot.toml": _MANIFEST, "test_bot.py": _TEST}
+    return {file: text.format(**words) for file, text in texts.items()}
 
 
 def _node(name: str) -> dict[str, str]:
@@ -169,4 +190,5 @@ def _class_name(name: str) -> str:
     if joined[0].isdigit():
         return f"Bot{joined}"
     taken = {"Bot", "View", "LEAVE", "PRESETS", "TAKE"}
+    taken |= {"FILE", "GameInfo", "Path", "TurnDice", "Unit", "WEIGHTS"}
     return f"{joined}Bot" if joined in taken or keyword.iskeyword(joined) else joined
