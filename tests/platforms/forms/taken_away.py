@@ -68,6 +68,8 @@ def macos() -> None:
 
 def windows() -> None:
     """Leave what Windows has."""
+    import numpy  # noqa: F401  (this machine's build looks for what is gone; that of Windows does not)
+
     _keep_for(psutil, signal)
     _take_linux()
     _delete(UNIX)
