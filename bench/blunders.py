@@ -28,7 +28,6 @@ from deepsea_sdk.batch import SteadyPolicy, draw_luck, play_on_many
 from deepsea_sdk.bot import AnyBot, Bot
 from deepsea_sdk.coach.decisions import Effort, Judgement
 from deepsea_sdk.coach.luck import Step, course
-from deepsea_sdk.coach.roll_outs import apply
 from deepsea_sdk.policies import steady
 from deepsea_sdk.table import LocalGame, play
 from figures import described
@@ -95,7 +94,7 @@ def true_regret(step: Step, label: str, trials: int) -> float:
     actions = [*view.legal, *({step.action} - set(view.legal))]
     states = [step.before.state.clone() for _ in actions]
     for state, action in zip(states, actions, strict=True):
-        apply(state, action)
+        state.unchecked_apply(action)
     luck = draw_luck(view, np.random.default_rng(list(label.encode())), trials)
     ends = play_on_many(states, luck, SteadyPolicy(view.players))
     means = ends.halves[:, view.to_move].reshape(len(states), trials).mean(axis=1)

@@ -334,6 +334,10 @@ class GameState(UncheckedMoves):
         if action not in self.legal and not self.is_legal(action):
             kind_of(action)
             raise IllegalAction(self._why_not(action))
+        self.unchecked_apply(action)
+
+    def unchecked_apply(self, action: str) -> None:
+        """Play an action that is known to be legal."""
         phase = self.phase
         if phase == "search":
             self.unchecked_search(action)

@@ -14,7 +14,8 @@ from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import HOME, RuleSet
-from deepsea_sdk.coach.luck import Outlook, Step, course, known_to_any, luck_of, rolls
+from deepsea_sdk.coach.decisions import Interval
+from deepsea_sdk.coach.luck import Outlook, Step, course, known_to_any, luck_of_many, rolls
 from deepsea_sdk.coach.roll_outs import LEADS, Stream, halves
 from helpers import games
 from helpers.changes import change, value
@@ -87,6 +88,11 @@ def test_a_seat_that_forfeited_decides_nothing_any_more() -> None:
     late = [step for step in steps if step.decision is not None and step.seat == 1]
     assert len(late) == 3
     assert [step.kind for step in steps].count("decision") == len(game.decisions)
+
+
+def luck_of(step: Step, stream: Stream, trials: int) -> list[Interval]:
+    """The luck of a single roll or reveal."""
+    return luck_of_many([(step, stream)], trials)[0]
 
 
 def _first(kind: str, dive: int) -> Step:

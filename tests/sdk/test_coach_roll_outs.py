@@ -16,7 +16,6 @@ from deepsea_sdk.coach.roll_outs import (
     ONE,
     Stream,
     Trials,
-    apply,
     lead_shares,
     one_by_one,
 )
@@ -33,7 +32,7 @@ def trials_of(game: Game, every: int) -> list[Trials]:
         seat = state.to_move if state.phase != "over" else None
         states = [state.clone() for _ in state.legal or [None]]
         for option, action in zip(states, state.legal, strict=False):
-            apply(option, action)
+            option.unchecked_apply(action)
         stream = Stream(f"trials {len(found)}", game.players)
         numbers = range(len(found), len(found) + 3)
         found.append(Trials(view_for(state, seat), stream, numbers, states, step.dive))

@@ -103,18 +103,18 @@ TRAIN = '''\
 """Trains the net in games with itself: python train.py, or python train.py ROUNDS.
 
 Needs numpy: pip install -r train-requirements.txt. A round takes about a second. A training that
-was stopped goes on when it is started again.
+was stopped goes on when it is started again with the same ROUNDS.
 """
 
 import sys
 from pathlib import Path
 
-from deepsea_sdk.train import Settings, train
+from deepsea_sdk.train import main
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 48
-SETTINGS = Settings(players=4, rounds=ROUNDS, games=1024, name="{name}")
+FILE = Path(__file__).with_name("net.weights")
+ROUNDS = sys.argv[1] if len(sys.argv) > 1 else "48"
 
-train(Path(__file__).with_name("net.weights"), SETTINGS, lambda point: print(point, flush=True))
+sys.exit(main([str(FILE), "--seats", "4", "--rounds", ROUNDS, "--name", "{name}"]))
 '''
 
 TRAIN_REQUIREMENTS = """\

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from deepsea_rules.actions import Kind
 from deepsea_rules.view import View
 
-from .roll_outs import ONE, Scores, Stream, Trials, apply, one_by_one
+from .roll_outs import ONE, Scores, Stream, Trials, one_by_one
 
 Mark = Literal["", "?!", "?", "??"]
 MARKS: tuple[tuple[float, Mark], ...] = ((0.05, "?!"), (0.10, "?"), (0.20, "??"))
@@ -119,7 +119,7 @@ class _Judging:
         dealt = view.sample(decision.stream.luck(0))
         self.after = [dealt.clone() for _ in actions]
         for state, action in zip(self.after, actions, strict=True):
-            apply(state, action)
+            state.unchecked_apply(action)
         self.race = Race(
             count=len(actions),
             scale=(view.players - 1) * ONE,

@@ -20,7 +20,7 @@ from deepsea_rules.state import GameState
 from deepsea_rules.view import View, known_values, view_for
 
 from .decisions import Interval, interval, try_out
-from .roll_outs import ONE, Stream, Trials, apply
+from .roll_outs import ONE, Stream, Trials
 
 WAYS = {2: 1, 3: 2, 4: 3, 5: 2, 6: 1}
 """In how many of nine ways the dice show a sum."""
@@ -80,12 +80,12 @@ def course(game: Game) -> Iterator[Step]:
             step = Step("roll", dive, seat, here, Outlook(state, here.known), dice=rolled)
         elif len(state.legal) > 1 and made <= forfeited.get(seat, made):
             action = game.decisions[made].action
-            apply(state, action)
+            state.unchecked_apply(action)
             step = Step("decision", dive, seat, here, Outlook(state, here.known), made, action)
             made += 1
         else:
             if state.legal:
-                apply(state, state.legal[0])
+                state.unchecked_apply(state.legal[0])
             else:
                 state.unchecked_declare(None)
             step = Step("forced", dive, seat, here, Outlook(state, here.known))
@@ -124,13 +124,8 @@ Evaluation: TypeAlias = Callable[[Sequence[Outlook]], Sequence[Sequence[Number]]
 _NINE = 9
 
 
-def luck_of(step: Step, stream: Stream, trials: int) -> list[Interval]:
-    """The luck of a roll or of a reveal for each seat, by roll-outs: so many for each sum."""
-    return luck_of_many([(step, stream)], trials)[0]
-
-
 def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[list[Interval]]:
-    """The luck of rolls and reveals of one game, in less time than one by one."""
+    """The luck of rolls and reveals of one game for each seat: so many roll-outs of each sum."""
     weighted = [
         _apart(step) if step.kind == "roll" else [(-1, step.before), (1, step.after)]
         for step, _ in chances

@@ -91,17 +91,6 @@ def halves(state: GameState) -> Sequence[int]:
     return halves_ahead(final_result(state.rules.tiebreak, state.bank, state.values).placements)
 
 
-def apply(state: GameState, action: str) -> None:
-    """Make a choice that is known to be legal."""
-    phase = state.phase
-    if phase == "search":
-        state.unchecked_search(action)
-    elif phase == "order":
-        state.unchecked_order(action)
-    else:
-        state.unchecked_declare(action)
-
-
 # What a lead at the end of a dive is worth
 
 
