@@ -51,7 +51,7 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
     )
     decisions = others = 0
     with _authors_code():
-        for moment, action in course.feed(player()):
+        for moment, action, note in course.feed(player()):
             decisions += 1
             differs = action != moment.decision.action
             others += differs
@@ -63,6 +63,8 @@ def command(record: Path, bot: str, seat: str, show_all: bool) -> None:
                 echo(f"  options  {', '.join(moment.view.legal)}")
                 echo(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
                 echo(f"  now      {action}{'' if moment.view.is_legal(action) else ' (not legal)'}")
+                if note is not None:
+                    echo(f"  note     {note.line()}")
     click.echo()
     echo(f"{others} of {decisions} decisions of seat {seat} differ now")
 

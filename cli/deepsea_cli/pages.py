@@ -38,13 +38,14 @@ def show_page(
 ) -> None:
     """Write the page with the first of these games to the target, or to a private folder; open it
     if wanted."""
+    from deepsea_referee.results.folder import notes_beside
     from deepsea_web.viewer.game_page import PageGame, game_page
 
     games = []
     for path in paths[:MOST_GAMES]:
         record = load(path)
         with naming(path):
-            games.append(PageGame.of(record, _file_name(path)))
+            games.append(PageGame.of(record, _file_name(path), notes=notes_beside(path)))
     note = _left_out(len(paths))
     page = target or Path(tempfile.mkdtemp(prefix="deepsea-")) / "game.html"
     write_atomically(page, game_page(games, note))
@@ -56,10 +57,16 @@ def show_page(
 
 def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
     """Write the page with games and what an analysis found; with the first ones of very many."""
+    from deepsea_referee.results.folder import notes_beside
     from deepsea_web.viewer.game_page import PageGame, game_page
 
     games = [
-        PageGame.of(analysis.record, _file_name(Path(analysis.name)), analysis=analysis)
+        PageGame.of(
+            analysis.record,
+            _file_name(Path(analysis.name)),
+            analysis=analysis,
+            notes=notes_beside(Path(analysis.name)),
+        )
         for analysis in analyses[:MOST_GAMES]
     ]
     write_atomically(target, game_page(games, _left_out(len(analyses))))

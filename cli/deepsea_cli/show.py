@@ -36,6 +36,7 @@ from deepsea_rules.ruleset import SEAT_LETTERS
 if TYPE_CHECKING:
     from deepsea_referee.workbench.replay import ReplayedDecision
     from deepsea_rules.time_control import TimeControl
+    from deepsea_sdk.notes import Note
 
 LISTED = 40
 """How many games of a folder are listed."""
@@ -132,7 +133,7 @@ def command(
         for event in game.events_for(None):
             click.echo(json.dumps(event))
     elif at is not None:
-        _print_at(source, at)
+        _print_at(record, source, at)
     elif turn is not None:
         _print_position(source, game, turn, svg)
     elif sys.stdout.isatty() and sys.stdin.isatty():
@@ -192,15 +193,16 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
     click.echo(format_position(moment.state, "all"))
 
 
-def _print_at(record: GameRecord, number: int) -> None:
+def _print_at(path: Path, record: GameRecord, number: int) -> None:
     """Print the position at a decision, and the decision as its seat knew it."""
     from deepsea_cli.terminal_board import draw_board
+    from deepsea_referee.results.folder import notes_beside
     from deepsea_referee.workbench.replay import Replay, control_of, game_at
 
     if number >= len(record.decisions):
         last = len(record.decisions) - 1
         raise UserError(f"--at: the game has decisions 0 to {last}; there is no {number}")
-    seat = record.decisions[number].seat
+    seat, note = record.decisions[number].seat, notes_beside(path).get(number)
     echo(f"{narration.title(record)}, at decision {number}")
     state, names = game_at(record, number).state, narration.names(record)
     for line in draw_board(state, names, None, width(), known=dict(enumerate(state.values))):
@@ -211,7 +213,7 @@ def _print_at(record: GameRecord, number: int) -> None:
     for moment in Replay(record, seat).moments():
         faults += moment.decision.fault is not None
         if moment.number == number:
-            _print_decision(moment, control_of(record), faults)
+            _print_decision(moment, control_of(record), faults, note)
 
 
 def _print_frames(record: GameRecord, game: Game, viewer: int | None) -> None:
@@ -239,8 +241,10 @@ def _print_story(record: GameRecord, game: Game) -> None:
 
 def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
     """Print a seat's decisions, and how the game ended."""
+    from deepsea_referee.results.folder import notes_beside
     from deepsea_referee.workbench.replay import Replay, control_of
 
+    notes = notes_beside(path)
     with naming(path):
         course = Replay(record, seat)
     control = control_of(record)
@@ -251,7 +255,7 @@ def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
     faults = 0
     for moment in course.moments():
         faults += moment.decision.fault is not None
-        _print_decision(moment, control, faults)
+        _print_decision(moment, control, faults, notes.get(moment.number))
     click.echo()
     for forfeit in record.forfeits:
         if forfeit.seat == seat:
@@ -264,7 +268,9 @@ def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
         echo(f"  {line}")
 
 
-def _print_decision(moment: ReplayedDecision, control: TimeControl | None, faults: int) -> None:
+def _print_decision(
+    moment: ReplayedDecision, control: TimeControl | None, faults: int, note: Note | None
+) -> None:
     view, decision = moment.view, moment.decision
     click.echo()
     echo(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
@@ -272,6 +278,8 @@ def _print_decision(moment: ReplayedDecision, control: TimeControl | None, fault
     click.echo(f"  {view}")
     echo(f"  options  {', '.join(view.legal)}")
     echo(f"  choice   {decision.action}")
+    if note is not None:
+        echo(f"  note     {note.line()}")
     took = f"  time     {decision.us / 1000:.1f} ms"
     if control is not None:
         over = max(0, decision.us - control.budget_us)

@@ -105,10 +105,10 @@ class _GameLoop:
         report: FaultReport | None
         try:
             if isinstance(came, TimedAnswer):
-                action, us, error, wall_us = came
+                action, us, error, wall_us, note = came
                 if wall_us > self.longest_us:
                     self.longest_us = wall_us
-                report = self._refereed.answer(question, action, us, error)
+                report = self._refereed.answer(question, action, us, error, note)
             else:
                 report = self._fault(question, came)
             if report is not None:

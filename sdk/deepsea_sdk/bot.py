@@ -26,6 +26,7 @@ from deepsea_rules.view import View
 
 from .clock import NO_LIMIT, Clock
 from .errors import IllegalAnswer, WireError, own_traceback
+from .notes import Note, note_of
 
 HINT = "deepsea-sdk: hint: "
 """What a hint on stderr begins with."""
@@ -102,6 +103,7 @@ class Bot:
     concurrent_games: bool = False
     """Whether games of this class may run at once: set it to True if all that a bot knows of its
     game is in `self`, and nothing in its class or module. Long matches are several times faster."""
+    _note: Note | None = None
 
     # Decisions
 
@@ -122,6 +124,20 @@ class Bot:
         Return the items in that order, or `order(items)`, or one of `view.legal`.
         """
         return view.items
+
+    def note(self, text: str, number: float | None = None) -> None:
+        """Note a text, or a named number such as `self.note("chance home", 0.7)`, for the author.
+
+        It is shown beside the decision that is made next, in the viewer and in `show`; the same
+        name at each decision makes a line over the game. A decision has at most one text and 8
+        numbers, the last of each name; what is longer than 200 bytes is cut.
+        """
+        before = self._note or note_of("")
+        if number is None:
+            self._note = note_of(text, before.numbers.items())
+        else:
+            numbers = [*before.numbers.items(), (text, float(number))]
+            self._note = note_of(before.text, numbers)
 
     # Hooks
 
@@ -209,6 +225,15 @@ def is_own(method: Callable[..., object], inherited: object) -> bool:
     return getattr(method, "__func__", None) is not inherited
 
 
+def take_note(bot: Bot) -> Note | None:
+    """What a bot has noted since its last decision."""
+    # The attribute is private because a public name would be in the author's way.
+    note = bot._note  # noqa: SLF001
+    if note is not None:
+        bot._note = None  # noqa: SLF001
+    return note
+
+
 def legal_action(view: View, answer: object, bot: Bot, method: str) -> str:
     """Convert a method's answer to an action.
 
@@ -245,6 +270,7 @@ class Answered(NamedTuple):
     action: str
     error: str | None
     """What it raised, or, beside an action that is not legal, which method returned that."""
+    note: Note | None = None
 
 
 class SeatedBot:
@@ -293,7 +319,7 @@ class SeatedBot:
             action = bot.decide(view)
             if action not in legal:
                 action = legal_action(view, action, bot, "decide")
-            return new_tuple(Answered, (action, None))
+            return new_tuple(Answered, (action, None, take_note(bot)))
         except IllegalAnswer as wrong:
             if self._raises:
                 raise

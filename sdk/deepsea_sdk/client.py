@@ -105,10 +105,10 @@ class Player:
             seat.request_id = request_id
             events = wire.events_from_wire(message.events) if bot.hears_events else ()
             clock = Clock.of(time_left, now=self._now, arrived=arrived)
-            action, error = bot.decide(view, clock, events)
+            action, error, note = bot.decide(view, clock, events)
             if error is not None:
                 error = cut(error, longest)
-            wire.decision_to_wire((request_id, action, error), decisions.add())
+            wire.decision_to_wire((request_id, action, error, note), decisions.add())
         return answer
 
     def _end(self, message: pb.GameResult) -> None:

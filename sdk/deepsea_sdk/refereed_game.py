@@ -9,8 +9,8 @@ a game; whoever asks reads the clock, nothing here does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from deepsea_rules.errors import RulesError
 from deepsea_rules.faults import Fault, FaultReport
@@ -22,6 +22,7 @@ from deepsea_rules.time_control import Bank, TimeControl, overrun
 from .bot import FaultNotice, GameEnd, GameInfo
 from .clock import NO_CLOCK, TimeLeft
 from .errors import reason, summary
+from .notes import GAME_BYTES, Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class PlayedGame:
     faults: tuple[FaultReport, ...]
     longest_us: int = 0
     """Over streams: the longest time from a request to its answer, other games' decisions in it."""
+    notes: Mapping[int, Note] = field(default_factory=dict)
+    """What bots noted, by the number of the decision."""
 
 
 class RefereedGame:
@@ -50,6 +53,10 @@ class RefereedGame:
         self.game = game
         self.game_id = game_id
         self.faults: list[FaultReport] = []
+        self.notes: dict[int, Note] = {}
+        """By the number of the decision."""
+        self._noted = [0] * game.players
+        """The bytes of notes that each seat has had."""
         self._clock = control.format() if control else ""
         self._limits = [_limits(control)] * game.players
         self._banks = [Bank(*limits) for limits in self._limits]
@@ -89,7 +96,12 @@ class RefereedGame:
         return self._time_left[seat]
 
     def answer(
-        self, question: Question, action: str, us: int = 0, error: str | None = None
+        self,
+        question: Question,
+        action: str,
+        us: int = 0,
+        error: str | None = None,
+        note: Note | None = None,
     ) -> FaultReport | None:
         """Play what a bot answered after so many microseconds; a report if that is a fault.
 
@@ -99,6 +111,10 @@ class RefereedGame:
         over = us > self._limits[question.seat].budget_us
         if over and us > (limit_us := self._banks[question.seat].limit_us):
             return self.fault(question, Fault.TIMEOUT, overrun(limit_us), us)
+        if note is not None:
+            self._noted[question.seat] += note.size
+            if self._noted[question.seat] <= GAME_BYTES:
+                self.notes[len(self.game.decisions)] = note
         if error is not None and not action:
             return self.fault(question, Fault.EXCEPTION, summary(error), us, error)
         try:
@@ -180,7 +196,7 @@ class RefereedGame:
             seats=self._seats,
             attempt=self._attempt,
         )
-        return PlayedGame(record, tuple(self.faults))
+        return PlayedGame(record, tuple(self.faults), notes=self.notes)
 
 
 def _limits(control: TimeControl | None) -> TimeLeft:

@@ -152,7 +152,7 @@ def play_to_end(
         elif answer is None:  # it has ended its program, now or before
             report = refereed.fault(question, Fault.CRASH, chair.crash or "", us)
         else:
-            report = refereed.answer(question, answer.action, us, answer.error)
+            report = refereed.answer(question, answer.action, us, answer.error, answer.note)
         if report is not None:
             chair.call(chair.bot.fault, refereed.notice(report, len(game.decisions)))
     for chair in chairs:

@@ -67,6 +67,7 @@ def test_the_bot_of_the_page_plays(folder: Path, isolation: str) -> None:
 
 
 def test_what_it_raises_is_a_fault_with_its_stack_and_it_goes_on(folder: Path) -> None:
+    """And its notes are kept."""
     bot = folder / "node_bot" / "bot.js"
     text = bot.read_text(encoding="utf-8")
     broken = text.replace(
@@ -74,8 +75,15 @@ def test_what_it_raises_is_a_fault_with_its_stack_and_it_goes_on(folder: Path) -
     )
     broken = broken.replace("function decide(seat, {", "function decide(seat, { request_id: id,")
     assert broken.count("request_id: id") == broken.count("null.x") == 1
-    bot.write_text(broken, encoding="utf-8")
+    before = "action: decide(seats.get(request.game_id), request) }"
+    noted = "note: { text: request.kind, numbers: [{ name: 'air', value: request.view.air }] }"
+    assert broken.count(before) == 1
+    bot.write_text(broken.replace(before, f"{before[:-2]}, {noted} }}"), encoding="utf-8")
     results = played(folder, "process")
+    notes = json.loads((folder / "kept" / "notes-0001.json").read_text(encoding="utf-8"))
+    assert {note["seat"] for note in notes} == {0}
+    assert notes[0]["text"].startswith("DECISION_KIND_")
+    assert 0 < notes[0]["numbers"]["air"] <= 25
     faults = [fault for game in results["games"] for fault in game["faults"]]
     assert [fault["fault"] for fault in faults] == ["exception"]
     assert faults[0]["came"].startswith("it raised TypeError: Cannot read properties of null")
@@ -112,5 +120,5 @@ def played(folder: Path, isolation: str, *options: str, bot: str = "node_bot") -
     )
     assert done.returncode == 0, done.stderr
     results = json.loads((folder / "out" / "results.json").read_text(encoding="utf-8"))
-    shutil.rmtree(folder / "out")
+    (folder / "out").replace(folder / "kept")
     return dict(results)

@@ -155,6 +155,40 @@ def test_a_drawing_fits_its_width_and_a_steady_one_keeps_its_height(
     assert len(heights) == 1
 
 
+def test_what_a_bot_noted_is_beside_its_decisions(run: Run, tmp_path: Path) -> None:
+    bot = tmp_path / "noting.py"
+    bot.write_text(
+        "from deepsea_sdk import Bot, TAKE, run\n"
+        "class Noting(Bot):\n"
+        "    def search(self, view):\n"
+        "        self.note('load', view.me.load)\n"
+        "        self.note('greedy')\n"
+        "        return TAKE if view.can_take else super().search(view)\n"
+        "if __name__ == '__main__':\n"
+        "    run(Noting)\n"
+    )
+    matches = {}
+    for way in ("process", "in-process"):
+        out = tmp_path / way
+        options = ("--in-process",) if way == "in-process" else ("--isolation", "process")
+        assert run("match", bot, "random", "--seed", "a", "--out", out, *options).status == 0
+        matches[way] = json.loads((out / "notes-0001.json").read_text())
+        assert '"greedy"' not in (out / "game-0001.json").read_text()
+        assert '"greedy"' not in (out / "results.json").read_text()
+    assert matches["process"] == matches["in-process"]
+    out = tmp_path / "process"
+    record, first = out / "game-0001.json", matches["process"][0]
+    line = "  note     load 0; greedy\n"
+    assert line in run("show", record, "--seat", "A").out
+    assert line in run("show", record, "--at", first["decision"]).out
+    assert "  note     load 0; greedy" in run("debug", record, bot, "--seat", "A", "--all").out
+    assert run("show", record, "--html", tmp_path / "page.html").status == 0
+    page = (tmp_path / "page.html").read_text()
+    assert '"note":"greedy","numbers":{"load":0.0}' in page
+    (out / "notes-0001.json").write_text('[{"decision": 1}]')
+    assert one_line(run("show", record, "--at", 0).err).endswith("not the notes of a game: 'text'")
+
+
 def test_what_is_lost_is_what_was_carried_at_the_end(run: Run, tmp_path: Path) -> None:
     for salt in "abcdefgh":
         game = played(salt=salt)

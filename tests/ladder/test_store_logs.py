@@ -1,15 +1,17 @@
-"""What bots leave of games with faults: bounded, and kept for the newest games."""
+"""What bots leave of games for their authors: bounded, and kept for the newest games."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import SeatLog, StoredSeason
-from deepsea_ladder.store import RetryPolicy, Store, games
+from deepsea_ladder.model.games import GameNote, SeatLog, StoredSeason
+from deepsea_ladder.store import RetryPolicy, Store, games, schema
 from helpers import ladder
 
 
@@ -58,6 +60,39 @@ def test_the_newest_games_of_a_bot_keep_theirs(store: Store) -> None:
     played = play(store, season, games.KEPT + 4, "anna")
     assert sorted(seq for seq, _ in store.logs.of_bot("anna")) == [seq for seq, _ in played[4:]]
     assert store.logs.of_game(played[0][1]) == ()
+
+
+def test_notes_are_kept_of_seats_without_a_fault_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(games, "KEPT_NOTES", 3)
+    season = ladder.stocked(store)
+    ((first, with_fault),) = play(store, season, 1, "anna")
+    note = GameNote(4, "deep", {"chance home": 0.5})
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 5))
+    played: list[tuple[str, tuple[SeatLog, ...]]] = []
+    for _ in range(5):
+        job = ladder.claim(store, season)
+        receipt = store.games.report(job, ladder.play(job))
+        assert receipt.seq is not None
+        seat = next(seat for seat, one in enumerate(job.seats) if one.bot == "anna")
+        others = [SeatLog(other, "", "") for other in range(len(job.seats)) if other != seat]
+        store.logs.add(receipt.seq, [SeatLog(seat, "none", "printed", (note,)), *others])
+        kept = (SeatLog(seat, "", "", (note,)),) if len(played) >= 2 else ()
+        played.append((job.game_id, kept))
+    assert [(game_id, store.logs.of_game(game_id)) for game_id, _ in played] == played
+    (log,) = store.logs.of_game(with_fault)
+    assert (log.error, log.notes) == (f"error {first}", ())
+
+
+def test_a_log_from_before_there_were_notes_is_read(store: Store) -> None:
+    season = ladder.stocked(store)
+    ((_, game_id),) = play(store, season, 1, "anna")
+    with store.database.write() as connection:
+        content = zlib.compress(b'["an error","some output"]')
+        connection.execute(update(schema.game_logs).values(content=content))
+    (log,) = store.logs.of_game(game_id)
+    assert (log.error, log.output, log.notes) == ("an error", "some output", ())
 
 
 def test_a_long_log_keeps_its_end(store: Store) -> None:

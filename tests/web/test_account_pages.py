@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from sqlalchemy import text as sql
 
 from deepsea_ladder.model.bots import SubmissionRefusal
+from deepsea_ladder.model.games import GameNote, SeatLog
 from deepsea_web.http import HEADERS
 from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
@@ -152,6 +154,23 @@ def test_own_logs_are_below_the_game_for_their_author_alone(world: World) -> Non
     tag = world.person().get("/games/s1-2").headers["etag"]
     assert world.person(ANNA).get("/games/s1-2", {"If-None-Match": tag}).status == 200
     assert "Traceback" not in world.person(ANNA).get("/embed/games/s1-2").text
+
+
+def test_own_notes_are_in_the_game_for_their_author_alone(world: World) -> None:
+    store = world.service.store
+    game = store.history.get("s1-1")
+    seat = next(seat for seat, one in enumerate(game.seats) if one.version.bot == "anna")
+    note = GameNote(3, "</script><b>deep", {"chance home": 0.5})
+    store.logs.add(game.seq, [SeatLog(seat, "", "", (note,))])
+    html = world.person(ANNA).get("/games/s1-1").text
+    (data,) = re.findall(r'<script type="application/json" id="notes">(.*?)</script>', html)
+    assert json.loads(data) == [{"decision": 3, "text": note.text, "numbers": {"chance home": 0.5}}]
+    for name in ("", BEN, "admin"):
+        person = world.person(name)
+        for path in ("/games/s1-1", "/games/s1-1.json", "/games/s1-1/frames.json"):
+            assert "chance home" not in person.get(path).text
+    for path in ("/games/s1-1.json", "/games/s1-1/frames.json", "/games/s1-1/record.json"):
+        assert "chance home" not in world.person(ANNA).get(path).text
 
 
 # -------------------------------------------------------------------------------- what forms do

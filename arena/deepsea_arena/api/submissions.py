@@ -126,7 +126,13 @@ class SubmissionMethods(LadderPart):
             raise nothing
         return GameLogs(
             tuple(
-                BotLogLine(seat=log.seat, bot=labels[log.seat], error=log.error, output=log.output)
+                BotLogLine(
+                    seat=log.seat,
+                    bot=labels[log.seat],
+                    error=log.error,
+                    output=log.output,
+                    notes=log.notes,
+                )
                 for log in store.logs.of_game(game_id)
                 if log.seat in labels
             )

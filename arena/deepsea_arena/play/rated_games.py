@@ -23,7 +23,7 @@ from deepsea_arena.play.tasks import FinishedGame, Outcome, outcome_of
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import Job, SeatLog
+from deepsea_ladder.model.games import GameNote, Job, SeatLog
 from deepsea_ladder.season import BotLimits, Season
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import BotProcess, Hosting
@@ -41,7 +41,7 @@ from deepsea_referee.worker import Link
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
 KEPT = 32
 """The most bots that a worker keeps running."""
@@ -122,16 +122,16 @@ class RatedGamePlayer:
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
             self._bots.dismiss(keys)
             return outcome_of(error)
-        logs = {
-            report.seat: SeatLog(
-                report.seat, _faults_of(played.faults, report.seat), line_up.output(report.seat)
-            )
-            for report in played.faults
-        }
+        notes = _notes_by_seat(played)
+        logs = []
+        for seat in sorted({report.seat for report in played.faults} | notes.keys()):
+            faults = _faults_of(played.faults, seat)
+            output = line_up.output(seat) if faults else ""
+            logs.append(SeatLog(seat, faults, output, tuple(notes.get(seat, ()))))
         self._bots.dismiss([keys[forfeit.seat] for forfeit in played.record.forfeits])
         if self._next is None:
             self._bots.freeze()
-        return FinishedGame(played.record.to_json(), tuple(logs.values()))
+        return FinishedGame(played.record.to_json(), tuple(logs))
 
     def _on_next(self, job: Job) -> None:
         """Prepare for the job that comes after the present one; called in another thread.
@@ -185,6 +185,15 @@ def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:
     if bot.digest != digest:
         raise RefereeError(f"the files of {label} have the digest {bot.digest}, not {digest}")
     return bot
+
+
+def _notes_by_seat(played: PlayedGame) -> dict[int, list[GameNote]]:
+    """What each bot noted; a seat that noted nothing is not there."""
+    decisions = played.record.decisions
+    found: dict[int, list[GameNote]] = {}
+    for number, note in played.notes.items():
+        found.setdefault(decisions[number].seat, []).append(GameNote(number, *note))
+    return found
 
 
 def _faults_of(faults: Sequence[FaultReport], seat: int) -> str:

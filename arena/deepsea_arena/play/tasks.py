@@ -48,7 +48,7 @@ class FinishedGame:
     record: str
     """One line of JSON in the format of `deepsea_rules.record`."""
     logs: tuple[SeatLog, ...] = ()
-    """Of the seats that were at fault."""
+    """Of the seats that were at fault, or noted something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ game, and does not depend on the seat whose view is shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from deepsea_arena.reports.frames import (
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
+from deepsea_sdk.notes import Note
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import AnalysedDecision, GameAnalysis, MarkedDive
@@ -69,6 +71,17 @@ def with_analysis(seen: Frames, analysis: GameAnalysis, policy: str = COACH_VERS
     if analysis.chances:
         found["luck"] = _luck(seen["frames"], analysis)
     return found
+
+
+def with_notes(seen: Frames, notes: Mapping[int, Note]) -> Frames:
+    """The frames of a game with what bots noted, by the number of the decision."""
+    decisions: list[FrameDecision] = [
+        {**row, "note": notes[number].text, "numbers": dict(notes[number].numbers)}
+        if number in notes
+        else row
+        for number, row in enumerate(seen["decisions"])
+    ]
+    return {**seen, "decisions": decisions}
 
 
 def _judgement(decision: AnalysedDecision) -> FrameJudgement:

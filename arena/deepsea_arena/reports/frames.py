@@ -86,6 +86,10 @@ class FrameDecision(TypedDict):
     """With a fault: the bot's deed instead."""
     judged: NotRequired[FrameJudgement]
     """With an analysis."""
+    note: NotRequired[str]
+    """What the bot noted, for its author,"""
+    numbers: NotRequired[dict[str, float]]
+    """and the numbers in it, by name."""
 
 
 class DiveSeat(TypedDict):

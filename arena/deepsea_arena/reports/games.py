@@ -7,7 +7,7 @@ table; an export writes numbers so that reading them gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.documents import to_object
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
 from deepsea_ladder.export import export_lines
-from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeat
+from deepsea_ladder.model.games import GameFilter, GameNote, StoredGame, StoredSeat
 from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
@@ -80,13 +80,14 @@ class GamesPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotLogLine:
-    """What a bot at fault left of a game; a stranger's text, to be escaped."""
+    """What a bot left of a game for its author; a stranger's text, to be escaped."""
 
     seat: int
     bot: str
     """Its name and version."""
     error: str
     output: str
+    notes: tuple[GameNote, ...] = field(default_factory=tuple)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -395,9 +395,9 @@ def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
 @place_option
 @click.pass_context
 def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_json: bool) -> None:
-    """Print the faults and the last output of the bots that were at fault in GAME.
+    """Print what bots left of GAME: faults and last output of those at fault, and all notes.
 
-    The logs of the newest 20 such games of each bot are kept.
+    Of each bot the newest 20 games with faults are kept, and the newest 100 others with notes.
 
     Exit status: 0 printed, 1 nothing is kept of that game or seat.
     """
@@ -413,9 +413,15 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_
         return
     if not shown:
         where = f" for seat {seat}" if seat else ""
-        echo(f"no log of game {game_id} is kept{where}: no fault there, or an older one")
+        echo(
+            f"nothing of game {game_id} is kept{where}: no fault and no note there, or an older one"
+        )
         ctx.exit(NEGATIVE)
     for one in shown:
         echo(f"seat {SEAT_LETTERS[one.seat]}, {one.bot}:")
-        echo_lines(one.error, "  ")
-        echo_lines(one.output or "(it printed nothing)", "  ")
+        if one.error:
+            echo_lines(one.error, "  ")
+            echo_lines(one.output or "(it printed nothing)", "  ")
+        for note in one.notes:
+            numbers = [f"{name} {value:.4g}" for name, value in note.numbers.items()]
+            echo(f"  decision {note.decision}: {'; '.join(filter(None, [*numbers, note.text]))}")

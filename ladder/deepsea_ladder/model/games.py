@@ -193,14 +193,25 @@ class StoredGame:
 
 
 @dataclass(frozen=True, slots=True)
+class GameNote:
+    """What a bot noted at a decision; a stranger's text, to be escaped."""
+
+    decision: int
+    """Its index in the record."""
+    text: str
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class SeatLog:
-    """What a bot left of a game with a fault of its own; a stranger's text, to be escaped."""
+    """What a bot left of a game for its author; a stranger's text, to be escaped."""
 
     seat: int
     error: str
-    """Its faults, with the author's part of tracebacks."""
+    """Its faults, with the author's part of tracebacks; "" without one."""
     output: str
-    """The end of what its process printed."""
+    """The end of what its process printed, in a game with a fault."""
+    notes: tuple[GameNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

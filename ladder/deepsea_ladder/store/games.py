@@ -5,20 +5,20 @@ it; the game, its ratings and the end of its job are one transaction; the first 
 job is its result, every other one changes nothing; refusals are in the audit log.
 
 A log never costs a game its result, which is stored before and without it; of each bot the newest
-games with faults have logs, and a seat without a fault in the game has none. Whatever standings,
-games, bots or analyses show is a function of the revision: two states of one ladder have the same
-one only if they show the same.
+games with faults have logs, and the newest others what it noted in them. Whatever standings, games,
+bots or analyses show is a function of the revision: two states of one ladder have the same one only
+if they show the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
+import msgspec
+from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import game_line
@@ -26,6 +26,7 @@ from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import (
     AttemptEnd,
+    GameNote,
     Job,
     JobStatus,
     Receipt,
@@ -59,7 +60,9 @@ from deepsea_rules.record import GameRecord, verify
 _logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
 _LONGEST_RECORD = 1 << 20
 KEPT = 20
-"""For each bot: so many of its newest games with faults keep their logs."""
+"""For each bot: so many of its newest games with faults keep their logs,"""
+KEPT_NOTES = 100
+"""and so many of its newest other games their notes."""
 LONGEST_OUTPUT = 64 * 1024
 _LONGEST_ERROR = 16 * 1024
 _PRIVATE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION)
@@ -248,40 +251,49 @@ def _compare(what: str, found: object, expected: object) -> None:
         raise _InvalidResult(f"the {what} is {quoted(found, 80)}, not {quoted(expected, 80)}")
 
 
+class _Content(msgspec.Struct, array_like=True):
+    """The text of a log; those from before bots could note anything end with the output."""
+
+    error: str
+    output: str
+    notes: tuple[GameNote, ...] = ()
+
+
 class Logs:
     def __init__(self, database: Database, *, public: bool = False) -> None:
         self._database = database
         self._public = public
 
     def add(self, seq: int, logs: Sequence[SeatLog]) -> None:
-        """Keep the logs of a game that is stored; may be repeated."""
+        """Keep the logs of a game that is stored; may be repeated.
+
+        Of a seat without a fault, only its notes are kept.
+        """
         versions = schema.bot_versions
         with self._database.write() as connection:
             query = (
-                select(_seats.c.seat, versions.c.bot_id)
+                select(_seats.c.seat, versions.c.bot_id, _seats.c.faults)
                 .join(versions, versions.c.id == _seats.c.version_id)
-                .where(_seats.c.seq == seq, _seats.c.faults > 0)
+                .where(_seats.c.seq == seq)
             )
-            bots = {row.seat: row.bot_id for row in connection.execute(query)}
+            seats = {row.seat: row for row in connection.execute(query)}
             there = set(
                 connection.execute(select(_logs.c.seat).where(_logs.c.seq == seq)).scalars()
             )
             for log in logs:
-                if log.seat not in bots or log.seat in there:
+                if log.seat not in seats or log.seat in there:
+                    continue
+                _, bot_id, faults = seats[log.seat]
+                if not faults and not log.notes:
                     continue
                 there.add(log.seat)
-                bot_id = bots[log.seat]
+                kept = log if faults else SeatLog(log.seat, "", "", log.notes)
                 connection.execute(
                     insert(_logs).values(
-                        seq=seq, seat=log.seat, bot_id=bot_id, content=_packed(log)
+                        seq=seq, seat=log.seat, bot_id=bot_id, content=_packed(kept)
                     )
                 )
-                own = select(_logs.c.seq).where(_logs.c.bot_id == bot_id).distinct()
-                oldest = own.order_by(_logs.c.seq.desc()).limit(1).offset(KEPT)
-                if (last := connection.execute(oldest).scalar()) is not None:
-                    connection.execute(
-                        delete(_logs).where(_logs.c.bot_id == bot_id, _logs.c.seq <= last)
-                    )
+                _forget_old(connection, bot_id, faulty=bool(faults))
 
     def of_game(self, game_id: str) -> tuple[SeatLog, ...]:
         """The logs of a game, by seat; StoreError if there is no such game."""
@@ -315,17 +327,27 @@ class Logs:
         return {(row.seq, row.seat): _unpacked(row.seat, row.content) for row in rows}
 
 
+def _forget_old(connection: Connection, bot_id: int, *, faulty: bool) -> None:
+    """Delete what a bot left of all but its newest games with faults, or without."""
+    same = (_seats.c.seq == _logs.c.seq) & (_seats.c.seat == _logs.c.seat)
+    kind = exists().where(same, _seats.c.faults > 0 if faulty else _seats.c.faults == 0)
+    own = select(_logs.c.seq).where(_logs.c.bot_id == bot_id, kind).distinct()
+    oldest = own.order_by(_logs.c.seq.desc()).limit(1).offset(KEPT if faulty else KEPT_NOTES)
+    if (last := connection.execute(oldest).scalar()) is not None:
+        connection.execute(delete(_logs).where(_logs.c.bot_id == bot_id, _logs.c.seq <= last, kind))
+
+
 def _packed(log: SeatLog) -> bytes:
-    texts = (_end(log.error, _LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT))
-    return zlib.compress(json.dumps(texts).encode())
+    error, output = _end(log.error, _LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT)
+    return zlib.compress(msgspec.json.encode(_Content(error, output, log.notes)))
 
 
 def _unpacked(seat: int, content: bytes) -> SeatLog:
     try:
-        error, output = json.loads(zlib.decompress(content))
+        found = msgspec.json.decode(zlib.decompress(content), type=_Content)
     except (ValueError, RecursionError, zlib.error) as damage:
         raise StoreDamaged(f"the log of seat {seat} is damaged: {damage}") from None
-    return SeatLog(seat, error, output)
+    return SeatLog(seat, found.error, found.output, found.notes)
 
 
 def _end(text: str, most: int) -> str:

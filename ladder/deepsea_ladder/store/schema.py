@@ -258,14 +258,14 @@ Index(
     # import that dialect, which is a tenth of the time of a short command.
 )
 
-# What bots left of games with faults of their own; only of the newest ones of each bot.
+# What bots left of games with faults of their own, and noted in others; of each bot's newest ones.
 game_logs = Table(
     "game_logs",
     metadata,
     Column("seq", _Id, ForeignKey("games.seq"), primary_key=True, autoincrement=False),
     Column("seat", Integer, primary_key=True, autoincrement=False),
     Column("bot_id", _Id, ForeignKey("bots.id"), nullable=False),
-    Column("content", LargeBinary, nullable=False),  # zlib of JSON: error and output
+    Column("content", LargeBinary, nullable=False),  # zlib of JSON: error, output, notes
     Index(None, "bot_id", "seq"),
 )
 

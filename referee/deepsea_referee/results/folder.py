@@ -26,10 +26,11 @@ from deepsea_referee.bots.output import BotLog, log_name
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, record_name
 from deepsea_rules.record import GameRecord
+from deepsea_sdk.notes import Note, note_of, rows_of
 
 RESULTS = "results.json"
 _OURS = re.compile(
-    rf"{re.escape(RESULTS)}|comparison\.jsonl|(?:game|analysis)-\d+\.json|bot-\d+-.*\.log"
+    rf"{re.escape(RESULTS)}|comparison\.jsonl|(?:game|analysis|notes)-\d+\.json|bot-\d+-.*\.log"
 )
 FORMAT = "deepsea-results/1"
 _PLACE = struct.Struct("=QQ")
@@ -81,7 +82,8 @@ class ResultsFolder:
         Returns a future to wait for before the next record if the disk is too slow.
         """
         text = None if self._folder is None else record.to_json()
-        return self._thread.do(self._write_game, result, text)
+        notes = rows_of(result.notes, record.decisions) if result.notes else []
+        return self._thread.do(self._write_game, result, text, notes)
 
     def add_void(self, void: VoidGame) -> Future[object] | None:
         """Write a void game, like `add`."""
@@ -101,9 +103,12 @@ class ResultsFolder:
         if self._folder is not None:
             write_atomically(self._folder / f"analysis-{game:04}.json", text)
 
-    def _write_game(self, result: GameResult, record: str | None) -> None:
+    def _write_game(self, result: GameResult, record: str | None, notes: list[Any]) -> None:
         if self._folder is not None and record is not None:
-            write_atomically(self._folder / record_name(result.game), record)
+            path = self._folder / record_name(result.game)
+            if notes:
+                write_atomically(notes_path(path), json.dumps(notes, indent=1) + "\n")
+            write_atomically(path, record)
         self.document.add(result)
 
 
@@ -196,9 +201,34 @@ class ResultsJson:
         yield f' "logs": {_indented(log_names(match.logs))}\n}}\n'
 
 
+def notes_path(record: Path) -> Path:
+    """The file with what bots noted in a game, beside its record."""
+    return record.with_name(f"notes-{record.name.removeprefix('game-')}")
+
+
+def notes_beside(record: Path) -> dict[int, Note]:
+    """What bots noted in a game, by the number of the decision; nothing without such a file.
+
+    Raises UserError for a file that is damaged.
+    """
+    path = notes_path(record)
+    try:
+        text = path.read_text(encoding="utf-8")
+        return {
+            row["decision"]: note_of(row["text"], row["numbers"].items())
+            for row in json.loads(text)
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: not the notes of a game: {error}") from None
+
+
 def game_fields(result: GameResult) -> dict[str, Any]:
     """A game as JSON has it."""
-    return _fields(result) | {
+    fields = _fields(result)
+    del fields["notes"]
+    return fields | {
         "forfeits": [forfeit._asdict() for forfeit in result.forfeits],
         "faults": [_fields(report) for report in result.faults],
     }

@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -25,6 +25,7 @@ from deepsea_rules.game import Decision, Forfeit
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import SEAT_LETTERS, RuleSet
 from deepsea_rules.time_control import TimeControl, duration_text
+from deepsea_sdk.notes import Note
 from deepsea_sdk.refereed_game import PlayedGame
 
 EXPLAINED = 10
@@ -186,6 +187,8 @@ class GameResult:
     placements: tuple[int, ...]
     forfeits: tuple[Forfeit, ...]
     faults: tuple[FaultReport, ...]
+    notes: Mapping[int, Note] = field(default_factory=dict)
+    """What bots noted, by the number of the decision; in a file of its own."""
 
     @classmethod
     def of(cls, number: int, seats: Sequence[int], played: PlayedGame) -> Self:
@@ -199,6 +202,7 @@ class GameResult:
             placements=record.placements,
             forfeits=record.forfeits,
             faults=played.faults,
+            notes=played.notes,
         )
 
 

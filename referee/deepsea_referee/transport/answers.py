@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from deepsea_referee.errors import BotFault, RefereeError
+from deepsea_sdk.notes import Note
 
 
 class TimedAnswer(NamedTuple):
@@ -17,6 +18,7 @@ class TimedAnswer(NamedTuple):
     """What the bot raised instead of deciding."""
     wall_us: int = 0
     """The time since the message with the request was written: alone it took no longer."""
+    note: Note | None = None
 
 
 OnAnswer = Callable[[TimedAnswer | BotFault | RefereeError], object]

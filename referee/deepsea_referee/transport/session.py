@@ -178,7 +178,7 @@ class Session:
         self, answer: wire.Answer, now_us: int
     ) -> tuple[OnAnswer, TimedAnswer | BotFault] | None:
         """The outcome of an answer; None if it is too late."""
-        request_id, action, error = answer
+        request_id, action, error, note = answer
         unsent = request_id > self._sent_id
         timed = None if unsent else self.timer.stop(request_id, now_us)
         if timed is None:
@@ -188,7 +188,7 @@ class Session:
         on_answer = self._open.pop(request_id)
         if isinstance(timed, TimedOut):
             return on_answer, _timeout(timed)
-        fields = (action, timed.us, error, now_us - self._asked_us)
+        fields = (action, timed.us, error, now_us - self._asked_us, note)
         return on_answer, new_tuple(TimedAnswer, fields)
 
     async def _write(self, stream: Stream) -> None:

@@ -16,9 +16,10 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk.bot import Bot
+from deepsea_sdk.bot import Bot, take_note
 from deepsea_sdk.clock import Clock, TimeLeft, monotonic
 from deepsea_sdk.errors import IllegalAnswer
+from deepsea_sdk.notes import Note
 from deepsea_sdk.refereed_game import RefereedGame
 
 
@@ -75,8 +76,8 @@ class Replay:
             yield ReplayedDecision(number, view, events, time_left, decision, bank_us)
         self._last_events = self.game.events_for(self.seat, mark)
 
-    def feed(self, bot: Bot) -> Iterator[tuple[ReplayedDecision, str]]:
-        """Replay the seat to a bot: each decision with the bot's action now.
+    def feed(self, bot: Bot) -> Iterator[tuple[ReplayedDecision, str, Note | None]]:
+        """Replay the seat to a bot: each decision with the bot's action and note now.
 
         It is called as in the game, but its answers change nothing. What it raises comes out, but
         for an answer that is not legal. The clock that it can ask is a real one.
@@ -90,7 +91,7 @@ class Replay:
                 action = bot.decide(moment.view)
             except IllegalAnswer as wrong:
                 action = wrong.action
-            yield moment, action
+            yield moment, action, take_note(bot)
         for event in self._last_events:
             bot.on_event(event)
         bot.on_game_end(self._whole.end(self.seat))

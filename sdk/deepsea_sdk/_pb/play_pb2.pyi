@@ -550,6 +550,7 @@ class Decision(_message.Message):
     ACTION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     """From the request."""
     action: _builtins.str
@@ -563,6 +564,12 @@ class Decision(_message.Message):
     """For the bot's author, read only if `action` is not legal: one line that says what returned it,
     such as the name of a method.
     """
+    @_builtins.property
+    def note(self) -> Global___Note:
+        """For the bot's author, beside the decision in the viewer and in listings; it changes nothing, and
+        no record has it.
+        """
+
     def __init__(
         self,
         *,
@@ -570,16 +577,71 @@ class Decision(_message.Message):
         action: _builtins.str = ...,
         error: _builtins.str = ...,
         reason: _builtins.str = ...,
+        note: Global___Note | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error", "note", b"note"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error", "reason", b"reason", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "answer", b"answer", "error", b"error", "note", b"note", "reason", b"reason", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["action", "error"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
 
 Global___Decision: _TypeAlias = Decision  # noqa: Y015
+
+@_typing.final
+class Note(_message.Message):
+    """What a bot thought at a decision. The referee cuts what is too long and keeps 16 KiB a game."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    NUMBERS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """At most 200 bytes of UTF-8."""
+    @_builtins.property
+    def numbers(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamedNumber]:
+        """At most 8, with finite values."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        numbers: _abc.Iterable[Global___NamedNumber] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["numbers", b"numbers", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Note: _TypeAlias = Note  # noqa: Y015
+
+@_typing.final
+class NamedNumber(_message.Message):
+    """A number in a note, such as "chance home" 0.7. Names of at most 40 bytes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The same name in each decision makes a line over the game."""
+    value: _builtins.float
+    """The number."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NamedNumber: _TypeAlias = NamedNumber  # noqa: Y015
 
 @_typing.final
 class FaultNotice(_message.Message):

@@ -18,6 +18,7 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import __version__
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
+from deepsea_sdk.notes import Note, note_of
 
 from .framing import FAULT_NAMES, KINDS, UNKNOWN, name_of
 from .games import events_from_wire, result_from_wire, start_from_wire
@@ -66,8 +67,23 @@ def answer_from_line(line: bytes) -> bytes:
     if not isinstance(action, str) or not isinstance(why, str | None) or not (action or why):
         raise WireError(f"it wrote {_shown(line)}, which has neither action nor error as a text")
     answers = pb.PlayRequest()
-    decision_to_wire((request_id, action, why), answers.decisions.add())
+    note = None if said.get("note") is None else _note(said["note"], line)
+    decision_to_wire((request_id, action, why, note), answers.decisions.add())
     return answers.SerializeToString()
+
+
+def _note(said: object, line: bytes) -> Note:
+    """A note from `{"text": "...", "numbers": {"chance home": 0.7}}`; both may be missing."""
+    wrong = WireError(f"it wrote {_shown(line)}, whose note has not the form of a note")
+    if not isinstance(said, dict):
+        raise wrong
+    text, numbers = said.get("text", ""), said.get("numbers", {})
+    if not isinstance(text, str) or not isinstance(numbers, dict):
+        raise wrong
+    try:
+        return note_of(text, [(name, float(value)) for name, value in numbers.items()])
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
 
 
 def lines_of(data: bytes) -> tuple[bytes, list[str]]:

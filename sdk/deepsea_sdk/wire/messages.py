@@ -23,6 +23,7 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.errors import WireError, cut
+from deepsea_sdk.notes import Note, note_of
 
 from .framing import KINDS, UNKNOWN, framed, tag, varint
 from .games import EventLog, fault_to_wire, result_to_wire, start_to_wire
@@ -112,11 +113,17 @@ class Answer(NamedTuple):
     action: str
     error: str | None = None
     """For the author: the error that prevented a decision; with an action, why it is not legal."""
+    note: Note | None = None
 
 
-def decision_to_wire(answer: tuple[int, str, str | None], decision: pb.Decision) -> None:
+def decision_to_wire(
+    answer: tuple[int, str, str | None, Note | None], decision: pb.Decision
+) -> None:
     """Write the answer to a request into an empty message."""
-    decision.request_id, action, error = answer
+    decision.request_id, action, error, note = answer
+    if note is not None:
+        numbers = [pb.NamedNumber(name=name, value=value) for name, value in note.numbers.items()]
+        decision.note.MergeFrom(pb.Note(text=note.text, numbers=numbers))
     if error is not None:
         if not action:
             decision.error = cut(error)
@@ -134,7 +141,11 @@ def decision_from_wire(message: pb.Decision) -> Answer:
         error: str | None = cut(message.error)
     else:
         error = cut(message.reason) if message.reason else None
-    return new_tuple(Answer, (message.request_id, action, error))
+    note = None
+    if message.HasField("note"):
+        said = message.note
+        note = note_of(said.text, ((number.name, number.value) for number in said.numbers))
+    return new_tuple(Answer, (message.request_id, action, error, note))
 
 
 # Streams

@@ -22,7 +22,7 @@ from deepsea_rules.ruleset import FULL_AIR, MAX_PLAYERS
 
 MODULES = (
     *("address", "dom", "notation", "views"),
-    *("coach", "scene", "board", "timeline", "panels", "share", "viewer", "page"),
+    *("coach", "notes", "scene", "board", "timeline", "panels", "share", "viewer", "page"),
 )
 """The modules of the viewer, each after those that it imports."""
 EXPORTED = {

@@ -11,17 +11,18 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deepsea_arena.coach.analysis import GameAnalysis
-from deepsea_arena.reports.analysis_frames import with_analysis
+from deepsea_arena.reports.analysis_frames import with_analysis, with_notes
 from deepsea_arena.reports.frames import Frames, Viewer, frames_of, replayed
 from deepsea_rules.narration import is_turn
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_sdk.notes import Note
 from deepsea_web.viewer.assets import render, script, styles
 
 START = "start();\n"
@@ -50,11 +51,13 @@ class PageGame:
         *,
         packed: bool = True,
         analysis: GameAnalysis | None = None,
+        notes: Mapping[int, Note] | None = None,
     ) -> PageGame:
         """Raises InvalidRecord if the re-run of the record differs.
 
         packed    whether the views come with it; a server sends them when they are asked for
         analysis  what was found of the game
+        notes     what bots noted, by the number of the decision
         """
         game = replayed(record)
         everything = frames_of(game)
@@ -63,6 +66,8 @@ class PageGame:
         views = {view["viewer"]: pack(everything, view) for view in seen}
         if analysis is not None:
             everything = with_analysis(everything, analysis)
+        if notes:
+            everything = with_notes(everything, notes)
         return cls(everything, views, record.to_json(), one_line(file, 120))
 
     @property
@@ -129,8 +134,13 @@ def game_page(games: Sequence[PageGame], note: str = "") -> Iterable[str]:
 
 def data_block(game: PageGame) -> str:
     """A game as JSON that can stand in a script element."""
+    return script_json(game.data())
+
+
+def script_json(value: object) -> str:
+    """JSON that can stand in a script element."""
     # In ASCII: neither line separators nor half surrogates need a thought.
-    text = json.dumps(game.data(), separators=(",", ":"))
+    text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 

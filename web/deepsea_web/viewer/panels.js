@@ -4,6 +4,7 @@ import { options } from "./coach.js";
 import { build, h, s } from "./dom.js";
 import { LAYOUT } from "./layout.js";
 import { parseUnit } from "./notation.js";
+import { note } from "./notes.js";
 
 export const LETTERS = "ABCDEF";
 
@@ -129,7 +130,7 @@ export function asked(game, index) {
       row.us === null ? "" : ` after ${time(row.us)}`,
       row.bank === undefined ? "" : `, ${time(row.bank)} left in the bank`,
       row.fault ? h("span", { class: "ds-fault" }, ` ${row.fault}`) : "",
-      h("small", {}, ` decision ${row.number}`), options(row))));
+      h("small", {}, ` decision ${row.number}`), note(row), options(row))));
 }
 
 /** What bots did wrong: what was asked and what came. */

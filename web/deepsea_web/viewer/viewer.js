@@ -19,6 +19,7 @@ import * as coach from "./coach.js";
 import { h, icon, s } from "./dom.js";
 import { LAYOUT } from "./layout.js";
 import { parsePosition } from "./notation.js";
+import * as notes from "./notes.js";
 import * as panels from "./panels.js";
 import { share } from "./share.js";
 import { legend, marks } from "./timeline.js";
@@ -78,6 +79,7 @@ export function mount(element, given, options = {}) {
     if (seen && seen !== view) { index = at; choose(seen); } else show(at);
   } } }, words);
   const area = (at, element) => { element.addEventListener("click", () => { pause(); show(at); }); return element; };
+  const noted = notes.lines(all, area);
 
   // The elements
 
@@ -149,6 +151,9 @@ export function mount(element, given, options = {}) {
       all.luck && section("Luck", h("p", { class: "ds-small" }, "What dice and hidden values gave and took so far, in placement score, by roll-outs."),
         all.seats.map((one, seat) => { const [words, picture] = coach.luck(all, seat, area);
           return h("figure", {}, h("figcaption", {}, panels.badge(seat), h("span", { class: "ds-name" }, one.name), words), picture); })),
+      noted.length > 0 && section("Notes", h("p", { class: "ds-small" }, "The numbers that bots noted, each on a scale of its own."),
+        noted.map(({ seat, words, picture }) => h("figure", {},
+          h("figcaption", {}, panels.badge(seat), h("span", { class: "ds-name" }, all.seats[seat].name), words), picture))),
       section("Faults", panels.faults(all, link)),
       section("Share and check", share(game, all, { link: () => new URL(addressWith(place(index)), location.href).href,
         position: () => frames().frames[index].p, tell }))),

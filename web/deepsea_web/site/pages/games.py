@@ -16,7 +16,7 @@ from starlette.responses import Response
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.coach.ladder_analyses import AnalysisFound, record_file
-from deepsea_arena.documents import json_text, to_object
+from deepsea_arena.documents import json_text, to_json, to_object
 from deepsea_arena.reports.analysis_frames import analysed_frames
 from deepsea_arena.reports.frames import Viewer
 from deepsea_arena.reports.games import MOST_GAMES, GameReport, GamesPage, read_record
@@ -31,7 +31,7 @@ from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
 from deepsea_web.site.page import Page, Query, Visit
 from deepsea_web.site.rendering import KINDS, Rendered, same, sent
 from deepsea_web.site.words import name, result
-from deepsea_web.viewer.game_page import PageGame
+from deepsea_web.viewer.game_page import PageGame, script_json
 
 PORTION = 50
 _ALWAYS = Revision(0, 0, 0, 0, 0)
@@ -104,6 +104,7 @@ def own_of_game(visit: Visit, query: Query) -> Mapping[str, Any]:
     try:
         if logs := visit.ladder.log(game_id=game_id).logs:
             found["logs"] = logs
+            found["notes"] = script_json([to_json(note) for log in logs for note in log.notes])
     except ApiError as error:
         if error.kind not in (Kind.NOT_FOUND, Kind.DENIED):
             raise

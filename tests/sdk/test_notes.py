@@ -1,0 +1,124 @@
+"""Notes: from the bot to the one who reads them, within the limits, and in no record."""
+
+from __future__ import annotations
+
+import json
+from math import inf, nan
+
+import pytest
+
+from deepsea_rules.game import Game
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import PRESETS
+from deepsea_sdk import LEAVE, Bot, View, WireError, refereed_game, wire
+from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.notes import GAME_BYTES, NAME_BYTES, TEXT_BYTES, Note, note_of
+from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import play_to_end
+from deepsea_sdk.wire.lines import answer_from_line
+from deepsea_sdk.wire.messages import decision_from_wire
+
+
+class Noting(Bot):
+    """Notes how deep it is on each space that it may search."""
+
+    def search(self, view: View) -> str:
+        self.note("space", view.me.place)
+        self.note("air", view.air)
+        self.note("air", view.air - 1)
+        self.note("on we go")
+        return LEAVE
+
+
+def noted(*bots: type[Bot]) -> RefereedGame:
+    refereed = RefereedGame(Game(PRESETS["manual"], len(bots), seed_from_text("notes")), "g")
+    play_to_end(refereed, bots)
+    return refereed
+
+
+def test_a_note_stands_by_its_decision() -> None:
+    played = noted(Noting, Bot).played()
+    decisions = played.record.decisions
+    assert {decisions[number].seat for number in played.notes} == {0}
+    assert sorted(played.notes) == [n for n, one in enumerate(decisions) if one.seat == 0]
+    (first, *_) = played.notes.values()
+    assert first == Note("on we go", {"space": 2.0, "air": 24.0})
+    assert first.line() == "space 2; air 24; on we go"
+
+
+def test_no_record_has_notes() -> None:
+    class Silent(Noting):
+        def note(self, text: str, number: float | None = None) -> None:
+            pass
+
+    assert noted(Silent, Bot).notes == {}
+    assert noted(Silent, Bot).played().record == noted(Noting, Bot).played().record
+
+
+def test_a_game_keeps_so_much_of_each_seat(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = note_of("x" * TEXT_BYTES, [(f"{n}" * NAME_BYTES, n) for n in range(20)])
+    assert longest.size * 20 < GAME_BYTES
+    monkeypatch.setattr(refereed_game, "GAME_BYTES", longest.size * 5)
+    refereed = RefereedGame(Game(PRESETS["manual"], 2, seed_from_text("notes")), "g")
+    while (question := refereed.game.pending()) is not None:
+        note = note_of("short") if question.seat else longest
+        refereed.answer(question, question.legal[0], note=note)
+    seats = [one.seat for one in refereed.game.decisions]
+    kept = [seats[number] for number in refereed.notes]
+    assert kept.count(0) == 5
+    assert kept.count(1) == seats.count(1) > 5
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "kept"),
+    [
+        ("é" * 200, [], Note("é" * 100, {})),
+        ("two\nlines\x1b[2J", [], Note("two lines\\x1b[2J", {})),
+        ("", [(f"n{i}", i) for i in range(9)], Note("", {f"n{i}": i for i in range(8)})),
+        ("", [("a", nan), ("b", inf), ("c", -inf), ("d", 1)], Note("", {"d": 1})),
+        ("", [("n" * 50, 1.5)], Note("", {"n" * 40: 1.5})),
+        ("\ud800", [], Note("\\ud800", {})),
+    ],
+)
+def test_limits(text: str, numbers: list[tuple[str, float]], kept: Note) -> None:
+    assert note_of(text, numbers) == kept
+
+
+def test_over_the_wire() -> None:
+    note = note_of("äöü", [("chance home", 0.7), ("score", -1.0)])
+    message = pb.Decision()
+    wire.decision_to_wire((7, "down", None, note), message)
+    sent = pb.Decision.FromString(message.SerializeToString())
+    assert decision_from_wire(sent) == wire.Answer(7, "down", None, note)
+    # What another program sends is cut when it is read.
+    pairs = [pb.NamedNumber(name=f"n{i}", value=nan if i == 3 else i) for i in range(2_000)]
+    sent = pb.Decision(request_id=7, action="down", note=pb.Note(text="x" * 9_999, numbers=pairs))
+    found = decision_from_wire(sent).note
+    assert found is not None
+    assert len(found.text) == TEXT_BYTES
+    assert list(found.numbers) == [f"n{i}" for i in range(9) if i != 3]
+
+
+@pytest.mark.parametrize(
+    ("said", "note"),
+    [
+        ({"text": "hello", "numbers": {"chance home": 0.5}}, Note("hello", {"chance home": 0.5})),
+        ({"numbers": {"a": 1, "b": nan}}, Note("", {"a": 1.0})),
+        ({}, Note("", {})),
+        (None, None),
+    ],
+)
+def test_on_a_line(said: object, note: Note | None) -> None:
+    line = json.dumps({"type": "answer", "id": 1, "action": "down", "note": said}).encode()
+    (answer,) = wire.read_from_bot(answer_from_line(line)).answers
+    assert answer.note == note
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["hello", {"text": 1}, {"numbers": [1]}, {"numbers": {"a": "b"}}, {"numbers": {"a": None}}],
+)
+def test_a_line_with_another_note_is_refused(said: object) -> None:
+    line = json.dumps({"type": "answer", "id": 1, "action": "down", "note": said}).encode()
+    with pytest.raises(WireError, match="whose note has not the form of a note"):
+        answer_from_line(line)
