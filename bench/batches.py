@@ -95,7 +95,7 @@ def _games(kind: str, scale: Scale) -> tuple[float, float]:
             batch.move(turn, dice(batch, turn))
             ended = batch.search(turn, policy)
             made = batch.decisions
-            over = batch.clean_up(ended, policy)
+            over = batch.clean_up(ended)
             batch.decisions = made
             if len(over):
                 batch.results(over)
