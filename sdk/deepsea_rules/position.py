@@ -9,6 +9,7 @@ describes its form and reads it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
 from .actions import BLANK, DOWN, Unit
@@ -19,6 +20,7 @@ from .ruleset import ABOARD, FULL_AIR, HOME, SEAT_LETTERS, RuleSet
 Phase = Literal["declare", "roll", "search", "order", "over"]
 
 
+@dataclass(slots=True, init=False, eq=False, repr=False)
 class Position:
     """One position. Seats count from 0; lists have one entry per seat.
 
@@ -46,42 +48,25 @@ class Position:
     log         where finished turns and dives are noted, or None
     """
 
-    __slots__ = (
-        "_declared",
-        "_dice",
-        "_ending",
-        "_origin",
-        "_revealed",
-        "air",
-        "bank",
-        "banked_earlier",
-        "barred",
-        "cargo",
-        "dive",
-        "home_order",
-        "homeward",
-        "laid",
-        "legal",
-        "log",
-        "phase",
-        "place",
-        "players",
-        "quiet",
-        "rules",
-        "to_move",
-        "trail",
-        "values",
-    )
-
+    rules: RuleSet
+    values: tuple[int, ...]
+    players: int
+    dive: int
+    air: int
     phase: Phase
-    log: list[Happening] | None
+    to_move: int
+    legal: tuple[str, ...]
+    quiet: int
+    trail: list[Unit]
+    laid: frozenset[Unit]
     place: list[int]
     homeward: list[bool]
     barred: list[bool]
     cargo: list[tuple[Unit, ...]]
-    home_order: tuple[int, ...]
+    bank: list[tuple[int, ...]]
     banked_earlier: tuple[int, ...]
-    legal: tuple[str, ...]
+    home_order: tuple[int, ...]
+    log: list[Happening] | None
     # How the turn in hand began, for the log, and why the dive in hand ended.
     _declared: str | None
     _dice: tuple[int, int] | None
@@ -108,9 +93,9 @@ class Position:
         self.phase = "declare"
         self.to_move = 0
         self.legal = (DOWN,)
-        self.trail: list[Unit] = [BLANK]
-        self.laid: frozenset[Unit] = frozenset()
-        self.bank: list[tuple[int, ...]] = [()] * players
+        self.trail = [BLANK]
+        self.laid = frozenset()
+        self.bank = [()] * players
         self.log = None
         self._ending = "home"
         self._revealed = None

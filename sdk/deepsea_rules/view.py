@@ -8,6 +8,7 @@ know give equal views.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from .actions import LEVEL_OF, LEVELS, TAKE, Kind, Unit, drop, values_of_level
@@ -42,6 +43,7 @@ class Diver(NamedTuple):
         return len(self.cargo)
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class View:
     """A position as one seat may know it; `seat` is None for a watcher.
 
@@ -50,70 +52,25 @@ class View:
     legal    what the seat to move may do, the default action first
     """
 
-    __slots__ = (
-        "air",
-        "bank",
-        "banked_earlier",
-        "barred",
-        "cargo",
-        "dive",
-        "home_order",
-        "homeward",
-        "known",
-        "laid",
-        "legal",
-        "phase",
-        "place",
-        "players",
-        "quiet",
-        "rules",
-        "seat",
-        "to_move",
-        "trail",
-    )
-
-    def __init__(
-        self,
-        *,
-        seat: int | None,
-        players: int,
-        rules: RuleSet,
-        dive: int,
-        air: int,
-        phase: Phase,
-        to_move: int,
-        quiet: int,
-        trail: tuple[Unit, ...],
-        laid: frozenset[Unit],
-        place: tuple[int, ...],
-        homeward: tuple[bool, ...],
-        barred: tuple[bool, ...],
-        cargo: tuple[tuple[Unit, ...], ...],
-        bank: tuple[tuple[int, ...], ...],
-        banked_earlier: tuple[int, ...],
-        home_order: tuple[int, ...],
-        known: Mapping[int, int],
-        legal: tuple[str, ...],
-    ) -> None:
-        self.seat = seat
-        self.players = players
-        self.rules = rules
-        self.dive = dive
-        self.air = air
-        self.phase: Phase = phase
-        self.to_move = to_move
-        self.quiet = quiet
-        self.trail = trail
-        self.laid = laid
-        self.place = place
-        self.homeward = homeward
-        self.barred = barred
-        self.cargo = cargo
-        self.bank = bank
-        self.banked_earlier = banked_earlier
-        self.home_order = home_order
-        self.known = known
-        self.legal = legal
+    seat: int | None
+    players: int
+    rules: RuleSet
+    dive: int
+    air: int
+    phase: Phase
+    to_move: int
+    quiet: int
+    trail: tuple[Unit, ...]
+    laid: frozenset[Unit]
+    place: tuple[int, ...]
+    homeward: tuple[bool, ...]
+    barred: tuple[bool, ...]
+    cargo: tuple[tuple[Unit, ...], ...]
+    bank: tuple[tuple[int, ...], ...]
+    banked_earlier: tuple[int, ...]
+    home_order: tuple[int, ...]
+    known: Mapping[int, int]
+    legal: tuple[str, ...]
 
     # The divers
 
