@@ -26,7 +26,14 @@ from deepsea_sdk.evaluation import (
     values,
 )
 from deepsea_sdk.evaluation.ahead import look_ahead
-from deepsea_sdk.evaluation.arrays import Evaluated, sdk_policy, standings_of, values_of
+from deepsea_sdk.evaluation.arrays import (
+    Evaluated,
+    columns,
+    facts_of,
+    mover_values,
+    sdk_policy,
+    standings_of,
+)
 from deepsea_sdk.train import Point, Settings
 from helpers.games import Chooser, opening_state, rng, step
 
@@ -88,9 +95,13 @@ def test_plain_python_and_arrays_agree(preset: str, players: int) -> None:
         assert list(plain) == list(view.legal)
         assert policy.of_options == pytest.approx([plain[a] for a in actions], abs=1e-5)
         if view.phase == "declare":
-            found = values_of(policy.net, batch, np.array([0]))[0]
-            plain_values = [values(view_for(state, seat))[seat] for seat in range(players)]
-            assert found.tolist() == pytest.approx(plain_values, abs=1e-5)
+            for own in range(players):
+                seat = (state.to_move + own) % players
+                facts = facts_of(batch, np.array([0]), np.array([state.to_move]), own)
+                found = policy.net(columns(facts))
+                if not own:
+                    found = mover_values(policy.net, batch, np.array([0]))
+                assert values(view_for(state, seat))[seat] == pytest.approx(found[0], abs=1e-5)
 
 
 @EACH

@@ -23,16 +23,17 @@ _FARTHEST = _CHANCES.shape[2]
 _PER_LOAD = _CHANCES[0].size
 _HOME = _CHANCES.ravel()
 _MOST_BREATH = 49
-_ROW = np.array(
+PER_BREATH = FULL_AIR + 1
+TURNS_LEFT = np.array(
     [
-        _FARTHEST * (-(-air // breath) if breath else MANY_TURNS)
+        min(-(-air // breath), MANY_TURNS) if breath else MANY_TURNS
         for breath in range(_MOST_BREATH)
-        for air in range(FULL_AIR + 1)
-    ],
-    np.int64,
+        for air in range(PER_BREATH)
+    ]
 )
-"""By breath and air: where in a load's part of the table the chances in so many turns begin."""
-_PER_BREATH = FULL_AIR + 1
+"""By breath and air, at breath × PER_BREATH + air."""
+_ROW = _FARTHEST * TURNS_LEFT
+"""The same: where in a load's part of the table the chances in so many turns begin."""
 
 
 class RandomPolicy(Policy):
@@ -91,7 +92,7 @@ class SteadyPolicy(Policy):
         self._drop_unit = chosen.drop_unit
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
-        row = np.multiply(batch.breath[turn.games], _PER_BREATH, dtype=np.int64)
+        row = np.multiply(batch.breath[turn.games], PER_BREATH, dtype=np.int64)
         row += batch.air[turn.games]
         index = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
         index += _ROW.take(row)
@@ -106,7 +107,7 @@ class SteadyPolicy(Policy):
     def _later(self, batch: Batch, turn: Turn) -> tuple[Array, Array]:
         """Indices of the chances with the cargo as it is: in `_ROW`, and in a row of `_HOME`."""
         breath = batch.breath[turn.games]
-        row = np.multiply(breath, _PER_BREATH, dtype=np.int64)
+        row = np.multiply(breath, PER_BREATH, dtype=np.int64)
         # The others breathe before this seat does again.
         row += np.maximum(batch.air[turn.games] - breath + turn.load, 0)
         index = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
@@ -121,7 +122,7 @@ class SteadyPolicy(Policy):
         without *= twice * 0.5
         without += self._first_unit.take(batch.dive[turn.games] + np.int8(4) * (turn.load > 0))
         index += _PER_LOAD
-        row += _PER_BREATH
+        row += PER_BREATH
         with_it = _HOME.take(index + _ROW.take(row))
         twice += (units >> WORTH_AT).view(np.int64)
         with_it *= twice * 0.5
@@ -135,7 +136,7 @@ class SteadyPolicy(Policy):
         with_all *= self._drop_unit
         with_all *= points
         index -= _PER_LOAD
-        row -= _PER_BREATH
+        row -= PER_BREATH
         rest = _HOME.take(index + _ROW.take(row))
         slots = np.full(len(turn.diver), -1)
         # No unit is worth less than a chip of level 1: most need not be looked at closely.

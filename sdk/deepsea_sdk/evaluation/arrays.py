@@ -12,12 +12,12 @@ from functools import cache
 import numpy as np
 
 from deepsea_rules.actions import LEVELS
-from deepsea_rules.ruleset import FULL_AIR
 from deepsea_sdk.batch import Batch, Policy, Turn
 from deepsea_sdk.batch.clean_up import BELOW
+from deepsea_sdk.batch.policies import PER_BREATH, TURNS_LEFT
 from deepsea_sdk.batch.results import points_of
 from deepsea_sdk.batch.units import U64, WORTH_AT, Array, level_counts
-from deepsea_sdk.policies import MANY_TURNS, home_chances
+from deepsea_sdk.policies import home_chances
 
 from .inputs import INPUTS, REACH, STEEPNESS, Arithmetic, Diver, Facts, inputs
 from .net import Weights, sdk_weights
@@ -26,22 +26,14 @@ F32 = np.float32
 _CHANCES = np.array(home_chances(), F32)
 _TURNS, _FARTHEST = _CHANCES.shape[1:]
 _HOME = _CHANCES.ravel()
-_MOST_BREATH = 49
-_TURNS_LEFT = np.array(
-    [
-        min(-(-air // breath), MANY_TURNS) if breath else MANY_TURNS
-        for breath in range(_MOST_BREATH)
-        for air in range(FULL_AIR + 1)
-    ],
-    F32,
-)
+_TURNS_LEFT = TURNS_LEFT.astype(F32)
 _MEANS = np.array([4 * level - 2.5 for level in LEVELS], F32)
 _STEEPNESS = np.array([0, *STEEPNESS], F32)
 _HALF = F32(0.5)
 
 
 def _turns(air: Array, breath: Array) -> Array:
-    index = breath * (FULL_AIR + 1) + np.maximum(air, 0)
+    index = breath * PER_BREATH + np.maximum(air, 0)
     turns: Array = _TURNS_LEFT.take(index.astype(np.int64))
     return turns
 
@@ -167,17 +159,6 @@ def mover_values(net: Net, batch: Batch, games: Array) -> Array:
         back = net(columns(facts.with_own(homeward=np.ones(len(games), F32))))
         values[may] = np.maximum(values, back)[may]
     return values
-
-
-def values_of(net: Net, batch: Batch, games: Array) -> Array:
-    """The values of games between two turns for each seat, [games, seats], as `plain.values`."""
-    found = np.empty((len(games), batch.players), F32)
-    first, row = batch.to_move[games], np.arange(len(games))
-    found[row, first] = mover_values(net, batch, games)
-    for own in range(1, batch.players):
-        inputs = columns(facts_of(batch, games, first, own))
-        found[row, (first + own) % batch.players] = net(inputs)
-    return found
 
 
 def standings_of(points: Array, spread: Array) -> Array:
