@@ -155,16 +155,6 @@ ODD_BOTS = [
     Odd(
         "deep folders", files={"bot.py": b"", "a/" * 20 + "a": b""}, words="deeper than 20 folders"
     ),
-    Odd(
-        "many files",
-        files={"bot.py": b"", **{f"{n}": b"" for n in range(5000)}},
-        words="more than 5,000 files and folders|the zip has 5,002 entries; at most 5,000",
-    ),
-    Odd(
-        "large file",
-        files={"bot.py": b"", "large": b"\0" * ((32 << 20) + 1)},
-        words="'large' has 33554433 bytes; a file has at most 33554432",
-    ),
 ]
 
 

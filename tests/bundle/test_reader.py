@@ -228,20 +228,6 @@ def test_what_is_left_out_is_named_and_what_is_taken_is_counted(
         assert set(facts.skipped) == left_out
 
 
-def test_the_packages_of_a_node_bot_fit(folder: Path) -> None:
-    # As `npm install @grpc/grpc-js @grpc/proto-loader` leaves them: 1,318 files and folders, the
-    # deepest with 11 parts, some under .bin being links.
-    deep = folder / "node_modules/@grpc/grpc-js/build/src/generated/grpc/channelz/v1/a/b"
-    deep.mkdir(parents=True)
-    for number in range(1300):
-        (deep / f"{number}_generated_by_the_loader.d.ts.map").write_text("x")
-    (folder / "node_modules/.bin").mkdir()
-    (folder / "node_modules/.bin/loader").symlink_to("../@grpc/grpc-js/build/src/generated")
-    facts = read_bot(folder).facts
-    assert facts.entries > 2600
-    assert facts.links == ("node_modules/.bin/loader",)
-
-
 def test_devices_pipes_and_sockets_are_refused_unopened(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,7 +137,7 @@ def late_trail(chooser: Chooser) -> str:
     words = []
     for _ in range(1 + chooser.number(12)):
         kind = chooser.number(5)
-        size = 1 if kind < 2 else 1 + chooser.number(4)
+        size = 1 if kind < 2 else 1 + chooser.number(3)
         chips = "".join(left.pop(chooser.number(len(left))) for _ in range(min(size, len(left))))
         if kind == 4 or (kind == 3 and len(chips) == 1):
             words.append(f"{{{chips}}}")

@@ -5,14 +5,12 @@ from itertools import permutations
 
 import pytest
 
-from deepsea_rules.actions import BLANK
 from helpers.positions import (
     ALL,
     at,
     chips_of,
     choices,
     custom,
-    level,
     play,
     settle,
     trail,
@@ -21,44 +19,6 @@ from helpers.positions import (
 
 CLOSEST = ("guide", "manual", "reference")
 FARTHEST = ("revised", "publisher")
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_everybody_boards_and_the_tank_is_full(preset: str) -> None:
-    state = at("1 x 2 [12] 3 | Ah/4 *B2^:1 C4v Dh/3 | d1 a1", preset)
-    turn(state, 2)
-    assert (state.dive, state.air, state.phase, state.quiet) == (2, 25, "declare", 0)
-    assert state.place == [0, 0, 0, 0]
-    assert state.homeward == [False] * 4
-    assert state.barred == [False] * 4
-    assert tuple(state.home_order) == ()
-    assert state.cargo == [(), (), (), ()]
-    assert [[level(chip) for chip in bank] for bank in state.bank] == [[4], [], [], [3]]
-    assert trail(state) == "1 2 [12] 3 {1}"
-    assert state.trail[0] == BLANK
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_spaces_keep_their_order_and_are_never_sorted(preset: str) -> None:
-    state = at("4 x 1 [42] x 3 {2} x {1} x | A1^:1 Bh | d2 a9", preset)
-    turn(state, 4)
-    assert trail(state) == "4 1 [42] 3 {2} {1}"
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_who_gets_home_on_the_last_breath_is_safe(preset: str) -> None:
-    state = at("1 2 3 | A1^:4 B2v:1 | d1 a1", preset)
-    turn(state, 2)
-    assert [level(chip) for chip in state.bank[0]] == [4]
-    assert state.bank[1] == ()
-    assert trail(state) == "1 2 3 {1}"
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_a_drop_with_the_last_breath_stays_where_it_is(preset: str) -> None:
-    state = at("1 x 3 | A2v:4,1 Bh | d1 a2", preset)
-    turn(state, 2, search="drop:4")
-    assert trail(state) == "1 4 3 {1}"
 
 
 # position with A's turn to end the dive by air, and the trail after the default orders for
@@ -128,13 +88,6 @@ def test_laying(text: str, closest: str, farthest: str, preset: str) -> None:
     assert state.dive == 2
 
 
-@pytest.mark.parametrize("preset", ["guide", "manual", "reference", "publisher"])
-def test_piles_of_an_earlier_dive_are_not_continued(preset: str) -> None:
-    state = at("1 {2} | A1v:3,4 Bh | d2 a2", preset)
-    turn(state, 2)
-    assert trail(state) == "1 {2} {34}"
-
-
 # -------------------------------------------------------------------------- tail piles
 
 TOP_UP = [
@@ -164,35 +117,6 @@ def test_top_up(text: str, after: str) -> None:
     turn(state, 2)
     settle(state)
     assert trail(state) == after
-
-
-def test_top_up_farthest_diver_first() -> None:
-    state = at("1 1 {2} | A1v:3,3 B2v:4 | d2 a2", "revised")
-    turn(state, 2)
-    assert trail(settle(state)) == "1 1 {243} {3}"
-
-
-def test_a_pile_is_a_tail_pile_again_when_what_lay_behind_is_taken() -> None:
-    state = at("1 {1} 2 | A3v:3,3,3 Bh | d2 a3", "revised")
-    turn(state, 2, search="take")
-    state = settle(state)
-    assert trail(state) == "1 {133} {32}"
-
-
-def test_a_dropped_pile_is_no_tail_pile_any_more() -> None:
-    state = at("1 x | A2v:[12],3 Bh | d2 a2 search", "revised")
-    play(state, "drop:[12]")
-    turn(state, 2)
-    turn(state, 2)
-    assert trail(state) == "1 [12] {3}"
-
-
-def test_topped_up_piles_stay_tail_piles_for_the_next_dive() -> None:
-    state = at("1 {2} | *A1v:3 Bh | d1 a1", "revised")
-    turn(state, 2)
-    assert trail(state) == "1 {23}"
-    assert len(state.laid) == 1
-    assert {unit.levels for unit in state.laid} == {(2, 3)}
 
 
 # ------------------------------------------------------------------------- stacks lost again
@@ -266,15 +190,6 @@ def test_every_outcome_of_stacks_on_older_piles_is_listed(text: str) -> None:
     listed = [piles(action) for action in state.legal_actions()] if state.phase == "order" else []
     assert len(listed) == len(set(listed))
     assert set(listed) == (possible if len(possible) > 1 else set())
-
-
-def test_a_pile_of_nine_is_one_unit() -> None:
-    state = play(at("1 {123124134} 4 4 | A2v B0v | d3 a20 search"), "take")
-    assert [unit.name for unit in state.cargo[0]] == ["[123124134]"]
-    turn(state, 2)
-    play(state, "r2")
-    assert state.air == 19
-    assert state.place[0] == 4  # one step, hopping over B on 3
 
 
 def test_items_of_an_order_are_units_or_chips() -> None:
@@ -390,13 +305,6 @@ def test_the_listed_orders_reach_every_outcome(preset: str) -> None:
     }
 
 
-def test_nobody_is_asked_where_the_pickup_order_rules() -> None:
-    state = at("1 1 | A1v:3,1,4,2 Bh | d1 a4", custom(drop_order="pickup_order"))
-    turn(state, 2)
-    assert state.phase == "declare"
-    assert trail(state) == "1 1 {314} {2}"
-
-
 # ---------------------------------------------------------------------- starters and skips
 
 # position that A's turn ends; the starter where the farthest stranded diver begins, and where
@@ -426,14 +334,6 @@ def test_starters(text: str, farthest: int, last_home: int, preset: str) -> None
 
 
 @pytest.mark.parametrize("preset", ALL)
-def test_starter_is_decided_by_where_the_last_turn_ended(preset: str) -> None:
-    """A overtakes B with its last breath."""
-    state = at("1 2 3 4 1 2 3 4 | A1v:4 B3v | d1 a1", preset)
-    turn(state, 6)
-    assert (state.dive, state.to_move) == (2, 0)
-
-
-@pytest.mark.parametrize("preset", ALL)
 @pytest.mark.parametrize("dive", [1, 2, 3])
 def test_an_empty_trail_ends_the_game(preset: str, dive: int) -> None:
     state = at(f"x x | *A1^:1=3 Bh/4=15 | d{dive} a9", preset)
@@ -441,14 +341,6 @@ def test_an_empty_trail_ends_the_game(preset: str, dive: int) -> None:
     assert state.phase == "over"
     assert tuple(state.result().points) == (3, 15)
     assert choices(state) == []
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_the_third_dive_is_the_last(preset: str) -> None:
-    state = at("1 2 | *A1^:1=3 Bh/4=15 | d3 a9", preset)
-    turn(state, 4)
-    assert state.phase == "over"
-    assert tuple(state.result().placements) == (2, 1)
 
 
 @pytest.mark.parametrize("preset", ALL)

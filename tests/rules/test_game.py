@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from deepsea_rules.errors import IllegalAction, InvalidAction, RulesError
-from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault
+from deepsea_rules.errors import IllegalAction, RulesError
+from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import deal, first_player, seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
@@ -99,18 +99,6 @@ def test_the_default_comes_first() -> None:
 
         play_out(new_game(preset, 4), Chooser(preset, takes=True), look)
     assert firsts == {"declare": {"down"}, "search": {"leave"}, "order": {"order"}}
-
-
-@pytest.mark.parametrize("action", ["jump", "", "drop:9", "r3", "DOWN"])
-def test_malformed_answers_change_nothing(action: str) -> None:
-    game = new_game()
-    question = game.pending()
-    before = snapshot(game.state)
-    with pytest.raises(InvalidAction):
-        game.decide(action)
-    assert snapshot(game.state) == before
-    assert game.pending() == question
-    assert game.decisions == []
 
 
 @pytest.mark.parametrize("action", ["down", "back", "drop:1", "order:1,2"])
@@ -279,27 +267,6 @@ def test_the_events_tell_the_game(rules: RuleSet, count: int, salt: str, chooser
     assert banked == [len(bank) for bank in game.state.bank]
 
 
-def test_declarations_in_events() -> None:
-    """ "back" also where it was forced, "down" only where turning back was legal."""
-    declared = defaultdict(set)
-    for number in range(6):
-        game = Game(PRESETS["guide"], 3, seed_from_text(f"declare {number}"))
-        homeward: set[tuple[int, int]] = set()
-        for event in events_of(play_out(game, Chooser(f"{number}", takes=True))):
-            if event["event"] != "turn":
-                continue
-            key = (event["dive"], event["seat"])
-            if event["from_space"] == 0:
-                declared["aboard"].add(event["declare"])
-            elif key in homeward:
-                declared["homeward"].add(event["declare"])
-            else:
-                declared["below"].add(event["declare"])
-                if event["declare"] == "back":
-                    homeward.add(key)
-    assert declared == {"aboard": {None}, "homeward": {None}, "below": {"down", "back"}}
-
-
 def test_events_since_a_mark() -> None:
     game = new_game("publisher")
     marks = []
@@ -311,33 +278,6 @@ def test_events_since_a_mark() -> None:
     everything = game.events_for(0)
     for mark in marks:
         assert game.events_for(0, since=mark) == everything[mark:]
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_a_seat_and_a_watcher_get_what_they_may_know(preset: str) -> None:
-    """The clean-up of a dive, as viewers get it right after it: banked values by viewer."""
-    rules = PRESETS[preset]
-    told = 0
-    game = new_game(preset, 3)
-    chooser = Chooser("told", takes=True)
-    while (question := game.pending()) is not None:
-        for viewer in (0, 1, 2, None):
-            for event in events_of(game, viewer):
-                if event["event"] != "cleanup":
-                    continue
-                for seat, letter in enumerate("ABC"):
-                    known = rules.reveal == "dive_end" or (
-                        rules.owner_peek == "on_return" and viewer == seat
-                    )
-                    for chip in event["banked"][letter]:
-                        assert ("=" in chip) is known
-                        told += 1
-        game.decide(chooser.action(question.legal))
-    assert told
-    for viewer in (0, None):
-        for event in events_of(game, viewer):
-            if event["event"] == "cleanup":
-                assert all("=" in chip for chips in event["banked"].values() for chip in chips)
 
 
 @pytest.mark.parametrize("preset", ALL)
@@ -366,24 +306,6 @@ def play_with_faults(
         else:
             game.decide(chooser.action(question.legal))
     return game
-
-
-@pytest.mark.parametrize("fault", list(Fault))
-def test_a_fault_plays_the_default(fault: Fault) -> None:
-    game = new_game()
-    question = game.pending()
-    assert question is not None
-    decision = game.decide(None, us=5, fault=fault)
-    assert decision.action == question.legal[0] == "leave"
-    assert (decision.seat, decision.us, decision.fault) == (question.seat, 5, fault)
-
-
-def test_fault_names() -> None:
-    assert {fault.value for fault in Fault} == {
-        "start_timeout", "crash", "timeout", "exception", "illegal_action", "protocol_error",
-        "resource_limit",
-    }  # fmt: skip
-    assert FAULTS_TO_FORFEIT == 3
 
 
 T, I, P, R = Fault.TIMEOUT, Fault.ILLEGAL_ACTION, Fault.PROTOCOL_ERROR, Fault.RESOURCE_LIMIT  # noqa: E741
@@ -445,39 +367,6 @@ def test_a_forfeited_seat_goes_on_with_defaults(preset: str) -> None:
     )
 
 
-def test_a_forfeited_seat_lays_its_items_in_pickup_order() -> None:
-    """A seat is stranded with its cargo after it forfeited; the piles are in pick-up order."""
-    found = 0
-    for number in range(40):
-        game = new_game("manual", 2, seed_from_text(f"pickup {number}"))
-        chooser = Chooser(f"{number}")
-        taken = 0
-        while (question := game.pending()) is not None:
-            if question.seat == 0 and taken >= 4 and game.state.dive == 1:
-                cargo = game.state.cargo[0]
-                before = len(game.decisions)
-                game.decide(None, fault=Fault.CRASH)
-                while game.pending() is not None and game.state.dive == 1:
-                    last = game.decide(chooser.action(game.state.legal_actions()))
-                    assert last.seat == 1
-                if game.state.dive == 2 and not game.state.bank[0]:
-                    found += 1
-                    laid = [
-                        chip
-                        for unit in game.state.trail
-                        if unit in game.state.laid
-                        for chip in unit
-                    ]
-                    mine = [chip for unit in cargo for chip in unit]
-                    assert [chip for chip in laid if chip in mine] == mine
-                assert game.forfeits[0].decision == before
-                break
-            action = "take" if "take" in question.legal else question.legal[0]
-            taken += question.seat == 0 and action == "take"
-            game.decide(action)
-    assert found > 3
-
-
 @pytest.mark.parametrize("preset", ALL)
 def test_forfeits_rank_last_later_above_earlier(preset: str) -> None:
     game = new_game(preset, 4)
@@ -493,28 +382,6 @@ def test_forfeits_rank_last_later_above_earlier(preset: str) -> None:
     if scores[1] != scores[3]:
         assert (placements[1] < placements[3]) is (scores[1] > scores[3])
     assert game.events_for(None)[-1]["placements"] == list(placements)  # type: ignore[typeddict-item]
-
-
-def test_points_do_not_save_a_forfeit() -> None:
-    """A seat that banked more than all others and then crashes is last."""
-    for number in range(60):
-        game = new_game("manual", 2, seed_from_text(f"rich {number}"))
-        chooser = Chooser(f"rich {number}", takes=True)
-        while (question := game.pending()) is not None:
-            points = [sum(game.state.values[c] for c in bank) for bank in game.state.bank]
-            if question.seat == 0 and points[0] > points[1] and game.state.dive == 3:
-                game.decide(None, fault=Fault.CRASH)
-                if game.pending() is None:
-                    break
-                continue
-            legal = question.legal
-            home = question.seat == 1 and "take" in legal
-            game.decide("leave" if home else chooser.action(legal))
-        result = game.result()
-        if game.forfeits and result.points[0] > result.points[1]:
-            assert tuple(result.placements) == (2, 1)
-            return
-    pytest.fail("no such game among the seeds")
 
 
 def test_all_seats_forfeit() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from deepsea_rules.errors import IllegalAction, RulesError
-from helpers.positions import ALL, HOME, at, choices, custom, opening, play, snapshot, turn
+from helpers.positions import ALL, HOME, at, choices, opening, play, snapshot, turn
 
 L32 = opening()
 SHORT = "1 1 1 1 1 1"
@@ -150,34 +150,11 @@ def test_turning_back_happens_before_the_roll() -> None:
     assert play(state, "r4").place[0] == 3
 
 
-def test_turning_back_is_for_the_whole_dive() -> None:
-    state = play(at(f"{opening(1)} | A6v:1 B0v"), "back", "r4", "leave")
-    turn(state, 6)  # B swims past
-    assert not state.is_legal("down")
-    assert play(state, "r3").place[0] == 1
-
-
 def test_air_falls_with_the_load_before_the_move() -> None:
     state = play(at(f"{opening(1, 9, 17, 25)} | A6v:[123],4 B0v"), "down")
     assert state.air == 23
     state.roll(1, 1)
     assert state.air == 23
-
-
-def test_air_does_not_fall_for_divers_at_home_or_unloaded() -> None:
-    state = at(f"{opening(1, 2)} | Ah/1,1 B3v C4v | d1 a7")
-    turn(state, 3)
-    turn(state, 3)
-    assert (state.to_move, state.air) == (1, 7)
-
-
-def test_turns_go_round_without_those_at_home() -> None:
-    state = at(f"{L32} | A0v Bh C0v Dh E0v")
-    order = []
-    for _ in range(6):
-        order.append(state.to_move)
-        turn(state, 2)
-    assert order == [0, 2, 4, 0, 2, 4]
 
 
 # ------------------------------------------------------------------------ barred outside
@@ -204,46 +181,3 @@ def test_barred(text: str, roll: int, space: int, preset: str) -> None:
     if space != HOME:
         assert state.phase == "search"
         assert tuple(state.home_order) == ()
-
-
-def test_barred_divers_may_search_and_then_enter() -> None:
-    state = at("1 2 3 4 | A2^ B4v", "revised")
-    turn(state, 5, search="take")
-    assert state.place[0] == 1
-    turn(state, 2)  # B stays at the deep end
-    assert play(state, "r2").place[0] == HOME
-
-
-def test_barred_again_after_dropping_what_it_took() -> None:
-    state = at("x 2 3 4 | A1^:1 B4v | d1 a20 search", "revised")
-    state.apply("drop:1")
-    turn(state, 2)
-    assert play(state, "r6").place[0] == 1
-
-
-def test_never_this_dive_starts_when_a_diver_was_stopped() -> None:
-    rules = custom("revised", barred_release="never_this_dive")
-    assert play(at("1 2 3 4 | A3^:1 B4v", rules), "r6").place[0] == HOME
-    state = at("1 2 3 4 | A3^ B4v", rules)
-    turn(state, 6, search="take")
-    assert state.barred[0] is True
-    turn(state, 2)
-    turn(state, 6)
-    assert state.place[0] == 1
-    assert state.barred[0] is True
-
-
-def test_never_this_dive_ends_with_the_dive() -> None:
-    rules = custom("revised", barred_release="never_this_dive")
-    state = at("x 2 3 4 | A1^!:1 B4v:2 | d1 a2", rules)
-    assert state.barred == [True, False]
-    turn(state, 6)
-    assert state.place[0] == 1
-    turn(state, 2)
-    assert state.dive == 2
-    assert state.barred == [False, False]
-
-
-@pytest.mark.parametrize("preset", ["guide", "manual"])
-def test_where_nobody_is_barred(preset: str) -> None:
-    assert play(at("1 1 1 1 | A3^ B4v", preset), "r6").place[0] == HOME

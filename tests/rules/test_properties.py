@@ -1,13 +1,10 @@
 """Properties that hold for every game, under presets and under any rule set that makes sense.
 
-The strongest of them: a second engine, written from the rules page alone, sees the same game.
+The strongest of them is in tests/sdk/test_batch.py: the engine on arrays sees the same games.
 """
-
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from deepsea_rules.cleanup import LISTED_ORDERS
 from deepsea_rules.errors import IllegalAction, RulesError
@@ -16,11 +13,9 @@ from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, replay, verify
 from deepsea_rules.ruleset import PRESETS, RuleSet
-from deepsea_rules.state import GameState
 from helpers.games import (
     Chooser,
     choosers,
-    late_trail,
     opening_state,
     play_out,
     players,
@@ -29,7 +24,6 @@ from helpers.games import (
     step,
     walk,
 )
-from helpers.model import Model
 from helpers.positions import CHIPS, HOME, at, chips_of, snapshot
 
 ACTIONS = (
@@ -134,143 +128,6 @@ def test_clones_are_independent(rules: RuleSet, count: int, salt: str, chooser: 
         original = state.clone()
         step(original, Chooser(salt))
         assert snapshot(clone) == before
-
-
-@given(rule_sets, players, salts, choosers)
-@settings(max_examples=40)
-def test_every_game_ends_with_a_result(
-    rules: RuleSet, count: int, salt: str, chooser: Chooser
-) -> None:
-    *_, state = walk(opening_state(rules, count, salt), chooser)
-    result = state.result()
-    scores, placements = list(result.points), list(result.placements)
-    assert len(scores) == len(placements) == count
-    assert min(placements) == 1
-    for one in range(count):
-        assert placements[one] == 1 + sum(p < placements[one] for p in placements)
-        for two in range(count):
-            if scores[one] > scores[two]:
-                assert placements[one] < placements[two]
-    assert scores == [sum(state.values[chip] for chip in bank) for bank in state.bank]
-
-
-class Stubborn(Chooser):
-    """Never takes, never turns back where it may go on: the game ends all the same."""
-
-    def action(self, legal: tuple[str, ...]) -> str:  # type: ignore[override]
-        return legal[0]
-
-
-class Fickle(Chooser):
-    """Takes and drops wherever it can."""
-
-    def action(self, legal: tuple[str, ...]) -> str:  # type: ignore[override]
-        return legal[0] if legal[0].startswith(("down", "order")) else legal[-1]
-
-
-class Timid(Chooser):
-    """Turns back at once and takes only on the way home."""
-
-    def action(self, legal: tuple[str, ...]) -> str:  # type: ignore[override]
-        return "back" if "back" in legal else self.pick(legal)
-
-
-@given(rule_sets, players, salts, st.sampled_from([Stubborn, Fickle, Timid]))
-@settings(max_examples=40)
-def test_games_of_stubborn_players_end_as_well(
-    rules: RuleSet, count: int, salt: str, player: type[Chooser]
-) -> None:
-    *_, state = walk(opening_state(rules, count, salt), player(salt))
-    assert state.phase == "over"
-    assert chips_of(state) == list(CHIPS)
-
-
-# ------------------------------------------------------------------- the second engine
-
-
-def compare(state: GameState, model: Model) -> None:
-    assert state.phase == model.phase
-    assert state.dive == model.dive
-    assert [tuple(unit) for unit in state.trail[1:]] == model.trail
-    assert {tuple(unit) for unit in state.laid} == model.laid
-    assert [tuple(bank) for bank in state.bank] == model.bank
-    if model.phase == "over":
-        result = state.result()
-        assert (list(result.points), list(result.placements)) == model.result(state.values)
-        return
-    assert state.air == model.air
-    assert state.to_move == model.to_move
-    assert state.place == model.place
-    assert list(state.home_order) == model.home_order
-    cargo = [[tuple(unit) for unit in units] for units in state.cargo]
-    if model.phase == "order":  # who has laid its items already is written differently
-        assert cargo[model.to_move] == model.cargo[model.to_move]
-    else:
-        assert cargo == model.cargo
-    out = [seat for seat in range(model.players) if model.place[seat] != HOME]
-    assert [state.homeward[seat] for seat in out] == [model.homeward[seat] for seat in out]
-    assert [state.barred[seat] for seat in out] == [model.kept_out[seat] for seat in out]
-    if model.phase == "declare":  # in a search the turn in hand is counted already
-        assert state.quiet == model.quiet
-    if model.phase != "order":
-        assert list(state.legal_actions()) == model.legal()
-
-
-def side_by_side(state: GameState, model: Model, chooser: Chooser) -> None:
-    options = state.rules.options()
-    for _ in range(20_000):
-        if (state.phase, state.dive) == ("declare", model.dive) and len(model.open_starters) > 1:
-            model.choose_starter(state.to_move)
-            model.open_starters = []
-        if model.phase != "order" or not _open_piles(options):
-            compare(state, model)
-        if state.phase == "over":
-            return
-        if legal := state.legal_actions():
-            action = chooser.action(legal)
-            state.apply(action)
-            model.act(action)
-        else:
-            dice = chooser.dice()
-            state.roll(*dice)
-            model.roll(*dice)
-    raise AssertionError("the game does not end")
-
-
-def _open_piles(options: Mapping[str, object]) -> bool:
-    """The page does not say how many stacks fit on an old pile of one or two chips."""
-    return bool(options["top_up_tail_piles"]) and options["relost_stack"] == "unit"
-
-
-def settled(rules: RuleSet) -> RuleSet:
-    """A rule set that the page leaves no question open for."""
-    if not _open_piles(rules.options()):
-        return rules
-    return RuleSet.from_options("house", {**rules.options(), "relost_stack": "chips"})
-
-
-@given(rule_sets, players, salts, choosers)
-@settings(max_examples=50)
-def test_a_second_engine_sees_the_same_game(
-    rules: RuleSet, count: int, salt: str, chooser: Chooser
-) -> None:
-    rules = settled(rules)
-    state = opening_state(rules, count, salt)
-    side_by_side(state, Model(rules.options(), count, state.to_move), chooser)
-
-
-@given(rule_sets, players, st.integers(1, 3), salts, st.booleans())
-@settings(max_examples=150)
-def test_a_second_engine_sees_the_same_game_on_a_late_trail(
-    rules: RuleSet, count: int, dive: int, salt: str, takes: bool
-) -> None:
-    """Short trails with stacks and piles: blocked ways, stalls, top-ups, relost stacks."""
-    rules, chooser = settled(rules), Chooser(salt, takes=takes)
-    divers = " ".join(f"{seat}0v" for seat in "ABCDEF"[:count])
-    state = at(f"{late_trail(chooser)} | {divers} | d{dive}", rules)
-    trail = [tuple(unit) for unit in state.trail[1:]]
-    model = Model.on_trail(rules.options(), count, dive, trail, {tuple(u) for u in state.laid})
-    side_by_side(state, model, chooser)
 
 
 # --------------------------------------------------------------------------- records

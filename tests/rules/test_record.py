@@ -474,11 +474,6 @@ def test_a_game_that_is_not_over_has_no_record() -> None:
         record_of(game)
 
 
-def test_the_game_behind_these_tests_is_long_enough_to_say_something() -> None:
-    assert len(BASE["decisions"]) > 50
-    assert BASE["result"]["forfeits"]
-
-
 @pytest.mark.parametrize("key", ["seed", "result", "decisions", "rules"])
 def test_a_key_that_stands_twice_is_refused(key: str) -> None:
     """Readers differ in which of the two they take: one would see another game than was proved."""

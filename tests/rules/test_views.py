@@ -24,7 +24,7 @@ from helpers.games import (
     salts,
     walk,
 )
-from helpers.positions import ALL, CHIPS, at, custom, level, opening, play, settle, snapshot, turn
+from helpers.positions import ALL, CHIPS, at, custom, level, play, settle, snapshot, turn
 
 VIEWERS: dict[str, int | None] = {"A": 0, "B": 1, "C": 2, "W": None}
 
@@ -37,34 +37,6 @@ WHO_KNOWS = {
     "reference": ("", "ABCW", "ABCW"),
     "publisher": ("A", "ABCW", "ABCW"),
 }
-
-
-def who_knows(state: GameState, chip: int) -> str:
-    found = ""
-    for name, seat in VIEWERS.items():
-        known = view_for(state, seat).known
-        if chip in known:
-            assert known[chip] == state.values[chip]
-            found += name
-    return found
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_banks_are_revealed_before_stranded_divers_choose(preset: str) -> None:
-    """Clean-up begins with the reveal, so whoever orders its items knows what came home."""
-    state = at("1 2 3 | A2v:1,2,3,4 Bh/4 C3v | d1 a4", preset)
-    (chip,) = state.bank[1]
-    assert who_knows(state, chip) == {"guide": "B", "publisher": "B"}.get(preset, "")
-    turn(state, 2)
-    assert state.phase == "order"
-    assert who_knows(state, chip) == ("B" if preset == "guide" else "ABCW")
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_nobody_knows_what_lies_on_the_trail_or_is_carried(preset: str) -> None:
-    state = at("1 x {23} [44] | A1v:1,[12] B3v:3 C0v | d2 a20", preset)
-    for seat in VIEWERS.values():
-        assert view_for(state, seat).known == {}
 
 
 @pytest.mark.parametrize("preset", ALL)
@@ -200,14 +172,6 @@ def test_unseen_under_secret_banks() -> None:
     assert view_for(state, 1).unseen(1) == [0, 0, 1, 1, 3, 3]
     assert view_for(state, None).unseen(1) == [0, 0, 1, 1, 2, 2, 3, 3]
     assert view_for(state, 0).expected_value(Unit(state.bank[1])) == pytest.approx(2 * 12 / 7)
-
-
-@pytest.mark.parametrize("preset", ALL)
-def test_at_the_start_every_value_is_unseen(preset: str) -> None:
-    view = view_for(at(f"{opening()} | A0v B0v", preset), 1)
-    for number in (1, 2, 3, 4):
-        low = 4 * (number - 1)
-        assert view.unseen(number) == sorted([low, low + 1, low + 2, low + 3] * 2)
 
 
 def test_samples_deal_every_possibility() -> None:
@@ -389,18 +353,6 @@ def test_exchanged_values_come_out_where_a_rule_reveals_them(preset: str) -> Non
         name for name, seat in VIEWERS.items() if view_for(one, seat) != view_for(two, seat)
     )
     assert differ == WHO_KNOWS[preset][1]
-
-
-def test_chip_ids_say_nothing_about_values() -> None:
-    """Over many deals each chip of a level takes each of its values."""
-    found: dict[int, set[int]] = {chip: set() for chip in CHIPS}
-    for number in range(120):
-        state = opening_state(PRESETS["manual"], 2, str(number))
-        for chip in CHIPS:
-            found[chip].add(state.values[chip])
-    for chip, values in found.items():
-        low = 4 * (level(chip) - 1)
-        assert values == {low, low + 1, low + 2, low + 3}
 
 
 def test_views_do_not_change_with_the_state() -> None:

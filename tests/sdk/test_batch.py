@@ -55,7 +55,16 @@ from deepsea_sdk.features_many import (
     masks_many,
 )
 from deepsea_sdk.policies import STEADY, dice_length, dice_of, play_on
-from helpers.games import Chooser, choosers, opening_state, players, rng, rule_sets, walk
+from helpers.games import (
+    Chooser,
+    choosers,
+    late_trail,
+    opening_state,
+    players,
+    rng,
+    rule_sets,
+    walk,
+)
 from helpers.positions import at, custom, faces, opening, settle
 from helpers.positions import play as play_steps
 
@@ -104,11 +113,23 @@ def games(turn: Turn) -> list[int]:
     return [int(game) for game in turn.games]
 
 
-def both(rules: RuleSet, seats: int, policy: Policy, seed: int) -> Iterator[list[GameState]]:
+def late_position(rules: RuleSet, seats: int, salt: str) -> GameState:
+    """The start of a later dive on a short trail: blocked ways, stalls, old piles, lost stacks."""
+    chooser = Chooser(salt)
+    divers = " ".join(f"{seat}0v" for seat in "ABCDEF"[:seats])
+    return at(f"{late_trail(chooser)} | {divers} | d{2 + chooser.number(2)}", rules)
+
+
+def both(
+    rules: RuleSet, seats: int, policy: Policy, seed: int, *, late: bool
+) -> Iterator[list[GameState]]:
     """Play some games in both engines, and compare them turn by turn; yields those that end."""
     source = np.random.default_rng(seed)
     batch = Batch(rules, seats, GAMES)
     open_random(batch, np.arange(GAMES), source)
+    if late:
+        for game in range(GAMES):
+            put(batch, np.array([game]), late_position(rules, seats, f"{seed}/{game}"))
     dice, noted = RandomDice(source), Noted(policy)
     states = [state_of(batch, game) for game in range(GAMES)]
     while True:
@@ -179,13 +200,13 @@ def compare(batch: Batch, states: list[GameState]) -> None:
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 
-@settings(max_examples=25, deadline=None)
-@given(rules=rule_sets, seats=players, seed=st.integers(0, 10**9), is_random=st.booleans())
+@settings(max_examples=60, deadline=None)
+@given(rule_sets, players, st.integers(0, 10**9), st.booleans(), st.booleans())
 def test_positions_and_results_are_those_of_the_reference_engine(
-    rules: RuleSet, seats: int, seed: int, is_random: bool
+    rules: RuleSet, seats: int, seed: int, is_random: bool, late: bool
 ) -> None:
     policy = RandomPolicy(np.random.default_rng(seed)) if is_random else SteadyPolicy(seats)
-    ended = both(rules, seats, policy, seed)
+    ended = both(rules, seats, policy, seed, late=late)
     done = 0
     while done < GAMES:
         done += len(next(ended))

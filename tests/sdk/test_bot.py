@@ -276,11 +276,6 @@ def test_a_function_that_makes_no_bot_is_refused_before_anything_is_played(
     assert stderr[-1] == f"TypeError: {returned}; it has to return a bot, such as Bot()"
 
 
-def test_a_function_that_makes_no_bot_later_has_no_hints() -> None:
-    with pytest.raises(TypeError, match="<lambda> returned None"):
-        with_hints(lambda: None)()  # type: ignore[arg-type, return-value]
-
-
 def test_a_function_makes_its_first_bot_at_once_and_is_asked_again_if_it_raised() -> None:
     made: list[Bot] = []
 
@@ -295,9 +290,3 @@ def test_a_function_makes_its_first_bot_at_once_and_is_asked_again_if_it_raised(
     later = first_at_once(again)
     assert [later(), later()] == made[1:]
     assert first_at_once(Bot) is Bot
-
-
-def test_an_object_is_refused_with_the_reason(tmp_path: Path) -> None:
-    status, stderr = ended(tmp_path, MINE + "run(Mine())", **STARTED)
-    assert status == 1
-    assert "write run(Mine), or run(lambda: Mine(...))" in stderr[-1]

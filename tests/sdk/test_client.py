@@ -196,18 +196,6 @@ def test_a_class_gives_every_game_a_bot_of_its_own(tmp_path: Path, diaries: list
     assert [len(diary.entries) for diary in diaries] == [3, 3]
 
 
-def test_a_function_may_return_the_same_bot_for_all_games(tmp_path: Path) -> None:
-    made: list[int] = []
-
-    def same() -> Bot:
-        made.append(1)
-        return bot
-
-    bot = Bot()
-    run(played(tmp_path, two_short_games, same))
-    assert len(made) == 2
-
-
 async def two_short_games(peer: Peer) -> None:
     await peer.welcome()
     for name in ("one", "two"):
@@ -505,42 +493,6 @@ print("good night")
 def test_a_program_may_print_what_it_likes(tmp_path: Path) -> None:
     ended = as_program(tmp_path, TALKATIVE, one_question)
     assert ended == (0, "what a view: search\ngood night\n", "")
-
-
-RAISING = """
-from deepsea_sdk import Bot, run
-
-class Raising(Bot):
-    def search(self, view):
-        return [][0]
-
-run(Raising)
-"""
-
-
-def test_a_bot_that_raises_shows_its_own_traceback_and_goes_on(tmp_path: Path) -> None:
-    ended = as_program(tmp_path, RAISING, one_question)
-    assert (ended.status, ended.stdout) == (0, "")
-    assert "IndexError: list index out of range" in ended.stderr
-    assert "return [][0]" in ended.stderr
-    assert "deepsea_sdk" not in ended.stderr
-    assert "grpc" not in ended.stderr
-
-
-LEAVING = """
-import sys
-from deepsea_sdk import Bot, run
-
-class Leaving(Bot):
-    def search(self, view):
-        sys.exit(7)
-
-run(Leaving)
-"""
-
-
-def test_a_bot_may_end_itself(tmp_path: Path) -> None:
-    assert as_program(tmp_path, LEAVING, one_question) == (7, "", "")
 
 
 TIDY = """

@@ -258,19 +258,6 @@ def test_the_mean_luck_is_nothing(company: str, rules: str, players: int, count:
 
 
 # The same more exactly than above and below: before a release.
-@pytest.mark.release
-@pytest.mark.parametrize("company", COMPANY)
-def test_the_mean_luck_of_many_games_is_nothing(company: str) -> None:
-    errors, _ = mean_luck(company, "publisher", 3, 500)
-    assert abs(errors) < 3
-
-
-def test_the_mean_luck_of_a_few_games_is_nothing() -> None:
-    for company in COMPANY:
-        errors, _ = mean_luck(company, "manual", 2, 30)
-        assert abs(errors) < 3
-
-
 # Games of one seed together
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from deepsea_rules.actions import BACK, DOWN
-from deepsea_rules.events import TurnPlayed
 from deepsea_rules.randomness import deal
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
@@ -23,7 +22,7 @@ from deepsea_sdk.coach.decisions import (
 )
 from deepsea_sdk.coach.luck import course
 from deepsea_sdk.coach.roll_outs import COACH_VERSION, Luck, Stream
-from deepsea_sdk.policies import play_on, steady
+from deepsea_sdk.policies import steady
 from helpers.commands import played
 from helpers.games import opening_state, rng
 from helpers.planted import SEAT, planted
@@ -124,39 +123,11 @@ def test_an_order_that_is_not_listed_is_an_option_too() -> None:
     assert found.played == "order:2,1,3,4"
 
 
-def test_luck_belongs_to_seat_turn_and_dive() -> None:
-    luck = Stream("dice", 3).luck(7)
-    rolls: dict[bool, list[tuple[int, int]]] = {}
-    for patient in (False, True):
-
-        def choose(state: GameState, patient: bool = patient) -> str:
-            return state.legal[0] if patient and state.to_move == 0 else steady(state)
-
-        state = opening_state(PRESETS["manual"], 3, "same dice")
-        state.log = []
-        play_on(state, luck.dice, choose)
-        rolls[patient] = [
-            item.dice
-            for item in state.log
-            if isinstance(item, TurnPlayed) and (item.seat, item.dive) == (1, 3) and item.dice
-        ]
-    least = min(map(len, rolls.values()))
-    assert least > 3
-    assert rolls[False][:least] == rolls[True][:least]
-
-
 def test_a_deal_never_needs_more_numbers_than_there_are() -> None:
     view = view_for(opening_state(PRESETS["guide"], 6, "deal"), None)
     for number in range(50):
         assert isinstance(luck := Stream("deal", 6).luck(number), Luck)
         assert sorted(view.sample(luck).values) == sorted(deal(bytes(32)))
-
-
-def test_every_roll_is_as_likely_as_it_should_be() -> None:
-    dice = b"".join(Stream("fair", 6).luck(number).dice for number in range(40))
-    counts = [dice.count(roll) for roll in range(9)]
-    assert sum(counts) == len(dice)
-    assert max(counts) < 1.1 * min(counts)
 
 
 # Racing: what is compared with what, when it stops, and that its intervals hold

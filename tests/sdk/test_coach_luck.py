@@ -2,70 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 from math import exp
 
 import pytest
 from hypothesis import given, settings
 
-from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import HOME, RuleSet
+from deepsea_rules.ruleset import RuleSet
 from deepsea_sdk.coach.decisions import Interval
 from deepsea_sdk.coach.luck import Outlook, Step, course, known_to_any, luck_of_many, rolls
-from deepsea_sdk.coach.roll_outs import LEADS, Stream, halves
+from deepsea_sdk.coach.roll_outs import LEADS, Stream
 from helpers import games
-from helpers.changes import change, value
 from helpers.commands import faulty, played
 from helpers.games import Chooser, play_out
 from helpers.positions import at
-
-
-def guess(outlooks: Sequence[Outlook]) -> list[list[Fraction]]:
-    """An evaluation without noise, and without sense, that knows how finished games ended."""
-    return [_guess(outlook) for outlook in outlooks]
-
-
-def _guess(outlook: Outlook) -> list[Fraction]:
-    state, known = outlook
-    banked = {chip for bank in state.bank for chip in bank}
-    if state.phase == "over" and banked <= known.keys():
-        return [Fraction(half, 2 * (state.players - 1)) for half in halves(state)]
-    points = [
-        Fraction(1)
-        + sum([Fraction(known.get(chip, 4 * LEVEL_OF[chip] - 2)) for chip in bank], Fraction())
-        + Fraction(sum(map(len, cargo)) * max(state.air, 0), 7)
-        + Fraction(state.place[seat] == HOME, 3)
-        for seat, (bank, cargo) in enumerate(zip(state.bank, state.cargo, strict=True))
-    ]
-    return [Fraction(state.players, 2) * own / sum(points) for own in points]
-
-
-@settings(max_examples=12)
-@given(games.rule_sets, games.players, games.salts)
-def test_the_identity_holds_exactly(rules: RuleSet, players: int, salt: str) -> None:
-    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
-    steps = list(course(game))
-    total = list(value(steps[0].before, guess))
-    for step in steps:
-        total = [sofar + more for sofar, more in zip(total, change(step, guess), strict=True)]
-    assert total == [Fraction(half, 2 * (players - 1)) for half in halves(game.state)]
-
-
-@pytest.mark.parametrize("preset", ["manual", "guide", "reference"])
-def test_the_mean_luck_of_a_roll_is_zero(preset: str) -> None:
-    for step in list(course(played(preset, 3)))[:40]:
-        if step.kind == "roll":
-            total = [Fraction()] * 3
-            for dots, ways, after in rolls(step.before):
-                first = min(3, dots - 1)
-                other = step._replace(after=after, dice=(first, dots - first))
-                for seat, luck in enumerate(change(other, guess)):
-                    total[seat] += ways * Fraction(luck)
-            assert total == [0, 0, 0]
 
 
 @settings(max_examples=20)

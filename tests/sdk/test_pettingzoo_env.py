@@ -22,9 +22,8 @@ from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
-from deepsea_rules.view import view_for
 from deepsea_sdk import features as row
-from deepsea_sdk.features import ACTIONS, LENGTH, action_of, features, mask, number_of, numbered
+from deepsea_sdk.features import ACTIONS, LENGTH, action_of, mask, number_of, numbered
 from deepsea_sdk.pettingzoo_env import DeepSeaEnv, env
 from helpers.games import Chooser, play_out, rng
 
@@ -101,18 +100,6 @@ def test_every_legal_action_has_a_number_of_its_own() -> None:
         for players in (2, 6):
             game = Game(PRESETS[name], players, seed_from_text("numbers"))
             play_out(game, Chooser(name, takes=True), look)
-
-
-def test_hidden_values_are_not_observed() -> None:
-    def look(game: Game) -> None:
-        if game.pending() is None:
-            return
-        for seat in range(game.players):
-            view = game.view(seat)
-            other = view.sample(rng("hidden"))
-            assert (features(view_for(other, seat)) == features(view)).all()
-
-    play_out(Game(PRESETS["manual"], 3, seed_from_text("hidden")), Chooser("h", takes=True), look)
 
 
 def test_an_illegal_action_is_refused_and_changes_nothing() -> None:

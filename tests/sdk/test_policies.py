@@ -13,7 +13,7 @@ from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE
 from deepsea_rules.errors import IllegalAction
 from deepsea_rules.events import Happening, TurnPlayed
 from deepsea_rules.game import Game
-from deepsea_rules.randomness import deal, seed_from_text
+from deepsea_rules.randomness import deal
 from deepsea_rules.ruleset import FACES, PRESETS, RuleSet
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
@@ -27,11 +27,10 @@ from deepsea_sdk import (
     steady,
     turns_left,
 )
-from deepsea_sdk.coach.roll_outs import Stream, halves
-from deepsea_sdk.policies import STEADY, play_on, policy
+from deepsea_sdk.policies import STEADY, policy
 from helpers import games
 from helpers.games import Chooser, opening_state, rng, walk
-from helpers.positions import ALL, at
+from helpers.positions import at
 
 ROLLS = [d1 + d2 for d1 in FACES for d2 in FACES]
 
@@ -125,44 +124,6 @@ def test_a_roll_out_ends_the_game_and_returns_points_by_seat(preset: str, player
     assert position.phase != "over"
 
 
-class Checked(GameState):
-    """A state that looks at every move that a roll-out makes without being checked."""
-
-    __slots__ = ()
-
-    def unchecked_declare(self, action: str | None) -> None:
-        assert self.phase == "declare"
-        assert action in self.legal or (action is None and not self.legal)
-        super().unchecked_declare(action)
-
-    def unchecked_move(self, d1: int, d2: int) -> None:
-        assert self.phase == "roll"
-        assert d1 in FACES
-        assert d2 in FACES
-        super().unchecked_move(d1, d2)
-
-    def unchecked_search(self, action: str) -> None:
-        assert self.phase == "search"
-        assert action in self.legal
-        super().unchecked_search(action)
-
-    def unchecked_order(self, action: str) -> None:
-        assert self.phase == "order"
-        assert action in self.legal
-        super().unchecked_order(action)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_every_move_of_a_roll_out_is_legal(preset: str) -> None:
-    for players in range(2, 7):
-        source = rng(f"{preset}/{players}")
-        for number in range(8):
-            values = deal(bytes([number]) * 32)
-            state = Checked.opening(PRESETS[preset], values, players, number % players)
-            roll_out(state, source)
-            assert state.phase == "over"
-
-
 class Counted:
     """Somebody's own source of numbers: 0, 1/100, 2/100, ..., again and again."""
 
@@ -182,22 +143,6 @@ def test_any_source_of_numbers_from_0_to_1_will_do() -> None:
         chips = slice(8 * level + 1, 8 * level + 9)
         assert sorted(position.values[chips]) == sorted(game.state.values[chips])
     assert len(roll_out(position, source)) == 3
-
-
-def test_all_rolls_and_actions_come_up() -> None:
-    """Each of the nine rolls about as often, and each declaration and search."""
-    log: list[Happening] = []
-    for number in range(60):
-        state = GameState.opening(PRESETS["guide"], deal(bytes([number]) * 32), 4, 0, log)
-        roll_out(state, rng(f"{number}"))
-    turns = [happening for happening in log if isinstance(happening, TurnPlayed)]
-    rolls = Counter(turn.dice for turn in turns)
-    assert len(rolls) == 9
-    assert min(rolls.values()) > 0.8 * len(turns) / 9
-    declared = Counter(turn.declare for turn in turns if turn.declare)
-    assert 0.8 < declared["down"] / declared["back"] < 1.25
-    kinds = Counter(turn.search and turn.search[:4] for turn in turns)
-    assert set(kinds) == {None, "leav", "take", "drop"}
 
 
 # Policies
@@ -337,15 +282,6 @@ def test_what_sensible_does(text: str, action: str) -> None:
     assert sensible(state) == sensible(view_for(state, 0)) == action
 
 
-@pytest.mark.parametrize("preset", ALL)
-def test_sensible_brings_home_far_more_than_chance(preset: str) -> None:
-    position = Game(PRESETS[preset], 3, seed_from_text("sensible")).state
-    rolls = rng("dice")
-    careful = sum(sum(roll_out(position.clone(), rolls, sensible)) for _ in range(20))
-    random = sum(sum(roll_out(position.clone(), rolls)) for _ in range(20))
-    assert careful > 2 * random
-
-
 # The steady policy: legal everywhere, by public facts alone, and strong
 
 
@@ -382,22 +318,6 @@ def test_what_steady_does(position: str, action: str) -> None:
     else:
         state = at(position)
     assert steady(state) == action
-
-
-def test_steady_plays_much_better_than_sensible() -> None:
-    stream = Stream("steady against sensible", 4)
-    ahead = 0
-    for number in range(60):
-        for ours in (0, 1):
-
-            def choose(state: GameState, ours: int = ours) -> str:
-                return (steady if state.to_move % 2 == ours else sensible)(state)
-
-            state = opening_state(PRESETS["manual"], 4, f"{number}")
-            play_on(state, stream.luck(number).dice, choose)
-            found = halves(state)
-            ahead += sum(found[ours::2]) - sum(found[1 - ours :: 2])
-    assert ahead > 0
 
 
 def test_steady_with_other_numbers_plays_otherwise() -> None:

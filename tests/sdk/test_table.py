@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -78,16 +77,6 @@ def ticking(us: int) -> Callable[[], int]:
 
 def faults(game: Game) -> list[Decision]:
     return [decision for decision in game.decisions if decision.fault is not None]
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("players", range(2, 7))
-def test_a_game_ends_and_its_record_is_accepted(preset: str, players: int) -> None:
-    game = play([Taker] * players, preset, "ends")
-    record = GameRecord.of(game, game_id="g", clock="1s", seats=[("taker", "00")] * players)
-    verify(GameRecord.from_json(record.to_json()))
-    assert faults(game) == []
-    assert all(decision.us == 0 for decision in game.decisions)
 
 
 def test_a_bot_hears_of_the_game_its_events_and_its_end() -> None:
@@ -203,48 +192,6 @@ def test_a_bot_that_ends_its_program_has_crashed_and_is_not_called_again() -> No
     assert bot.notices == []
     with pytest.raises(SystemExit):
         play([Leaving(), Taker])
-
-
-def test_what_a_bot_raises_when_the_game_begins_is_counted_at_its_first_decision() -> None:
-    class Unready(Taker):
-        def on_game_start(self, info: GameInfo) -> None:
-            raise ValueError("not ready")
-
-    game = play([Taker, Unready], on_error="forfeit")
-    assert [d.came for d in faults(game)] == ["it raised ValueError: not ready"]
-    assert not game.has_forfeited(1)
-    with pytest.raises(ValueError, match="not ready"):
-        play([Taker, Unready])
-
-
-def test_a_bot_that_cannot_be_made_forfeits_at_its_third_decision() -> None:
-    class Unborn(Taker):
-        def __init__(self) -> None:
-            raise ValueError("not today")
-
-    game = play([Taker, Unborn], on_error="forfeit")
-    assert [d.came for d in faults(game)] == ["it raised ValueError: not today"] * 3
-    with pytest.raises(ValueError, match="not today"):
-        play([Taker, Unborn])
-
-
-def test_a_function_that_makes_no_bot_is_named() -> None:
-    def forgets_it() -> Any:
-        Taker()
-
-    game = play([Taker, forgets_it], on_error="forfeit")
-    text = "forgets_it returned None; it has to return a bot, such as Bot()"
-    assert faults(game)[0][3:] == (Fault.EXCEPTION, f"it raised TypeError: {text}")
-    with pytest.raises(TypeError, match=re.escape(text)):
-        play([Taker, forgets_it])
-
-
-def test_what_a_bot_raises_when_the_game_is_over_costs_nothing() -> None:
-    class Late(Taker):
-        def on_game_end(self, end: GameEnd) -> None:
-            raise ValueError
-
-    assert faults(play([Late, Taker], on_error="forfeit")) == []
 
 
 def test_interrupts_come_out_always() -> None:
