@@ -90,13 +90,7 @@ def _games(kind: str, scale: Scale) -> tuple[float, float]:
     def many() -> int:
         batch.decisions = 0
         for _ in range(TURNS[scale]):
-            turn = batch.turn()
-            batch.declare(turn, policy)
-            batch.move(turn, dice(batch, turn))
-            ended = batch.search(turn, policy)
-            made = batch.decisions
-            over = batch.clean_up(ended)
-            batch.decisions = made
+            over = batch.play_turn(policy, dice)
             if len(over):
                 batch.results(over)
                 open_random(batch, over, rng)

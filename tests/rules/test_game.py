@@ -172,21 +172,10 @@ def two_faces(seed: bytes, dive: int, seat: int, turn: int) -> list[int]:
 
 
 EVENT_KEYS = {
-    "dive": ["event", "dive", "starter", "air", "trail"],
-    "turn": [
-        "event",
-        "dive",
-        "seat",
-        "declare",
-        "dice",
-        "from_space",
-        "to_space",
-        "home",
-        "search",
-        "air",
-    ],
-    "cleanup": ["event", "dive", "reason", "trail", "banked", "starter"],
-    "end": ["event", "scores", "placements", "seed"],
+    "dive": "event dive starter air trail",
+    "turn": "event dive seat declare dice from_space to_space home search air",
+    "cleanup": "event dive reason trail banked starter",
+    "end": "event scores placements seed",
 }
 
 
@@ -198,7 +187,7 @@ def test_the_events_tell_the_game(rules: RuleSet, count: int, salt: str, chooser
     game = play_out(Game(rules, count, seed), chooser)
     events = events_of(game)
     for event in events:
-        assert list(event) == EVENT_KEYS[event["event"]]
+        assert " ".join(event) == EVENT_KEYS[event["event"]]
     assert events[0]["event"] == "dive"
     assert events[-1]["event"] == "end"
     kinds = "".join(

@@ -80,21 +80,6 @@ def test_the_identity_holds_exactly(rules: RuleSet, players: int, salt: str) -> 
     assert total == [Fraction(own, 3) for own in game.state.points()]
 
 
-@settings(max_examples=12)
-@given(games.rule_sets, games.players, games.salts)
-def test_every_banked_chip_is_shown_once(rules: RuleSet, players: int, salt: str) -> None:
-    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
-    shown: list[int] = []
-    for chance in chances(game):
-        if chance.step.kind == "reveal":
-            before = [outlook.known for outlook in chance.outlooks]
-            (chip,) = before[0].keys() - set(shown)
-            assert all(known.keys() == before[0].keys() for known in before)
-            assert chance.outlooks[chance.came].known[chip] == game.state.values[chip]
-            shown.append(chip)
-    assert sorted(shown) == sorted(chip for bank in game.state.bank for chip in bank)
-
-
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_values_count_when_any_bot_can_first_see_them(preset: str) -> None:
     peeks = PRESETS[preset].owner_peek == "on_return"
