@@ -114,10 +114,9 @@ def games(turn: Turn) -> list[int]:
 
 
 def late_position(rules: RuleSet, seats: int, salt: str) -> GameState:
-    """The start of a later dive on a short trail: blocked ways, stalls, old piles, lost stacks."""
-    chooser = Chooser(salt)
+    """The second dive on a short trail: blocked ways, stalls, old piles, lost stacks."""
     divers = " ".join(f"{seat}0v" for seat in "ABCDEF"[:seats])
-    return at(f"{late_trail(chooser)} | {divers} | d{2 + chooser.number(2)}", rules)
+    return at(f"{late_trail(Chooser(salt))} | {divers} | d2", rules)
 
 
 def both(
