@@ -275,7 +275,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
 
     def _search(self, turn: Turn) -> Array:
         """Finish these turns; games that are over begin anew. Returns the games, which go on."""
-        over = self.batch.clean_up(self.batch.search(turn, self._policy))
+        over = self.batch.clean_up(self.batch.search(turn, self._policy), self._policy)
         if len(over):
             points, halves = self.batch.results(over)
             self._earned[over] = _rewards(self._reward, points, halves, self._seat[over])

@@ -211,7 +211,7 @@ class _Round(Evaluated):
         if not len(games):
             return
         dives, (points, halves) = self.batch.dive[games], self.batch.results(games)
-        finished = self.batch.clean_up(games)
+        finished = self.batch.clean_up(games, self)
         counted = ~self.over[games]
         last = np.isin(games, finished)[:, None]
         worth = standings_of(points.astype(F32), self.spreads[dives])

@@ -17,7 +17,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, order
+from deepsea_rules.cleanup import items_of
 from deepsea_rules.errors import RulesError
 from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
@@ -29,6 +30,7 @@ from deepsea_sdk.batch import (
     Batch,
     GivenDice,
     Luck,
+    Orders,
     Policy,
     RandomDice,
     RandomPolicy,
@@ -91,6 +93,8 @@ class Noted(Policy):
         self.policy = policy
         self.declared: dict[int, str] = {}
         self.searched: dict[int, str | int] = {}
+        self.ordered: dict[tuple[int, int], list[int]] = {}
+        self.orders = policy.orders
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
         back = self.policy.declare(batch, turn)
@@ -106,6 +110,14 @@ class Noted(Policy):
         slots = self.policy.drop(batch, turn)
         self.searched |= dict(zip(games(turn), slots.tolist(), strict=True))
         return slots
+
+    def order(self, batch: Batch, orders: Orders) -> Array:
+        chosen = self.policy.order(batch, orders)
+        for game, diver, size, row in zip(
+            orders.games, orders.diver, orders.sizes, chosen.tolist(), strict=True
+        ):
+            self.ordered[int(game), int(diver) % batch.players] = row[:size]
+        return chosen
 
 
 def games(turn: Turn) -> list[int]:
@@ -143,7 +155,7 @@ def both(
             sums[part] = dice(batch, turn)
             batch.move(turn, sums[part].reshape(-1))
             ended = np.append(ended, batch.search(turn, noted))
-        over = batch.clean_up(ended)
+        over = batch.clean_up(ended, noted)
         for game, state in enumerate(states):
             dive = state.dive
             play(state, noted, int(sums[game]), game)
@@ -151,6 +163,7 @@ def both(
             assert (state.dive > dive or state.phase == "over") == (game in ended), state
         assert not noted.declared
         assert not noted.searched
+        assert not noted.ordered
         compare(batch, states)
         if len(over):
             results = batch.results(over)
@@ -182,7 +195,9 @@ def play(state: GameState, noted: Noted, total: int, game: int) -> None:
         assert not is_steady or steady(state) == found, state
         state.apply(found)
     while state.phase == "order":
-        state.apply(state.legal[0])
+        items = items_of(state.rules, state.cargo[state.to_move])
+        places = range(len(items)) if is_steady else noted.ordered.pop((game, state.to_move))
+        state.apply(order(items[place] for place in places))
 
 
 def compare(batch: Batch, states: list[GameState]) -> None:
@@ -315,6 +330,8 @@ def test_hidden_values_change_no_position(name: str) -> None:
 class Fixed(Policy):
     """Gives the same answer whatever it is asked."""
 
+    orders = True
+
     def __init__(self, declared: Any = None, taken: Any = None, dropped: Any = None) -> None:
         self.declared, self.taken, self.dropped = declared, taken, dropped
 
@@ -326,6 +343,9 @@ class Fixed(Policy):
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
         return np.full(len(turn.diver), -1) if self.dropped is None else self.dropped
+
+    def order(self, batch: Batch, orders: Orders) -> Array:
+        return np.zeros(orders.items.shape, int)
 
 
 def stage(text: str, name: str = "manual") -> Batch:
@@ -340,6 +360,7 @@ DECLARES = f"{opening(3)} | *A5v:1 B7v | d1 a20"
 TAKES = f"{opening(3)} | *A5v:1 B7v | d1 a20 search"
 DROPS = f"{opening(3, 4, 5)} | *A5v:1,1,1 B7v | d1 a20 search"
 ORDERS = f"{opening(3, 4, 5, 15)} | *A5v:1,1,1,2 B7v | d1 a0 order"
+STRANDS = f"{opening(3, 4, 5, 15)} | *A5v:1,1,1,2 B7v | d1 a0 search"
 
 
 def declare(batch: Batch, answer: Any) -> None:
@@ -352,6 +373,10 @@ def take(batch: Batch, answer: Any) -> None:
 
 def drop_slots(batch: Batch, answer: Any) -> None:
     batch.search(batch.turn(np.array([2, 0])), Fixed(dropped=answer))
+
+
+def lay(batch: Batch, answer: Any) -> None:
+    batch.clean_up(np.arange(3), Fixed())
 
 
 def move(batch: Batch, answer: Any) -> None:
@@ -377,6 +402,12 @@ REFUSED: dict[str, tuple[str, Callable[[Batch, Any], None], Any, str]] = {
     "drops booleans": (DROPS, drop_slots, np.zeros(2, bool), "drops is an array of bool"),
     "drops what it has not": (DROPS, drop_slots, np.array([-1, 3]), "game 0: seat A cannot drop"),
     "drops less than nothing": (DROPS, drop_slots, np.array([-2, 0]), "game 2: seat A cannot drop"),
+    "lays an item twice": (
+        STRANDS,
+        lay,
+        None,
+        "game 0: seat A cannot lay its 4 items",
+    ),
     "dice of no two faces": (DECLARES, move, np.array([6, 7]), "game 2: two dice do not show 7"),
     "a die alone": (DECLARES, move, np.array([2, 1]), "game 2: two dice do not show 1 together"),
     "dice for others": (DECLARES, move, np.array([2, 2, 2]), "the dice is an array of int64 (3,)"),
@@ -437,7 +468,9 @@ def test_stranded_stacks_are_laid_as_in_the_reference_engine(
     state = settle(play_steps(at(text, rules), "leave"))
     batch = Batch(rules, state.players, 3)
     put(batch, np.arange(3), at(text, rules))
-    batch.clean_up(batch.search(batch.turn(), Fixed(taken=np.zeros(3, bool))))
+    policy = Fixed(taken=np.zeros(3, bool))
+    policy.orders = False
+    batch.clean_up(batch.search(batch.turn(), policy), policy)
     compare(batch, [state] * 3)
 
 

@@ -6,6 +6,7 @@
 
 from .engine import Batch, Dice, Policy, Turn
 from .luck import GivenDice, Luck, RandomDice, deal_many, draw_luck, given_luck, open_random
+from .orders import Orders
 from .policies import BySeat, RandomPolicy, SteadyPolicy
 from .positions import put, state_of
 from .results import Results
@@ -17,6 +18,7 @@ __all__ = [
     "Dice",
     "GivenDice",
     "Luck",
+    "Orders",
     "Policy",
     "RandomDice",
     "RandomPolicy",

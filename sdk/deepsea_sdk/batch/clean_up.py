@@ -6,6 +6,8 @@ which they are laid, all of one game before those of the next.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from deepsea_rules.ruleset import PILE_ITEMS, RuleSet
@@ -22,15 +24,23 @@ _SPACES = np.arange(WIDTH)
 _UP_TO = (_SPACES > 0) & (_SPACES[:, None] >= _SPACES)
 
 
-def stranded(
-    rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: bool
-) -> tuple[Array, Array]:
-    """What stranded divers lay, item by item in the order in which they are laid; and the number
-    of items of each game.
+class Stranded(NamedTuple):
+    """What stranded divers lay, item by item."""
+
+    items: Array
+    diver: Array
+    """Whose it is: row × seats + seat."""
+    counts: Array
+    """Items of each game."""
+
+
+def stranded(rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: bool) -> Stranded:
+    """The items of the divers that carry something, in the order in which they are laid.
 
     place, load  [games, seats]
     cargo        [games, seats, SLOTS]
     """
+    games, players = load.shape
     row, seat = load.nonzero()
     where = place[row, seat].astype(np.int64)
     if rules.drop_sequence == "farthest_first":
@@ -39,11 +49,11 @@ def stranded(
     row, seat = row[turn], seat[turn]
     loads = load[row, seat]
     items = cargo[row, seat][BELOW[loads]]
-    game = row.repeat(loads)
+    diver = (row * players + seat).repeat(loads)
     if by_chip:
         items, sizes = apart(items)
-        game = game.repeat(sizes)
-    return items, np.bincount(game, minlength=len(load))
+        diver = diver.repeat(sizes)
+    return Stranded(items, diver, np.bincount(diver // players, minlength=games))
 
 
 def lay_and_close_gaps(

@@ -13,13 +13,13 @@ Or stage by stage, for all games or for some of them:
     batch.declare(turn, policy)             # breathe, and turn back or go on
     batch.move(turn, dice(batch, turn))
     ended = batch.search(turn, policy)      # leave, take, drop; the games whose dive is over
-    over = batch.clean_up(ended)            # and the next dive begins
+    over = batch.clean_up(ended, policy)    # and the next dive begins
 
 The reference is `deepsea_rules.state`: the same choices and dice lead to the same positions.
 
 Invariants: between turns every game stands at the start of one (phase "declare"); a stage asks the
 policy, and checks what it answers, before it changes anything; where a seat has one legal action it
-is not asked. Stranded divers lay their items in the order in which they picked them up.
+is not asked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from deepsea_rules.ruleset import (
 )
 
 from . import clean_up
-from .clean_up import SLOTS, WIDTH
+from .clean_up import SLOTS, WIDTH, Stranded
 from .moves import (
     AHEAD,
     BELOW_TRAIL,
@@ -53,6 +53,15 @@ from .moves import (
     MOVES,
     TRAIL_BITS,
     next_seats,
+)
+from .orders import (
+    Orders,
+    Runs,
+    asked_at_once,
+    asked_in_turn,
+    check_orders,
+    in_order,
+    runs_of,
 )
 from .results import Results, results_of
 from .units import CHIP_BITS, LAID, SUMMED, U64, Array, name_bits, singles
@@ -109,6 +118,16 @@ class Policy:
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
         """Which carried unit each drops, by its place in pick-up order; -1 to leave."""
+        raise NotImplementedError
+
+    orders = False
+    """Whether stranded divers are asked for an order; else all lay their items as picked up."""
+
+    def order(self, batch: Batch, orders: Orders) -> Array:
+        """In which order each lays its items, the nearest first: their places in pick-up order.
+
+        [divers, most] as `orders.items`; what is beyond the items of a diver does not matter.
+        """
         raise NotImplementedError
 
 
@@ -227,7 +246,7 @@ class Batch:
         turn = self.turn()
         self.declare(turn, policy)
         self.move(turn, dice(self, turn))
-        return self.clean_up(self.search(turn, policy))
+        return self.clean_up(self.search(turn, policy), policy)
 
     def turn(self, games: Array | None = None) -> Turn:
         """The divers to move of these games, or of all."""
@@ -426,7 +445,7 @@ class Batch:
 
     # The end of a dive
 
-    def clean_up(self, games: Array) -> Array:
+    def clean_up(self, games: Array, policy: Policy) -> Array:
         """Lay stranded cargo and begin the next dive of these games; returns those that are over.
 
         Of a game that is over trail, banks and `last` stay as they are until it is begun anew.
@@ -437,9 +456,12 @@ class Batch:
         load = self.by_seat(self.load).take(games, axis=0)
         cargo = self.by_seat(self.cargo).take(games, axis=0)
         home_rank = self.by_seat(self.home_rank).take(games, axis=0)
-        items, counts = clean_up.stranded(self.rules, place, load, cargo, self.by_chip)
+        laid = clean_up.stranded(self.rules, place, load, cargo, self.by_chip)
+        trail = self.trail.take(games, axis=0)
+        if policy.orders and self.rules.drop_order == "owner_choice" and len(laid.items):
+            self._settle_orders(games, trail, place, laid, policy)
         trail, last = clean_up.lay_and_close_gaps(
-            self.rules, self.trail.take(games, axis=0), items, counts, self.by_chip
+            self.rules, trail, laid.items, laid.counts, self.by_chip
         )
         self.trail[games] = trail
         self.last[games] = last
@@ -452,6 +474,35 @@ class Batch:
         self.idle += len(over)
         self._board(games, starter)
         return over
+
+    def _settle_orders(
+        self, games: Array, trail: Array, place: Array, laid: Stranded, policy: Policy
+    ) -> None:
+        """Bring the items that are laid into the orders that are chosen."""
+        runs = runs_of(laid, self.players)
+        if self.rules.top_up_tail_piles and not self.by_chip:
+            for turn in range(self.players):
+                now = runs.part(np.flatnonzero(runs.turn == turn))
+                asked = asked_in_turn(self.rules, trail, place, laid, now)
+                self._ask_orders(games, laid, now.part(asked), policy)
+        else:
+            asked = asked_at_once(self.rules, trail, laid, runs, laid.items & self.name_bits)
+            self._ask_orders(games, laid, runs.part(asked), policy)
+
+    def _ask_orders(self, games: Array, laid: Stranded, runs: Runs, policy: Policy) -> None:
+        if not len(runs.first):
+            return
+        rows, seats = np.divmod(runs.diver, self.players)
+        most = int(runs.sizes.max())
+        index = np.minimum(runs.first[:, None] + np.arange(most), len(laid.items) - 1)
+        inside = np.arange(most) < runs.sizes[:, None]
+        items = np.where(inside, laid.items[index], U64(0))
+        asked = games[rows]
+        orders = Orders(asked, asked * self.players + seats, items, runs.sizes)
+        chosen = policy.order(self, orders)
+        check_orders(orders, chosen, self.players)
+        laid.items[index[inside]] = in_order(orders, chosen, items & self.name_bits)[inside]
+        self.decisions += len(asked)
 
     # What is known, and results
 

@@ -15,6 +15,7 @@ from deepsea_sdk.policies import MANY_TURNS, STEADY, Numbers, home_chances
 
 from .clean_up import BELOW, SLOTS
 from .engine import Batch, Policy, Turn
+from .orders import Orders
 from .units import WORTH_AT, Array
 
 _CHANCES = np.array(home_chances()[: SLOTS + 2])
@@ -37,7 +38,7 @@ _ROW = _FARTHEST * TURNS_LEFT
 
 
 class RandomPolicy(Policy):
-    """Each legal action of a turn is as likely as any other."""
+    """Each legal action is as likely as any other."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -65,6 +66,14 @@ class RandomPolicy(Policy):
         chosen = (self._rng.random(len(several)) * (upto[:, -1] + 1)).astype(np.int64)
         slots[several] = np.where(chosen == 0, -1, (upto < chosen[:, None]).sum(axis=1))
         return slots
+
+    orders = True
+
+    def order(self, batch: Batch, orders: Orders) -> Array:
+        keys = self._rng.random(orders.items.shape)
+        keys[~orders.inside()] = 1
+        chosen: Array = keys.argsort(axis=1)
+        return chosen
 
 
 def first_of_name(batch: Batch, turn: Turn) -> Array:
@@ -159,6 +168,7 @@ class BySeat(Policy):
 
     def __init__(self, policies: Sequence[Policy], seats: Array) -> None:
         self._policies, self.seats = policies, seats
+        self.orders = any(policy.orders for policy in policies)
 
     def _parts(self, turn: Turn) -> list[tuple[Policy, Array]]:
         who = self.seats.reshape(-1)[turn.diver]
@@ -182,3 +192,12 @@ class BySeat(Policy):
         for policy, rows in self._parts(turn):
             slots[rows] = policy.drop(batch, turn.part(rows))
         return slots
+
+    def order(self, batch: Batch, orders: Orders) -> Array:
+        chosen = np.tile(np.arange(orders.items.shape[1]), (len(orders.games), 1))
+        who = self.seats.reshape(-1)[orders.diver]
+        for i, policy in enumerate(self._policies):
+            rows = np.flatnonzero(who == i)
+            if policy.orders and len(rows):
+                chosen[rows] = policy.order(batch, Orders(*(part[rows] for part in orders)))
+        return chosen

@@ -155,7 +155,7 @@ class _RollOuts:
             if phase != "search":
                 batch.move(turn, self.dice(batch, turn))
             ended.append(batch.search(turn, policy))
-        self._end_dives(np.concatenate(ended))
+        self._end_dives(np.concatenate(ended), policy)
         while self.left:
             if self.left < _PLAYING * self.batch.games:
                 self._leave_out()
@@ -163,16 +163,16 @@ class _RollOuts:
             turn = batch.turn()
             batch.declare(turn, policy)
             batch.move(turn, self.dice(batch, turn))
-            self._end_dives(batch.search(turn, policy))
+            self._end_dives(batch.search(turn, policy), policy)
 
-    def _end_dives(self, games: Array) -> None:
+    def _end_dives(self, games: Array, policy: Policy) -> None:
         """Go on to the next dive; of games whose last one it was only the banks are wanted."""
         if not len(games):
             return
         batch = self.batch
         last = batch.dive[games] >= self.last[games]
         self._note_starters(games[last])
-        over = batch.clean_up(games[~last])
+        over = batch.clean_up(games[~last], policy)
         over = np.concatenate([games[last], over])
         rows = self.row[over]
         counted = rows >= 0
