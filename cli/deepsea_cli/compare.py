@@ -14,23 +14,21 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.options import (
+    GroupPlay,
     browser_option,
     complete_bot,
+    decimal_option,
     group_options,
-    hosting_of,
     kept_folder,
-    load_rules,
+    number_option,
     path_option,
-    rules_option,
     seed_text,
 )
 from deepsea_cli.output import print_json
 from deepsea_cli.plot_file import PlotFile, plot_option
 from deepsea_cli.progress import Progress
-from deepsea_rules.randomness import seed_from_text
 
 if TYPE_CHECKING:
-    from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_referee.workbench.blocks import PlayedBlock
 
 BLOCKS = 100
@@ -53,27 +51,25 @@ BLOCKS_UNTIL_DECIDED = 2000
     type=int,
     help="Seats at the table.  [default: 4; with --field one for each named bot]",
 )
-@click.option(
+@number_option(
     "--blocks",
     metavar="MAX",
-    type=click.IntRange(1),
     help=f"Largest number of blocks.  [default: {BLOCKS}; --until-decided: {BLOCKS_UNTIL_DECIDED}]",
 )
 @click.option("--until-decided", is_flag=True, help="Stop as soon as there is a verdict.")
-@click.option(
+@decimal_option(
     "--margin",
-    metavar="X",
-    type=click.FloatRange(0, 1, min_open=True),
+    over=True,
+    most=1,
     default=0.05,
-    show_default=True,
     help="The largest difference in placement score that counts as none.",
 )
-@click.option(
+@decimal_option(
     "--alpha",
+    over=True,
+    most=0.5,
     metavar="P",
-    type=click.FloatRange(0, 0.5, min_open=True),
     default=0.05,
-    show_default=True,
     help="The probability of a wrong verdict that you accept.",
 )
 @click.option(
@@ -81,11 +77,7 @@ BLOCKS_UNTIL_DECIDED = 2000
     is_flag=True,
     help="Decide by the lead without the luck in it: half the blocks if bots are nearly equal.",
 )
-@rules_option
-@click.option(
-    "--seed", metavar="TEXT", help="Seed text: the same text gives the same deals and dice."
-)
-@group_options
+@group_options("deals and dice")
 @path_option(
     "--out", metavar="DIR", help="Folder for the records; continues a comparison that is there."
 )
@@ -105,13 +97,7 @@ def command(
     margin: float,
     alpha: float,
     luck_adjusted: bool,
-    rules_text: str,
-    seed: str | None,
-    clock: str,
-    in_process: bool,
-    isolation: IsolationLevel,
-    freeze: bool,
-    workers: int,
+    play: GroupPlay,
     out: Path | None,
     plot: Path | None,
     browser: bool,
@@ -124,25 +110,19 @@ def command(
 
     Exit status: 0 with any verdict, 1 undecided.
     """
-    rules = load_rules(rules_text)
     drawn = PlotFile(plot)
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve, split_list
     from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, seated
-    from deepsea_rules.time_control import TimeControl
 
-    text = seed_text(seed, out, BlockSettings.kind)
+    text = seed_text(play.seed, out, BlockSettings.kind)
     pair = resolve(a), resolve(b)
     others = tuple(resolve(bot) for bot in split_list(field))
     bots, line_ups, ours, theirs = seated(*pair, others, seats)
     most = blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS)
     settings = BlockSettings(
         bots=bots,
-        hosting=hosting_of(isolation, in_process=in_process, freeze=freeze, workers=workers),
         games=most * len(line_ups),
-        rules=rules,
-        time_control=TimeControl.parse(clock),
-        seed=seed_from_text(text),
         seed_text=text,
         margin=margin,
         alpha=alpha,
@@ -152,6 +132,7 @@ def command(
         theirs=theirs,
         field=others,
         luck_adjusted=luck_adjusted,
+        **play.settings(text),
     )
     drawn.begin_pair(settings)
     page = None
@@ -174,7 +155,7 @@ def command(
                     page.add(result, record, standing)
             progress.advance(note=verdict_report.comparison_note(games.comparison))
 
-        interrupted = games.play(on_block, workers=workers, in_process=in_process)
+        interrupted = games.play(on_block, workers=play.workers, in_process=play.in_process)
     comparison = games.comparison
     drawn.write(verdict_report.comparison_facts(games), settings.time_control, games)
     if as_json:

@@ -11,7 +11,7 @@ at Ctrl-C, what is complete counts.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,19 +19,17 @@ import click
 
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.options import (
+    GroupPlay,
     complete_bot,
+    decimal_option,
     group_options,
-    hosting_of,
-    load_rules,
     number_option,
     path_option,
     precision_option,
-    rules_option,
     seed_text,
 )
 from deepsea_cli.output import count, echo, print_command, print_json
 from deepsea_cli.progress import Progress
-from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
     from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-    from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_referee.workbench.blocks import CompareGames, PlayedBlock
     from deepsea_rules.record import GameRecord
     from deepsea_sdk.coach.decisions import Effort
@@ -67,15 +64,14 @@ class _Run:
 
     settings: MatchSettings
     folder: Path
-    workers: int
-    in_process: bool
+    play: GroupPlay
     part_us: int
     """The time of the match, of the judgement and of the comparison, each a third of the whole."""
     effort: Effort
     result: MatchResult
-    lost: list[tuple[GameResult, GameRecord]]
+    lost: list[tuple[GameResult, GameRecord]] = field(default_factory=list)
     """Games that the bot did not win, the worst first."""
-    analyses: list[GameAnalysis]
+    analyses: list[GameAnalysis] = field(default_factory=list)
     comparison: CompareGames | None = None
     interrupted: str = ""
     """What Ctrl-C has ended."""
@@ -98,21 +94,12 @@ class _Run:
     help="The version to compare with.  [default: that of the last run in DIR]",
 )
 @number_option("--games", default=GAMES, help="Most games of the match.")
-@click.option(
-    "--minutes",
-    metavar="X",
-    type=click.FloatRange(0, min_open=True),
-    default=3.0,
-    show_default=True,
-    help="About how long it takes at most.",
-)
+@decimal_option("--minutes", over=True, default=3.0, help="About how long it takes at most.")
 @precision_option
 @path_option(
     "--out", metavar="DIR", help="Folder of all runs of this bot.  [default: runs/improve-MINE]"
 )
-@rules_option
-@click.option("--seed", metavar="TEXT", help="Seed text: the same text gives the same deals.")
-@group_options
+@group_options("deals")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(
@@ -125,13 +112,7 @@ def command(
     minutes: float,
     precision: float,
     out: Path | None,
-    rules_text: str,
-    seed: str | None,
-    clock: str,
-    in_process: bool,
-    isolation: IsolationLevel,
-    freeze: bool,
-    workers: int,
+    play: GroupPlay,
     as_json: bool,
 ) -> None:
     """Show what MINE does worst, and whether it is stronger than before.
@@ -141,40 +122,32 @@ def command(
 
     Exit status: 0 done, whatever the verdict; 1 every game was void.
     """
-    rules = load_rules(rules_text)
     from deepsea_bundle.bot_cache import unpack
     from deepsea_referee.bots.resolve import read_in_subprocess, resolve, split_list
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
-    from deepsea_rules.time_control import TimeControl
     from deepsea_sdk.coach.decisions import Effort
 
     mine = resolve(bot)
-    text = seed_text(seed)
+    text = seed_text(play.seed)
     settings = MatchSettings(
         bots=[mine, *map(resolve, split_list(against))],
-        hosting=hosting_of(isolation, in_process=in_process, freeze=freeze, workers=workers),
         games=games,
-        rules=rules,
-        time_control=TimeControl.parse(clock),
-        seed=seed_from_text(text),
         tables=None,
+        **play.settings(text),
     )
     place = out or Path("runs") / f"improve-{_plain_name(mine)}"
     version = _last_version(place, mine)
     if against_version:
         version = _Version(against_version, resolve(against_version))
-    where = "in-process" if in_process else settings.hosting.isolation_text
+    where = "in-process" if play.in_process else settings.hosting.isolation_text
     run = _Run(
         settings=settings,
         folder=place / str(max(_runs(place), default=0) + 1),
-        workers=workers,
-        in_process=in_process,
+        play=play,
         part_us=int(minutes * 20_000_000),
         effort=Effort.to(precision),
         result=settings.result(where),
-        lost=[],
-        analyses=[],
     )
     # Read before the match, in which its author may go on; a command line's is not known.
     bundle = None if mine.source is None else read_in_subprocess(mine.source)
@@ -272,7 +245,8 @@ def _play(run: _Run, results: ResultsFolder) -> None:
         return results.add_void(void)
 
     with Progress(run.settings.games, printed=True) as progress, suppress(_Enough):
-        played = run_match(run.settings, run.workers, on_game, on_void, in_process=run.in_process)
+        workers, in_process = run.play.workers, run.play.in_process
+        played = run_match(run.settings, workers, on_game, on_void, in_process=in_process)
         run.result.logs, run.result.tables = played.logs, played.tables
         if played.interrupted:
             run.result.interrupted = True
@@ -299,7 +273,7 @@ def _judge(run: _Run) -> None:
             name = str(run.folder / record_name(game.game))
             analysis = Analysis([(name, record)], settings)
             try:
-                run.analyses += analysis.run(workers=run.workers)
+                run.analyses += analysis.run(workers=run.play.workers)
             except KeyboardInterrupt:
                 analysis.interrupted = "before its first decision"
             if analysis.interrupted:
@@ -318,16 +292,13 @@ def _compare(run: _Run, version: BotSpec, text: str) -> None:
     bots, line_ups, ours, theirs = seated(match.bots[0], version, (), len(match.bots))
     settings = BlockSettings(
         bots=bots,
-        hosting=match.hosting,
         games=BLOCKS * len(line_ups),
-        rules=match.rules,
-        time_control=match.time_control,
-        seed=match.seed,
         seed_text=text,
         until_decided=True,
         line_ups=line_ups,
         ours=ours,
         theirs=theirs,
+        **run.play.settings(text) | {"hosting": match.hosting},
     )
     games = run.comparison = CompareGames(settings)
     refuse_more = _limit(run)
@@ -337,7 +308,7 @@ def _compare(run: _Run, version: BotSpec, text: str) -> None:
         refuse_more()
 
     with Progress(games.left, "blocks", printed=True) as progress, suppress(_Enough):
-        if games.play(on_block, workers=run.workers, in_process=run.in_process):
+        if games.play(on_block, workers=run.play.workers, in_process=run.play.in_process):
             run.interrupted = f"after {count(games.comparison.blocks, 'block')}"
 
 

@@ -10,14 +10,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import BOT_USERS
 from deepsea_rules.errors import InvalidRecord, InvalidRules
+from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, PRESETS, SEAT_LETTERS, RuleSet, preset
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from deepsea_referee.bots.process import Hosting
     from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_referee.workbench.blocks import GroupSettings
     from deepsea_referee.workbench.folder import ComparisonFolder
@@ -75,12 +76,25 @@ def path_option(*names: str, metavar: str = "FILE", **rest: Any) -> Callable[[_F
 
 
 def number_option(
-    *names: str, least: int = 1, most: int | None = None, **rest: Any
+    *names: str, least: int = 1, most: int | None = None, metavar: str = "N", **rest: Any
 ) -> Callable[[_F], _F]:
     """An option that is a whole number; its help shows the default, if there is one."""
     shown = "default" in rest
     kind = click.IntRange(least, most)
-    return click.option(*names, metavar="N", type=kind, show_default=shown, **rest)
+    return click.option(*names, metavar=metavar, type=kind, show_default=shown, **rest)
+
+
+def decimal_option(
+    *names: str,
+    least: float = 0,
+    most: float | None = None,
+    metavar: str = "X",
+    over: bool = False,
+    **rest: Any,
+) -> Callable[[_F], _F]:
+    """An option that is a number, more than `least` if `over`; its help shows the default."""
+    kind = click.FloatRange(least, most, min_open=over)
+    return click.option(*names, metavar=metavar, type=kind, show_default=True, **rest)
 
 
 class Seat(click.ParamType[str]):
@@ -193,9 +207,39 @@ in_process_option = click.option(
 )
 
 
-def group_options(function: _F) -> _F:
-    """Add what `compare` and `rank` have to say about how their games are played."""
+class GroupPlay(NamedTuple):
+    """How the games of `compare`, `rank` and `improve` are played, as the options say."""
+
+    rules: RuleSet
+    seed: str | None
+    clock: str
+    in_process: bool
+    isolation: IsolationLevel
+    freeze: bool
+    workers: int
+
+    def settings(self, text: str) -> dict[str, Any]:
+        """What the settings of any match take from it; `text` is that of the seed."""
+        from deepsea_referee.bots.process import Hosting
+        from deepsea_referee.system import SYSTEM
+        from deepsea_rules.time_control import TimeControl
+
+        level = SYSTEM.choose("process" if self.in_process else self.isolation)
+        return {
+            "hosting": Hosting(level, freeze=self.freeze).for_one_of(self.workers),
+            "rules": self.rules,
+            "time_control": TimeControl.parse(self.clock),
+            "seed": seed_from_text(text),
+        }
+
+
+def group_options(same: str) -> Callable[[_F], _F]:
+    """Add the parameter `play` to a command; `same` is what a text for --seed gives again."""
     options = (
+        rules_option,
+        click.option(
+            "--seed", metavar="TEXT", help=f"Seed text: the same text gives the same {same}."
+        ),
         clock_option,
         in_process_option,
         isolation_option,
@@ -203,34 +247,31 @@ def group_options(function: _F) -> _F:
         freeze_option,
         workers_option(64, "Worker processes, each with its own bots.", default=1),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+
+    def added(function: _F) -> _F:
+        @wraps(function)
+        def command(*arguments: Any, rules_text: str, **rest: Any) -> Any:
+            given = {name: rest.pop(name) for name in GroupPlay._fields[1:]}
+            return function(*arguments, play=GroupPlay(load_rules(rules_text), **given), **rest)
+
+        for option in reversed(options):
+            command = option(command)
+        return cast("_F", command)
+
+    return added
 
 
-precision_option = click.option(
+precision_option = decimal_option(
     "--precision",
-    metavar="X",
-    type=click.FloatRange(0.005, 0.2),
+    least=0.005,
+    most=0.2,
     default=0.03,
-    show_default=True,
     help="Compare options until the difference is known to ±X of placement score.",
 )
 
 browser_option = click.option(
     "--browser", is_flag=True, help="Show the games in your browser as they end."
 )
-
-
-def hosting_of(
-    isolation: IsolationLevel, *, in_process: bool, freeze: bool, workers: int
-) -> Hosting:
-    """How the bots of `compare` and `rank` are run."""
-    from deepsea_referee.bots.process import Hosting
-    from deepsea_referee.system import SYSTEM
-
-    level = SYSTEM.choose("process" if in_process else isolation)
-    return Hosting(level, freeze=freeze).for_one_of(workers)
 
 
 def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> str:

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.options import (
+    GroupPlay,
     complete_bot,
+    decimal_option,
     group_options,
-    hosting_of,
     kept_folder,
-    load_rules,
+    number_option,
     path_option,
-    rules_option,
     seed_text,
 )
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
-from deepsea_rules.randomness import seed_from_text
 
 if TYPE_CHECKING:
-    from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_referee.workbench.blocks import PlayedBlock
 
 GAMES = 1000
@@ -43,40 +41,29 @@ GAMES_UNTIL_DECIDED = 20_000
     type=int,
     help="Seats at the table.  [default: one for each bot, 4 at most]",
 )
-@click.option(
+@number_option(
     "--games",
     metavar="MAX",
-    type=click.IntRange(1),
     help=f"Largest number of games.  [default: {GAMES}; --until-decided: {GAMES_UNTIL_DECIDED}]",
 )
 @click.option("--until-decided", is_flag=True, help="Stop as soon as every pair has a verdict.")
-@click.option(
-    "--top",
-    metavar="K",
-    type=click.IntRange(1),
-    help="Decide only between bots that may be among the best K.",
-)
-@click.option(
+@number_option("--top", metavar="K", help="Decide only between bots that may be among the best K.")
+@decimal_option(
     "--margin",
-    metavar="X",
-    type=click.FloatRange(0, 1, min_open=True),
+    over=True,
+    most=1,
     default=0.05,
-    show_default=True,
     help="The largest difference in placement score that counts as level.",
 )
-@click.option(
+@decimal_option(
     "--alpha",
+    over=True,
+    most=0.5,
     metavar="P",
-    type=click.FloatRange(0, 0.5, min_open=True),
     default=0.05,
-    show_default=True,
     help="The probability that you accept of any wrong verdict at all.",
 )
-@rules_option
-@click.option(
-    "--seed", metavar="TEXT", help="Seed text: the same text gives the same tables and luck."
-)
-@group_options
+@group_options("tables and luck")
 @path_option(
     "--out", metavar="DIR", help="Folder for the records; continues a ranking that is there."
 )
@@ -93,13 +80,7 @@ def command(
     top: int | None,
     margin: float,
     alpha: float,
-    rules_text: str,
-    seed: str | None,
-    clock: str,
-    in_process: bool,
-    isolation: IsolationLevel,
-    freeze: bool,
-    workers: int,
+    play: GroupPlay,
     out: Path | None,
     markdown: bool,
     as_json: bool,
@@ -113,27 +94,22 @@ def command(
     """
     if markdown and as_json:
         raise click.UsageError("--markdown and --json exclude each other")
-    rules = load_rules(rules_text)
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.workbench.ranking import RankGames, RankSettings, seats_for
-    from deepsea_rules.time_control import TimeControl
 
-    text = seed_text(seed, out, RankSettings.kind)
+    text = seed_text(play.seed, out, RankSettings.kind)
     most = games or (GAMES_UNTIL_DECIDED if until_decided else GAMES)
     settings = RankSettings(
         bots=[resolve(bot) for bot in bots],
         players=seats_for(len(bots), seats),
-        hosting=hosting_of(isolation, in_process=in_process, freeze=freeze, workers=workers),
         games=most,
-        rules=rules,
-        time_control=TimeControl.parse(clock),
-        seed=seed_from_text(text),
         seed_text=text,
         margin=margin,
         alpha=alpha,
         until_decided=until_decided,
         top=top,
+        **play.settings(text),
     )
     if most < settings.size:
         raise UserError(
@@ -147,7 +123,7 @@ def command(
         def on_group(_number: int, group: PlayedBlock, _pair: object) -> None:
             progress.advance(len(group), note=verdict_report.ranking_note(ranking))
 
-        interrupted = played.play(on_group, workers=workers, in_process=in_process)
+        interrupted = played.play(on_group, workers=play.workers, in_process=play.in_process)
     if as_json:
         print_json(verdict_report.ranking_document(played))
     elif ranking.games:
