@@ -46,8 +46,17 @@ SECTIONS = {
 }
 """The commands in the order of help by section, with their short help."""
 
+PLACES = {
+    "new": "check:new",
+    "doctor": "check:doctor",
+    "debug": "branch:debug",
+    "explain": "rules:explain",
+    "completion": "lazy:completion",
+}
+"""Where a command is that is not the attribute `command` of the module of its name."""
+
 COMMANDS = {
-    name: LazyCommand(f"{__name__}.{name}:command", line, section)
+    name: LazyCommand(f"{__name__}.{PLACES.get(name, f'{name}:command')}", line, section)
     for section, commands in SECTIONS.items()
     for name, line in commands.items()
 }

@@ -1,6 +1,6 @@
-"""`deepsea-referee check`: tests whether a bot is ready for matches.
+"""`deepsea-referee new`, `check` and `doctor`: whether a bot and this machine are ready.
 
-Every line is the outcome of a test of the bot. Advice (`note`) does not change the exit status.
+Every line is the outcome of a test. Advice (`note`) does not change the exit status.
 """
 
 from __future__ import annotations
@@ -8,17 +8,48 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.options import bot_uids_option, clock_option, complete_bot, isolation_option
-from deepsea_cli.output import echo, echo_lines, print_check, print_json
+from deepsea_cli.output import echo, echo_lines, print_command, print_json
 from deepsea_cli.progress import Progress
+from deepsea_referee.workbench.scaffold import Language, Template, create
 
 if TYPE_CHECKING:
     from deepsea_referee.sandbox.interface import IsolationLevel
+
+
+@click.command("new")
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--language",
+    type=click.Choice(get_args(Language)),
+    help="What it is written in.  [default: python]",
+)
+@click.option(
+    "--template",
+    type=click.Choice(get_args(Template)),
+    help="How it decides, in Python.  [default: simple]",
+)
+def new(name: str, language: Language | None, template: Template | None) -> None:
+    """Create the folder NAME with a working bot, its bot.toml and, in Python, a test.
+
+    Existing files are not overwritten.
+    """
+    if language and template:
+        raise click.UsageError("--language and --template exclude each other: templates are Python")
+    for file in create(name, language or "python", template or "simple"):
+        echo(str(file))
+    click.echo()
+    if template == "learned":
+        print_command("python", f"{name}/train.py")
+    if language == "node":
+        print_command("npm", "install", "--prefix", name)
+    for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
+        print_command("deepsea-referee", *words)
 
 
 @click.command("check")
@@ -51,22 +82,54 @@ def command(
         checks = [asdict(finding) for finding in report.findings]
         print_json({"bot": spec.name, "fine": report.fine, "checks": checks, "log": report.log})
     else:
-        shown: set[str] = set()
-        for finding in report.findings:
-            print_check(finding.ok, finding.needed, f"{finding.name}: {finding.found}")
-            if finding.error not in shown:  # once, even if many checks meet it
-                shown.add(finding.error)
-                echo_lines(finding.error, "     ")
-            if not finding.ok:
-                echo(f"     to do: {finding.remedy}")
-        if report.log and shown <= {""}:
+        shown = {""}
+        for one in report.findings:
+            error = "" if one.error in shown else one.error  # once, even if many checks meet it
+            shown.add(one.error)
+            _print_check(one.ok, one.needed, f"{one.name}: {one.found}", one.remedy, error)
+        if report.log and shown == {""}:
             echo("what it printed:")
             for line in report.log:
                 echo(f"  {line}")
         if note := too_busy(SYSTEM.late_share(), "check with a longer --clock"):
             echo(note)
         ready = f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready"
-        unmet = [finding for finding in report.findings if not finding.ok and not finding.needed]
-        about = ", ".join(dict.fromkeys(finding.name for finding in unmet))
+        unmet = [one.name for one in report.findings if not one.ok and not one.needed]
+        about = ", ".join(dict.fromkeys(unmet))
         echo(f"{ready}; see the notes on: {about}" if about and report.fine else ready)
     ctx.exit(DONE if report.fine else NEGATIVE)
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@bot_uids_option
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Test everything that the sandbox needs; print what works and how to fix the rest.
+
+    Exit status: 0 the sandbox is complete, 1 it is not.
+    """
+    from deepsea_referee.system import SYSTEM
+
+    if not SYSTEM.confines:
+        SYSTEM.choose("sandbox")  # says in one line what it needs
+    from deepsea_referee.sandbox import doctor_checks
+
+    found = doctor_checks.checks()
+    complete = doctor_checks.complete(found)
+    if as_json:
+        print_json({"sandbox": complete, "checks": [check._asdict() for check in found]})
+    else:
+        for one in found:
+            seen = f" ({one.found})" if one.found else ""
+            _print_check(one.ok, one.needed, f"{one.name}: {one.meaning}{seen}", one.remedy)
+        echo(doctor_checks.verdict(found))
+    ctx.exit(DONE if complete else NEGATIVE)
+
+
+def _print_check(ok: bool, needed: bool, line: str, remedy: str, error: str = "") -> None:
+    """Print the outcome of one check; `needed` is False for advice."""
+    echo(f"{'ok' if ok else 'FAIL' if needed else 'note':<5}{line}")
+    echo_lines(error, "     ")
+    if not ok:
+        echo(f"     to do: {remedy}")

@@ -94,6 +94,22 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(f"{name:{width}}", entry.line) for name, entry in items])
 
 
+@click.command("completion")
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print what lets SHELL (bash, zsh or fish) complete commands, options, bots and files.
+
+    Put this line into ~/.bashrc: eval "$(deepsea-referee completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
+    click.echo(found(ctx.find_root().command, {}, PROGRAM, variable).source())
+
+
 def need_command(ctx: click.Context) -> None:
     """Print a group's help as an error if it is called without a command."""
     if ctx.invoked_subcommand is None:

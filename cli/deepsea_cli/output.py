@@ -116,11 +116,6 @@ def called() -> str:
     return PROGRAM if found and path.exists() and path.samefile(found) else str(path)
 
 
-def print_check(ok: bool, needed: bool, line: str) -> None:
-    """Print the outcome of one check; `needed` is False for advice."""
-    echo(f"{'ok' if ok else 'FAIL' if needed else 'note':<5}{line}")
-
-
 def print_json(document: object) -> None:
     """Write one JSON document to stdout."""
     click.echo(json.dumps(document, indent=2))

@@ -115,7 +115,11 @@ class Progress:
 
         at_once  redraw it on a terminal in any case, since there may be no news for long
         """
-        self._done += steps
+        self.reach(self._done + steps, note, at_once=at_once)
+
+    def reach(self, done: int, note: str = "", *, at_once: bool = False) -> None:
+        """The same, with the count that is reached; it never goes back."""
+        self._done = max(self._done, done)
         if self._bar is None and not self._prints:
             return
         now_us = self._now_us()

@@ -1,20 +1,40 @@
-"""`deepsea-referee rules`: the options of the rules, and where the presets differ.
+"""`deepsea-referee rules` and `explain`: the options of the rules, and what a position allows.
 
-No option is named in this module: names, values and texts come from `OPTIONS`.
+No option is named in this module: names, values and texts come from `OPTIONS`. The engine decides
+everything about a position: here steps are read and applied.
 """
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 
 import click
 
-from deepsea_cli.options import complete_rules, load_rules
+from deepsea_cli.options import complete_rules, load_rules, rules_option
 from deepsea_cli.output import draw, print_json, width
-from deepsea_rules.ruleset import DEFAULT, OPTIONS, PRESETS, Option, OptionValue, RuleSet
+from deepsea_rules import narration
+from deepsea_rules.actions import LEAVE, kind_of
+from deepsea_rules.errors import IllegalAction, InvalidAction
+from deepsea_rules.events import Event, Happening, end_event, event_for
+from deepsea_rules.notation import DEFAULT_SEED, format_position, parse_roll, read_position
+from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.ruleset import (
+    DEFAULT,
+    FACES,
+    OPTIONS,
+    PRESETS,
+    SEAT_LETTERS,
+    Option,
+    OptionValue,
+    RuleSet,
+)
+from deepsea_rules.state import GameState
+from deepsea_rules.view import known_values
 
 FULL_NAMES_FROM = 80
 """From this width on the table has the presets' full names as its heads."""
+ROLLS = tuple(f"r{total}" for total in range(2 * FACES[0], 2 * FACES[-1] + 1))
 
 
 @click.command("rules")
@@ -117,3 +137,150 @@ def _values(option: Option) -> list[OptionValue]:
 
 def _differs(option: Option) -> bool:
     return len(_presets_by_value(option)) > 1
+
+
+# A position
+
+
+# Steps and positions may begin with a minus or be anything at all; only the command's own options
+# are taken for options.
+@click.command("explain", context_settings={"ignore_unknown_options": True})
+@click.argument("position")
+@click.argument("steps", nargs=-1, metavar="[STEP]...")
+@rules_option
+@click.option("--seed", metavar="TEXT", help="Seed for the values that POSITION does not give.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def explain(
+    position: str, steps: tuple[str, ...], rules_text: str, seed: str | None, as_json: bool
+) -> None:
+    """Print the legal actions of POSITION, apply each STEP and print the result.
+
+    POSITION is a line such as "1 1 x 2 [12] | A5^:1,[23] *B0v | d2 a17". A STEP is down or back, a
+    roll such as r4 or r1+3, leave, take, drop:2, or order:4,3,[21]. docs/rules.md explains both.
+    An illegal step is refused with exit status 1.
+    """
+    dealt_from = DEFAULT_SEED if seed is None else seed_from_text(seed)
+    state, written = read_position(position, load_rules(rules_text), dealt_from)
+    table = _Table(state, written)
+    words = " ".join(steps).split()
+    for word in words:
+        _refuse_malformed(word)
+    if not as_json:
+        _print_position(table)
+    for word in words:
+        text = "\n".join(table.make(word))
+        if not as_json:
+            click.echo(f"{word:8}  {textwrap.indent(text, ' ' * 10).lstrip()}")
+    if as_json:
+        print_json(_position_document(table, dealt_from))
+    elif words:
+        _print_position(table)
+
+
+class _Table:
+    """A position, the values that may be shown, and what has happened so far."""
+
+    def __init__(self, state: GameState, written: Mapping[int, int]) -> None:
+        self.state = state
+        self.happened: list[Happening] = []
+        self._written = written
+
+    @property
+    def known(self) -> Mapping[int, int]:
+        """The values that everybody knows, and those that the user wrote."""
+        return {**known_values(self.state, None), **self._written}
+
+    @property
+    def position(self) -> str:
+        return format_position(self.state, self.known)
+
+    @property
+    def legal(self) -> list[str]:
+        """The steps that may come next."""
+        phase = self.state.phase
+        actions = list(self.state.legal_actions())
+        # A diver that has turned back has nothing to declare: it rolls.
+        return list(ROLLS) if phase in ("declare", "roll") and not actions else actions
+
+    def make(self, word: str) -> list[str]:
+        """Make a step; returns what happened in words."""
+        lines = []
+        if self.state.legal_actions() == (LEAVE,) and not _is_search(word):
+            lines += self._make(LEAVE)
+        return lines + self._make(word)
+
+    def _make(self, word: str) -> list[str]:
+        known = self.known
+        try:
+            made = narration.take(self.state, _step(word))
+        except IllegalAction as error:
+            where = "" if self.position in str(error) else f"; the position is {self.position}"
+            raise IllegalAction(f"{error}{where}") from None
+        self.happened += made.news
+        lines = [line for item in made.news for line in made.tell(item, known)]
+        return lines or [_half_a_turn(made.before, self.state)]
+
+
+def _step(word: str) -> narration.Step:
+    if _is_roll(word):
+        d1, d2 = parse_roll(word)
+        return lambda state: state.roll(d1, d2)
+    return lambda state: state.apply(word)
+
+
+def _is_roll(word: str) -> bool:
+    return word.startswith("r")
+
+
+def _is_search(word: str) -> bool:
+    return not _is_roll(word) and kind_of(word) == "search"
+
+
+def _refuse_malformed(word: str) -> None:
+    """Raise `InvalidAction` for what is no step in any position."""
+    if word.startswith("--"):
+        raise click.NoSuchOption(word, ctx=click.get_current_context())
+    if _is_roll(word):
+        parse_roll(word)
+        return
+    try:
+        kind_of(word)
+    except InvalidAction as error:
+        raise InvalidAction(f"{error}, and rolls such as r4 or r1+3") from None
+
+
+def _half_a_turn(before: GameState, after: GameState) -> str:
+    """What a step did that did not end a turn."""
+    seat = before.to_move
+    who = f"{SEAT_LETTERS[seat]}{narration.ARROWS[after.homeward[seat]]}"
+    if after.phase == "search":
+        return f"{who} moves from {before.place[seat] or 'sub'} to {after.place[seat]}"
+    if before.phase == "order":
+        return f"{who} will lay {' '.join(unit.name for unit in after.cargo[seat])}"
+    return f"{who} breathes: air {after.air}"
+
+
+def _position_document(table: _Table, seed: bytes) -> dict[str, object]:
+    state = table.state
+    events: list[Event] = [event_for(item, table.known) for item in table.happened]
+    over = state.phase == "over"
+    if over and events:
+        events.append(end_event(state.result(), seed))
+    return {
+        "position": table.position,
+        "legal": table.legal,
+        "events": events,
+        "phase": state.phase,
+        "to_move": None if over else state.to_move,
+    }
+
+
+def _print_position(table: _Table) -> None:
+    state = table.state
+    click.echo(f"position  {table.position}")
+    if state.phase == "over":
+        scores = state.result().points
+        points = (f"{SEAT_LETTERS[seat]} {score}" for seat, score in enumerate(scores))
+        click.echo(f"over      {', '.join(points)}")
+    else:
+        click.echo(f"legal     {SEAT_LETTERS[state.to_move]}: {' '.join(table.legal)}")

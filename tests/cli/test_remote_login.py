@@ -16,8 +16,15 @@ from typing import Any
 import pytest
 
 from deepsea_arena.api.certificates import context, fingerprint, same_fingerprint
-from deepsea_cli.remote.address import read_address
-from deepsea_cli.remote.logins import CredentialsFile, Login, Logins, config_folder
+from deepsea_cli.ladder.logins import (
+    Login,
+    Logins,
+    config_folder,
+    logins_file,
+    read_logins,
+    read_url,
+    write_logins,
+)
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import certificates
@@ -79,8 +86,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def file(folder: Path) -> CredentialsFile:
-    return CredentialsFile()
+def file(folder: Path) -> Path:
+    return logins_file()
 
 
 @pytest.fixture
@@ -110,29 +117,29 @@ Typed = Callable[[str], None]
 # ----------------------------------------------------------------------------------- the file
 
 
-def test_the_file_is_for_the_user_alone(file: CredentialsFile) -> None:
-    assert file.read() == Logins()
+def test_the_file_is_for_the_user_alone(file: Path) -> None:
+    assert read_logins() == Logins()
     login = Login(token=TOKEN, author="anna")
     logins = Logins().with_login("https://a.example", login)
-    file.write(logins)
-    assert file.read() == logins
-    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+    write_logins(logins)
+    assert read_logins() == logins
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert TOKEN not in repr(logins)
-    file.write(logins.with_login("https://b.example", login))
-    assert file.read().default == "https://b.example"
-    assert file.read().without("https://b.example").default == "https://a.example"
-    assert file.read().without("https://b.example").without("https://a.example") == Logins()
-    assert list(file.path.parent.iterdir()) == [file.path]
+    write_logins(logins.with_login("https://b.example", login))
+    assert read_logins().default == "https://b.example"
+    assert read_logins().without("https://b.example").default == "https://a.example"
+    assert read_logins().without("https://b.example").without("https://a.example") == Logins()
+    assert list(file.parent.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o666])
-def test_a_file_that_others_can_read_is_refused(run: Run, file: CredentialsFile, mode: int) -> None:
-    file.write(Logins().with_login("https://a.example", Login(token=TOKEN, author="anna")))
-    file.path.chmod(mode)
+def test_a_file_that_others_can_read_is_refused(run: Run, file: Path, mode: int) -> None:
+    write_logins(Logins().with_login("https://a.example", Login(token=TOKEN, author="anna")))
+    file.chmod(mode)
     done = run("ladder", "whoami")
     assert done.status == 2
-    assert f"run `chmod 600 {file.path}`" in one_line(done.err)
+    assert f"run `chmod 600 {file}`" in one_line(done.err)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +156,9 @@ def test_a_file_that_others_can_read_is_refused(run: Run, file: CredentialsFile,
         b'{"format": "deepsea-ladders/1", "default": null, "ladders": {"x": {"token": "a b"}}}',
     ],
 )
-def test_a_damaged_file_costs_a_line(run: Run, file: CredentialsFile, content: bytes) -> None:
-    file.write(Logins())
-    file.path.write_bytes(content)
+def test_a_damaged_file_costs_a_line(run: Run, file: Path, content: bytes) -> None:
+    write_logins(Logins())
+    file.write_bytes(content)
     done = run("ladder", "whoami")
     assert done.status == 2
     assert "is damaged: remove it, and log in again" in one_line(done.err)
@@ -170,7 +177,7 @@ def test_where_settings_are(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_code_becomes_a_token_that_is_kept(
-    run: Run, file: CredentialsFile, server: Answering, typed: Typed
+    run: Run, file: Path, server: Answering, typed: Typed
 ) -> None:
     typed("ABCD-EFGH-2345-WXYZ\n")
     login = ("ladder", "login", server.url + "/", "--code", "-", "--author", "ben")
@@ -183,7 +190,7 @@ def test_a_code_becomes_a_token_that_is_kept(
         "author": "ben",
         "label": "laptop",
     }
-    assert file.read().ladders[server.url].token == TOKEN
+    assert read_logins().ladders[server.url].token == TOKEN
     who = run("ladder", "whoami")
     assert who.out.startswith("anna (author), who may read, submit, until 2027-11-22 00:17 UTC")
     document = json.loads(run("ladder", "whoami", "--json").out)
@@ -192,7 +199,7 @@ def test_a_code_becomes_a_token_that_is_kept(
 
 
 def test_a_token_is_tried_before_it_is_kept(
-    run: Run, file: CredentialsFile, server: Answering, typed: Typed
+    run: Run, file: Path, server: Answering, typed: Typed
 ) -> None:
     for wrong, said in ((OTHER, "the token is not valid"), ("a b", "is no token of a ladder")):
         typed(f"{wrong}\n")
@@ -200,14 +207,14 @@ def test_a_token_is_tried_before_it_is_kept(
         assert done.status == 2
         assert said in one_line(done.err)
         assert wrong not in done.err
-        assert file.read() == Logins()
+        assert read_logins() == Logins()
     typed(f"  {TOKEN}  \n")
     assert run("ladder", "login", server.url).status == 0
-    assert file.read().ladders[server.url].author == "anna"
+    assert read_logins().ladders[server.url].author == "anna"
 
 
 def test_a_login_without_a_secret_or_with_one_in_an_argument_is_refused(
-    run: Run, file: CredentialsFile, server: Answering, typed: Typed
+    run: Run, file: Path, server: Answering, typed: Typed
 ) -> None:
     for words, given, said in (
         (["--code", "ABCD-EFGH-2345-WXYZ"], "", "seen by others"),
@@ -222,41 +229,41 @@ def test_a_login_without_a_secret_or_with_one_in_an_argument_is_refused(
         assert (done.status, done.out) == (2, "")
         assert said in one_line(done.err)
         assert "EFGH" not in done.err
-    assert file.read() == Logins()
+    assert read_logins() == Logins()
 
 
 def test_no_code_is_spent_if_its_token_could_not_be_kept(
-    run: Run, file: CredentialsFile, server: Answering, there: Ladder, typed: Typed
+    run: Run, file: Path, server: Answering, there: Ladder, typed: Typed
 ) -> None:
-    file.path.parent.mkdir(parents=True)
-    file.path.mkdir()
+    file.parent.mkdir(parents=True)
+    file.mkdir()
     typed("ABCD-EFGH-2345-WXYZ\n")
     done = run("ladder", "login", server.url, "--code", "-", "--author", "ben")
     assert done.status == 1
-    assert str(file.path) in one_line(done.err)
+    assert str(file) in one_line(done.err)
     assert there.codes
 
 
 @pytest.mark.parametrize("token", ["", "a b", "x\r\nHost: y", "\x1b[2J" * 20, "x" * 10_000])
 def test_a_token_that_is_none_is_not_kept(
-    run: Run, file: CredentialsFile, server: Answering, there: Ladder, typed: Typed, token: str
+    run: Run, file: Path, server: Answering, there: Ladder, typed: Typed, token: str
 ) -> None:
     there.documents["/redeem"] = {"token": token, "account": ACCOUNT}
     typed("ABCD-EFGH-2345-WXYZ\n")
     done = run("ladder", "login", server.url, "--code", "-", "--author", "ben")
     assert done.status == 2
     assert "is no token of a ladder" in one_line(done.err)
-    assert file.read() == Logins()
+    assert read_logins() == Logins()
 
 
 def test_logout_ends_the_token_there_and_here(
-    run: Run, file: CredentialsFile, server: Answering, there: Ladder, typed: Typed
+    run: Run, file: Path, server: Answering, there: Ladder, typed: Typed
 ) -> None:
     typed(TOKEN)
     run("ladder", "login", server.url)
     done = run("ladder", "logout")
     assert (done.status, done.out) == (0, f"logged out of {server.url}\n")
-    assert (there.token, file.read()) == (None, Logins())
+    assert (there.token, read_logins()) == (None, Logins())
     for words in (["logout"], ["logout", server.url], ["whoami"], ["submit", "greedy"]):
         assert run("ladder", *words).status == 2
     typed(TOKEN)
@@ -267,7 +274,7 @@ def test_logout_ends_the_token_there_and_here(
 
 
 def test_a_logout_without_the_ladder_forgets_the_token_and_says_so(
-    run: Run, file: CredentialsFile, there: Ladder, typed: Typed
+    run: Run, file: Path, there: Ladder, typed: Typed
 ) -> None:
     with Answering(there) as server:
         typed(TOKEN)
@@ -275,12 +282,12 @@ def test_a_logout_without_the_ladder_forgets_the_token_and_says_so(
     done = run("ladder", "logout")
     assert done.status == 1
     assert "is valid until you revoke it: nobody answers at" in done.out
-    assert file.read() == Logins()
+    assert read_logins() == Logins()
 
 
 def test_the_token_of_the_environment_is_used_before_that_of_the_file(
     run: Run,
-    file: CredentialsFile,
+    file: Path,
     server: Answering,
     typed: Typed,
     monkeypatch: pytest.MonkeyPatch,
@@ -293,7 +300,7 @@ def test_the_token_of_the_environment_is_used_before_that_of_the_file(
     done = run("ladder", "whoami", "--remote", server.url)
     assert "$DEEPSEA_LADDER_TOKEN is no token" in one_line(done.err)
     assert "a token" not in done.err
-    assert not file.path.exists()
+    assert not file.exists()
 
 
 # ---------------------------------------------------------------------------- which ladder is meant
@@ -386,7 +393,7 @@ def login(run: Run, url: str, typed: Typed, *words: object) -> Any:
 
 
 def test_an_unknown_certificate_is_accepted_by_its_fingerprint_alone(
-    run: Run, file: CredentialsFile, there: Ladder, typed: Typed, made: certificates.Made
+    run: Run, file: Path, there: Ladder, typed: Typed, made: certificates.Made
 ) -> None:
     print_ = fingerprint(made.certificate.read_text())
     with Answering(there, made.server()) as server:
@@ -405,7 +412,7 @@ def test_an_unknown_certificate_is_accepted_by_its_fingerprint_alone(
 
 def test_the_user_is_asked_on_a_terminal(
     run: Run,
-    file: CredentialsFile,
+    file: Path,
     there: Ladder,
     made: certificates.Made,
     monkeypatch: pytest.MonkeyPatch,
@@ -420,7 +427,7 @@ def test_the_user_is_asked_on_a_terminal(
             monkeypatch.setattr("sys.stdin", Terminal(reply))
             done = run("ladder", "login", server.url)
             assert done.status == status, done
-            assert bool(file.read().ladders) is (status == 0)
+            assert bool(read_logins().ladders) is (status == 0)
             assert bool(server.asked) is (status == 0)
 
 
@@ -580,9 +587,8 @@ def test_fingerprints_are_compared_however_they_are_written() -> None:
     ],
 )
 def test_an_address_is_written_in_one_way(text: str, url: str) -> None:
-    address = read_address(text)
-    assert address.url == url
-    assert read_address(url) == address
+    assert read_url(text) == url
+    assert read_url(url) == url
 
 
 def test_a_certificate_that_cannot_be_read_is_no_pin() -> None:
@@ -636,13 +642,13 @@ def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: 
 
 @pytest.mark.parametrize("command", ["run", "serve", "export", "requeue --all", "upgrade"])
 def test_what_is_done_on_the_ladders_machine_says_so_to_who_is_logged_in_elsewhere(
-    run: Run, file: CredentialsFile, command: str
+    run: Run, file: Path, command: str
 ) -> None:
     before = run("ladder", *command.split())
     assert "there is no ladder at" in one_line(before.err)
     assert "another machine" not in before.err
     url = "https://ladder.example"
-    file.write(file.read().with_login(url, Login(token=TOKEN, author="anna")))
+    write_logins(read_logins().with_login(url, Login(token=TOKEN, author="anna")))
     done = run("ladder", *command.split())
     assert (done.status, done.out) == (2, "")
     assert f"on the ladder's machine alone: run it where {url} is" in one_line(done.err)

@@ -18,9 +18,8 @@ from deepsea_arena.api.errors import ApiError, BadServer, Unreachable
 from deepsea_arena.api.remote import RemoteLadder
 from deepsea_bundle.reader import BotBundle
 from deepsea_cli.errors import Interrupted
-from deepsea_cli.ladder.submit_remote import RETRIES, Package, followed, submit_bot
-from deepsea_cli.remote.address import read_address
-from deepsea_cli.remote.logins import Target
+from deepsea_cli.ladder.logins import Target
+from deepsea_cli.ladder.submit import RETRIES, Package, followed, submit_bot
 from deepsea_ladder.model.bots import Submission
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from helpers.answering import (
@@ -349,7 +348,7 @@ def test_ctrl_c_leaves_the_submission_to_the_ladder(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    target = Target(read_address(server.url), None, TOKEN)
+    target = Target(server.url, None, TOKEN)
     said = "while it is checking; the ladder goes on with submission 7 by itself"
     with pytest.raises(Interrupted, match=said):
         submit_bot(target, bundle, lambda _line: None, interrupt)

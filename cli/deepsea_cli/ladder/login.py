@@ -22,7 +22,6 @@ from deepsea_rules.printable import printable
 if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_arena.api.types import Account
-    from deepsea_cli.remote.address import Address
 
 FROM_STDIN = "-"
 _LONGEST_SECRET = 1000
@@ -61,31 +60,28 @@ def login(
     if code is None and (author is not None or label is not None):
         raise UserError("--author and --label belong to --code")
     from deepsea_arena.api.remote import RemoteLadder
-    from deepsea_cli.remote.address import read_address
-    from deepsea_cli.remote.logins import CredentialsFile, Login, checked_token
+    from deepsea_cli.ladder import logins
 
-    file = CredentialsFile()
-    logins = file.read()
-    address = read_address(url)
-    pinned = _certificate(address, fingerprint)
-    with RemoteLadder.at(address.url, None, pinned) as ladder:
+    known = logins.read_logins()
+    url = logins.read_url(url)
+    pinned = _certificate(url, fingerprint)
+    with RemoteLadder.at(url, None, pinned) as ladder:
         ladder.server()  # before a secret is typed in vain
-        file.write(logins)  # and before a code is spent whose token could not be kept
+        logins.write_logins(known)  # and before a code is spent whose token could not be kept
         secret = _secret("invite code" if code else "token")
         if code is not None:
             token, account = _redeem(ladder, secret, author or "", label)
         else:
-            token = checked_token(secret, "what was typed")
-            account = _who(address, token, pinned)
-    file.write(
-        logins.with_login(
-            address.url, Login(token=token, author=account.author, certificate=pinned)
-        )
-    )
-    echo(f"logged in at {address.url} as {_described(account)}")
-    echo(f"the token is in {file.path}")
+            token = logins.checked_token(secret, "what was typed")
+            with RemoteLadder.at(url, token, pinned) as own:
+                account = own.who_am_i().account
+    login = logins.Login(token=token, author=account.author, certificate=pinned)
+    logins.write_logins(known.with_login(url, login))
+    echo(f"logged in at {url} as {_described(account)}")
+    echo(f"the token is in {logins.logins_file()}")
     if VARIABLE in os.environ or Path(default_store()).exists():
-        echo(f"there is a ladder on this machine, too: name this one with --remote {address.name}")
+        name = logins.name_of(url)
+        echo(f"there is a ladder on this machine, too: name this one with --remote {name}")
 
 
 @click.command("logout")
@@ -101,24 +97,23 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
     from deepsea_arena.api.errors import ApiError, Kind, RemoteError
     from deepsea_arena.api.remote import RemoteLadder
     from deepsea_cli.errors import NEGATIVE
-    from deepsea_cli.remote.logins import CredentialsFile, default_target, find_target
+    from deepsea_cli.ladder import logins
 
-    target = default_target() if url is None else find_target(url)
+    target = logins.default_target() if url is None else logins.find_target(url)
     if target is None or target.login is None:
         raise UserError("you are not logged in there" if url else "you are not logged in anywhere")
-    address, known = target.address, target.login
     trouble = ""
     try:
-        with RemoteLadder.at(address.url, known.token, known.certificate) as ladder:
+        login = target.login
+        with RemoteLadder.at(target.url, login.token, login.certificate) as ladder:
             ladder.revoke_token(id=ladder.who_am_i().account.token_id)
     except ApiError as error:
         # A token that the ladder does not take has ended already.
         trouble = "" if error.kind is Kind.UNAUTHENTICATED else str(error)
     except (RemoteError, UserError) as error:
         trouble = str(error)
-    file = CredentialsFile()
-    file.write(file.read().without(address.url))
-    echo(f"logged out of {address.url}")
+    logins.write_logins(logins.read_logins().without(target.url))
+    echo(f"logged out of {target.url}")
     if trouble:
         echo(f"its token could not be ended, and is valid until you revoke it: {trouble}")
         ctx.exit(NEGATIVE)
@@ -130,7 +125,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
 def whoami(*, remote: str | None, as_json: bool) -> None:
     """Say who you are at a ladder on another machine, and until when."""
     from deepsea_arena.documents import to_json
-    from deepsea_cli.remote.logins import default_target, find_target
+    from deepsea_cli.ladder.logins import default_target, find_target
 
     target = default_target() if remote is None else find_target(remote)
     if target is None:
@@ -140,38 +135,38 @@ def whoami(*, remote: str | None, as_json: bool) -> None:
     if as_json:
         print_json(to_json(found))
     else:
-        echo(f"{_described(found.account)} at {target.address.url}")
+        echo(f"{_described(found.account)} at {target.url}")
 
 
-def _certificate(address: Address, wanted: str | None) -> str | None:
+def _certificate(url: str, wanted: str | None) -> str | None:
     """The certificate to pin, if the system does not trust it; asks the user."""
     from deepsea_arena.api import certificates
     from deepsea_arena.api.errors import UnknownCertificate
     from deepsea_arena.api.remote import RemoteLadder, offered_certificate
 
-    if not address.secure:
+    if not url.startswith("https:"):
         if wanted is not None:
-            raise UserError(f"--fingerprint: {address.url} has no certificate")
+            raise UserError(f"--fingerprint: {url} has no certificate")
         return None
     why = ""
     if wanted is None:
         try:
-            with RemoteLadder.at(address.url) as ladder:
+            with RemoteLadder.at(url) as ladder:
                 ladder.server()
         except UnknownCertificate as error:
             why = error.why
         else:
             return None
-    offered = offered_certificate(address.url)
+    offered = offered_certificate(url)
     found = certificates.fingerprint(offered)
     if wanted is not None:
         if not certificates.same_fingerprint(wanted, found):
             raise UserError(
-                f"the certificate of {address.url} has another fingerprint, {found}: "
+                f"the certificate of {url} has another fingerprint, {found}: "
                 "do not log in, and ask who runs it"
             )
         return offered
-    click.echo(f"The certificate of {address.url} is not known to this machine: {printable(why)}.")
+    click.echo(f"The certificate of {url} is not known to this machine: {printable(why)}.")
     click.echo(f"Its fingerprint is {found}")
     if not sys.stdin.isatty():
         raise UserError("ask who runs the ladder for it, compare, and give it with --fingerprint")
@@ -196,7 +191,7 @@ def _secret(what: str) -> str:
 
 def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tuple[str, Account]:
     from deepsea_arena.api.errors import ApiError
-    from deepsea_cli.remote.logins import checked_token
+    from deepsea_cli.ladder.logins import checked_token
 
     used_for = label or printable(platform.node())[:_LONGEST_LABEL] or "command line"
     try:
@@ -206,13 +201,6 @@ def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tup
             raise
         raise UserError(f"{error}, with --author NAME") from None
     return checked_token(found.token, "what the ladder gave"), found.account
-
-
-def _who(address: Address, token: str, pinned: str | None) -> Account:
-    from deepsea_arena.api.remote import RemoteLadder
-
-    with RemoteLadder.at(address.url, token, pinned) as ladder:
-        return ladder.who_am_i().account
 
 
 def _described(account: Account) -> str:

@@ -32,7 +32,7 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_arena.play.runner import MakePool
-    from deepsea_cli.remote.logins import Target
+    from deepsea_cli.ladder.logins import Target
     from deepsea_ladder.season import Season
     from deepsea_ladder.store import Store
 
@@ -63,7 +63,7 @@ class Place:
                 yield ladder_of(store, author)
             return
         if author is not None:
-            raise UserError(f"AUTHOR: at {self.remote.address.url} your token says who you are")
+            raise UserError(f"AUTHOR: at {self.remote.url} your token says who you are")
         with (self.remote.authorised() if own else self.remote).opened() as ladder:
             yield ladder
 
@@ -81,7 +81,7 @@ class Place:
         if self.remote is not None and names:
             raise UserError(
                 f"{' and '.join(names)}: only for a ladder on this machine, and this one is at "
-                f"{self.remote.address.url}"
+                f"{self.remote.url}"
             )
 
     def note(self, line: str) -> None:
@@ -114,12 +114,12 @@ def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: 
     if remote is not None:
         if given is ParameterSource.COMMANDLINE:
             raise UserError("--remote and --store exclude each other")
-        from deepsea_cli.remote.logins import find_target
+        from deepsea_cli.ladder.logins import find_target
 
         return Place(store_text, find_target(remote), verbose)
     target = None
     if given is ParameterSource.DEFAULT and not Path(default_store()).exists():
-        from deepsea_cli.remote.logins import default_target
+        from deepsea_cli.ladder.logins import default_target
 
         target = default_target()
         if target is None:
@@ -363,10 +363,10 @@ def check_is_here(text: str) -> None:
     """Raise UserError if the only ladder that the user knows is on another machine."""
     if text != default_store() or Path(text).exists():
         return
-    from deepsea_cli.remote.logins import default_target
+    from deepsea_cli.ladder.logins import default_target
 
     if (target := default_target()) is not None:
         raise UserError(
-            f"this is done on the ladder's machine alone: run it where {target.address.url} is "
+            f"this is done on the ladder's machine alone: run it where {target.url} is "
             f"served; here is no ladder at {text}"
         )

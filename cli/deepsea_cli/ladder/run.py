@@ -301,7 +301,7 @@ def tournament(
         if as_json:
             print_json(to_json(begun))
         else:
-            _show_begun(begun.tournament, place.remote.address.url)
+            _show_begun(begun.tournament, place.remote.url)
         return
     needs_linux("ladder tournament")
     from deepsea_arena.play.runner import RunStopped, open_ladder

@@ -1,24 +1,47 @@
-"""`ladder submit` and `submissions`: adds a bot to the ladder, and lists what came from afar."""
+"""`ladder submit` and `submissions`: adds a bot to the ladder, and lists what came from afar.
+
+Invariant: one submission, however often the connection breaks: an upload is repeated with the same
+key until the ladder has said that it has it, and from then on it is only followed.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from deepsea_cli.errors import NEGATIVE
+from deepsea_arena.api.errors import ApiError, BadServer, Kind, Unreachable
+from deepsea_cli.errors import NEGATIVE, Interrupted
+from deepsea_cli.ladder.logins import Target
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.options import bot_uids_option, complete_bot, needs_linux, number_option
 from deepsea_cli.output import Column, echo, echo_lines, grid, print_command, print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
+from deepsea_sdk.entropy import fresh_token
 
 if TYPE_CHECKING:
+    from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_bundle.reader import BotBundle
     from deepsea_ladder.model.bots import Submission, SubmissionRefusal
+
+KIB = 1024
+CHUNK = 32 * KIB
+"""Bytes of an upload that are sent at a time."""
+RETRIES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0)
+"""Seconds before each further attempt; after news they begin anew."""
+LONGEST_WAIT = 60
+"""Seconds that a ladder may ask for."""
+MOST_BREAKS = 100
+"""Broken connections after which it is given up, whatever came between."""
+Note = Callable[[str], object]
 
 
 @click.command("submit")
@@ -46,7 +69,7 @@ def submit(
 
     if place.remote is not None:
         if author is not None:
-            raise UserError(f"--author: at {place.remote.address.url} your token says who you are")
+            raise UserError(f"--author: at {place.remote.url} your token says who you are")
         place.refuse_options(
             bot_uids=ctx.get_parameter_source("bot_uids") is ParameterSource.COMMANDLINE
         )
@@ -76,8 +99,6 @@ def _here(place: Place, bundle: BotBundle, author: str, path: str) -> bool:
 
 
 def _from_afar(place: Place, bundle: BotBundle, path: str) -> bool:
-    from deepsea_cli.ladder.submit_remote import submit_bot
-
     assert place.remote is not None
     result = submit_bot(place.remote.authorised(), bundle, place.note)
     if result.state == "accepted":
@@ -89,6 +110,163 @@ def _from_afar(place: Place, bundle: BotBundle, path: str) -> bool:
         return False
     _print_refusal(result, bundle.name, path)
     return False
+
+
+@dataclass(frozen=True)
+class Package:
+    """An archive on its way to a ladder."""
+
+    bot: str
+    content: bytes
+    key: str
+    sent: Callable[[int], object]
+    """Called with the number of bytes that were sent since the last call."""
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    def parts(self) -> Iterator[bytes]:
+        """The bytes in parts; each counts as sent when the next one is taken."""
+        for start in range(0, len(self.content), CHUNK):
+            part = self.content[start : start + CHUNK]
+            yield part
+            self.sent(len(part))
+
+
+def submit_bot(
+    target: Target,
+    bundle: BotBundle,
+    note: Note,
+    pause: Callable[[float], object] | None = None,
+) -> Submission:
+    """The submission in its last state. Raises UserError for what the ladder does not take.
+
+    pause  waits so many seconds before a broken connection is made again
+    """
+    shown = _Shown(len(bundle.archive), note)
+    url = target.url
+    with target.opened() as ladder:
+        limits = {one.name: one.value for one in ladder.server().limits}
+        most = limits.get("archive_bytes", len(bundle.archive))
+        if len(bundle.archive) > most:
+            raise UserError(
+                f"{bundle.name} has {len(bundle.archive)} bytes as an archive, and "
+                f"{url} takes {most}: leave out what it does not need"
+            )
+        package = Package(bundle.name, bundle.archive, fresh_token(), shown.sent)
+        try:
+            found = followed(
+                ladder, package, shown.news, shown.broken, pause or threading.Event().wait
+            )
+        except KeyboardInterrupt:
+            raise Interrupted(shown.interruption()) from None
+        finally:
+            shown.close()
+    if found.state == "accepted" and (found.version is None or found.digest != bundle.digest):
+        raise BadServer(f"{url} has accepted something else than was sent")
+    return found
+
+
+def followed(
+    ladder: LadderApi,
+    package: Package,
+    news: Callable[[Submission], object],
+    broken: Callable[[Exception], object],
+    pause: Callable[[float], object],
+) -> Submission:
+    """The submission in its last state.
+
+    news    called with each state
+    broken  called when the connection broke, before `pause`
+    pause   waits so many seconds
+
+    Raises ApiError if it is not taken, Unreachable if the ladder does not come back.
+    """
+    found: Submission | None = None
+    waits = iter(RETRIES)
+    for _ in range(MOST_BREAKS):
+        try:
+            steps = ladder.watch_submission(id=found.id) if found else ladder.submit(package)
+            for step in filter(None, steps):
+                found, waits = step.submission, iter(RETRIES)
+                news(found)
+                if found.state.is_final:
+                    return found
+            trouble: ApiError | Unreachable = Unreachable("the ladder ended the answer too early")
+        except Unreachable as error:
+            trouble = error
+        except ApiError as error:
+            # Of a submission that the ladder has, only that it is asked for too often.
+            if found is None or error.kind is not Kind.EXHAUSTED:
+                raise
+            trouble = error
+        wait = next(waits, None)
+        if wait is None:
+            raise trouble
+        broken(trouble)
+        pause(max(wait, min(trouble.retry_after or 0, LONGEST_WAIT)))
+    raise BadServer("the connection to the ladder breaks again and again")
+
+
+class _Shown:
+    """A line on the terminal: what was sent, then how many games were played."""
+
+    def __init__(self, size: int, note: Note) -> None:
+        self._note = note
+        self._progress = Progress(max(1, size // KIB), "KiB")
+        self._sent = 0
+        """Of this attempt."""
+        self._words = ""
+        self.submission: Submission | None = None
+
+    def sent(self, count: int) -> None:
+        self._sent += count
+        self._progress.reach(self._sent // KIB, "uploading")
+
+    def news(self, now: Submission) -> None:
+        before, self.submission = self.submission, now
+        words = _words(now)
+        if before is None or now.state != before.state:
+            self._note(f"submission {int(now.id)}: {words}")
+        if now.of_games > 0 and not (before and before.of_games):
+            self.close()
+            self._progress = Progress(now.of_games)
+        games = now.games if now.of_games else 0
+        self._progress.reach(games, words, at_once=words != self._words)
+        self._words = words
+
+    def broken(self, error: Exception) -> None:
+        """The connection broke, and is made again."""
+        self._sent = 0
+        self._note(f"{error}; it goes on")
+
+    def interruption(self) -> str:
+        """What Ctrl-C leaves behind."""
+        if self.submission is None:
+            return "before the ladder said that it has the bot"
+        state, number = self.submission.state, int(self.submission.id)
+        return f"while it is {state}; the ladder goes on with submission {number} by itself"
+
+    def close(self) -> None:
+        self._progress.close()
+
+
+def _words(now: Submission) -> str:
+    if now.state == "queued":
+        return f"waiting, {now.ahead} before it" if now.ahead else "waiting, the next"
+    if now.state == "checking" and not now.of_games:
+        return "its files are being read"
+    if now.state == "checking":
+        return f"checking, game {min(now.games + 1, now.of_games)} of {now.of_games}"
+    return now.state
+
+
+# What is printed
 
 
 def _print_accepted(
