@@ -168,22 +168,16 @@ def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
         *_columns([row.lost for row in rows]),
         Column("result", [f"{row.result:.2f}" for row in rows]),
     ]
-    grid(columns)
+    grid(*columns)
     if settings.luck:
         click.echo()
         grid(
-            [
-                Column("luck", [SEAT_LETTERS[row.seat] for row in rows]),
-                Column("own dice", [f"{one.own_dice.mean:+.2f}" if one else "-" for one in luck]),
-                Column(
-                    "others' dice", [f"{one.other_dice.mean:+.2f}" if one else "-" for one in luck]
-                ),
-                Column("values", [f"{one.values.mean:+.2f}" if one else "-" for one in luck]),
-                Column("result", [f"{row.result:.2f}" for row in rows]),
-                Column(
-                    "without luck", [_with_error(row.adjusted, 2) for row in rows if row.adjusted]
-                ),
-            ]
+            Column("luck", [SEAT_LETTERS[row.seat] for row in rows]),
+            Column("own dice", [f"{one.own_dice.mean:+.2f}" if one else "-" for one in luck]),
+            Column("others' dice", [f"{one.other_dice.mean:+.2f}" if one else "-" for one in luck]),
+            Column("values", [f"{one.values.mean:+.2f}" if one else "-" for one in luck]),
+            Column("result", [f"{row.result:.2f}" for row in rows]),
+            Column("without luck", [_with_error(row.adjusted, 2) for row in rows if row.adjusted]),
         )
 
 
@@ -229,27 +223,23 @@ def _columns(rows: Sequence[Lost]) -> list[Column]:
 def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
     names = [_name(row.bot, rows) for row in rows]
     grid(
-        [
-            Column("bot", names, text=True),
-            Column("games", [str(row.games) for row in rows], spare=1),
-            Column("lost a game", [_mean(row.losses) for row in rows]),
-            Column("each", [f"{row.lost.mean:.3f}" for row in rows], spare=2),
-            *[
-                Column(name, [str(row.lost.counts[index]) for row in rows])
-                for index, (_, name) in enumerate(MARKS)
-            ],
-        ]
+        Column("bot", names, text=True),
+        Column("games", [str(row.games) for row in rows], spare=1),
+        Column("lost a game", [_mean(row.losses) for row in rows]),
+        Column("each", [f"{row.lost.mean:.3f}" for row in rows], spare=2),
+        *[
+            Column(name, [str(row.lost.counts[index]) for row in rows])
+            for index, (_, name) in enumerate(MARKS)
+        ],
     )
     click.echo()
     grid(
-        [
-            Column("lost a decision", names, text=True),
-            *[Column(kind, [_each(row.kinds.get(kind)) for row in rows]) for kind in KINDS],
-            *[
-                Column(f"dive {dive}", [_each(row.dives.get(dive)) for row in rows])
-                for dive in range(1, DIVES + 1)
-            ],
-        ]
+        Column("lost a decision", names, text=True),
+        *[Column(kind, [_each(row.kinds.get(kind)) for row in rows]) for kind in KINDS],
+        *[
+            Column(f"dive {dive}", [_each(row.dives.get(dive)) for row in rows])
+            for dive in range(1, DIVES + 1)
+        ],
     )
     click.echo()
     columns = [
@@ -258,7 +248,7 @@ def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
     ]
     if settings.luck:
         columns.append(Column("without luck", [_mean(row.adjusted) for row in rows]))
-    grid(columns)
+    grid(*columns)
 
 
 def _name(bot: RecordSeat, rows: Sequence[BotSums]) -> str:

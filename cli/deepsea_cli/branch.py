@@ -134,13 +134,11 @@ def _futures(
         f"{letter} {bot.name}" for letter, bot in zip(letters, with_unique_names(bots), strict=True)
     ]
     grid(
-        [
-            Column("placement score", names, text=True),
-            *[
-                Column(each or "as the bots decide", [shown(seat) for seat in found])
-                for each, found in zip(columns, scores, strict=True)
-            ],
-        ]
+        Column("placement score", names, text=True),
+        *[
+            Column(each or "as the bots decide", [shown(seat) for seat in found])
+            for each, found in zip(columns, scores, strict=True)
+        ],
     )
     if len(columns) > 1:
         new, old = (found[made.seat] for found in scores)

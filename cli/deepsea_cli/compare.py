@@ -25,7 +25,7 @@ from deepsea_cli.options import (
     seed_text,
 )
 from deepsea_cli.output import print_json
-from deepsea_cli.plot_file import PlotFile, plot_option
+from deepsea_cli.pages import PlotFile, plot_option
 from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from deepsea_cli.options import (
     workers_option,
 )
 from deepsea_cli.output import echo
-from deepsea_cli.plot_file import PlotFile, plot_option
+from deepsea_cli.pages import PlotFile, plot_option
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import seed_from_text

@@ -40,7 +40,7 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     """
     echo(facts(result, seed))
     click.echo()
-    grid(columns(result.summaries()))
+    grid(*columns(result.summaries()))
     click.echo()
     if result.games_asked == 1 and result.first_game:
         echo(_winner(result, result.first_game))

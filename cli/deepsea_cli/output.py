@@ -138,7 +138,7 @@ def span(first: int | None, last: int | None) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
 
 
-def grid(columns: Sequence[Column]) -> None:
+def grid(*columns: Column) -> None:
     """Print a table as wide as the terminal."""
     head, *rows = table(columns, width())
     click.echo(click.style(head, bold=True))

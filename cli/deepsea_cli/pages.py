@@ -1,23 +1,32 @@
-"""Pages and pictures of recorded games: written to a file, and opened in the browser."""
+"""Files of --html, --svg and --plot: pages and pictures of games, and charts.
+
+Invariants: what is wrong with the file of --plot is found before a game is played; what draws is
+imported when there is something to draw; a file is written whole or not at all.
+"""
 
 from __future__ import annotations
 
 import tempfile
-import webbrowser
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deepsea_bundle.atomic import write_atomically
-from deepsea_cli.options import naming
+from deepsea_cli.options import load_record, naming, path_option, refuse_unwritable
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
-from deepsea_rules import narration
-from deepsea_rules.narration import NarratedPosition
-from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from deepsea_arena.coach.analysis import GameAnalysis
+    from deepsea_arena.reports.plot_data import PlotSums
+    from deepsea_referee.bots.resolve import BotSpec
+    from deepsea_referee.results.summary import GameResult
+    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
+    from deepsea_referee.workbench.folder import ComparisonFolder
+    from deepsea_rules.narration import NarratedPosition
+    from deepsea_rules.record import GameRecord
+    from deepsea_rules.time_control import TimeControl
+    from deepsea_web.charts.svg import Chart
 
 MOST_GAMES = 40
 """How many games a page has."""
@@ -25,6 +34,8 @@ MOST_GAMES = 40
 
 def open_in_browser(url: str) -> None:
     """Open a page; raises UserError with its address if there is no browser."""
+    import webbrowser
+
     if not webbrowser.open(url):
         raise UserError(f"there is no browser to open here; open {url} in one of your own")
 
@@ -48,7 +59,7 @@ def show_page(
             games.append(PageGame.of(record, _file_name(path), notes=notes_beside(path)))
     note = _left_out(len(paths))
     page = target or Path(tempfile.mkdtemp(prefix="deepsea-")) / "game.html"
-    write_atomically(page, game_page(games, note))
+    _write(page, game_page(games, note))
     if note:
         echo(f"{page}: {note}; for another one, name its record instead of the folder")
     if browser:
@@ -69,11 +80,12 @@ def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
         )
         for analysis in analyses[:MOST_GAMES]
     ]
-    write_atomically(target, game_page(games, _left_out(len(analyses))))
+    _write(target, game_page(games, _left_out(len(analyses))))
 
 
 def write_picture(target: Path, record: GameRecord, moment: NarratedPosition) -> None:
     """Write a position as SVG, with all its values."""
+    from deepsea_rules import narration
     from deepsea_web.viewer.picture import picture
 
     text = picture(
@@ -82,7 +94,13 @@ def write_picture(target: Path, record: GameRecord, moment: NarratedPosition) ->
         title=f"{narration.title(record)}, after turn {moment.turn}",
         names=narration.names(record),
     )
-    write_atomically(target, text)
+    _write(target, text)
+
+
+def _write(path: Path, text: str) -> None:
+    from deepsea_bundle.atomic import write_atomically
+
+    write_atomically(path, text)
 
 
 def _left_out(games: int) -> str:
@@ -93,3 +111,100 @@ def _file_name(path: Path) -> str:
     if str(path) == "-":
         return "record.json"
     return path.name if path.suffix == ".json" else f"{path.name}.json"
+
+
+# Charts
+
+
+_SUFFIXES = (".svg", ".html")
+
+plot_option = path_option(
+    "--plot",
+    metavar="FILE.svg|FILE.html",
+    help="Draw placements, dives and decision times to this file.",
+)
+
+
+def refuse_plot(path: Path) -> None:
+    """Raise UserError for a file that cannot be written."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise UserError(f"--plot {str(path)!r}: the name has to end in .svg or .html")
+    refuse_unwritable("--plot", path)
+
+
+def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> None:
+    """Write charts to a file, as its ending says."""
+    from deepsea_web.charts import charts_html, charts_svg
+
+    draw = charts_svg if path.suffix.lower() == ".svg" else charts_html
+    _write(path, draw(title, facts, charts))
+
+
+class PlotFile:
+    """The file of a match or a comparison, and the sums of what is drawn; None draws nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raises UserError for a file that cannot be written."""
+        if path is not None:
+            refuse_plot(path)
+        self._path = path
+        self._sums: PlotSums | None = None
+
+    def begin(self, bots: Sequence[BotSpec], who: Sequence[int] | None = None) -> None:
+        """Begin with games between these bots; `who` as for PlotSums."""
+        if self._path is not None:
+            from deepsea_arena.reports.plot_data import PlotSums
+            from deepsea_referee.bots.resolve import with_unique_names
+
+            self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], who)
+
+    def begin_pair(self, settings: BlockSettings) -> None:
+        """Begin with games of which some bots are copies of A, and others of B."""
+        sides = (settings.ours, settings.theirs)
+        places = {bot: place for place, side in enumerate(sides) for bot in side}
+        field = [bot for bot in range(len(settings.bots)) if bot not in places]
+        places |= {bot: place for place, bot in enumerate(field, 2)}
+        self.begin(
+            [*settings.pair, *(settings.bots[bot] for bot in field)],
+            [places[bot] for bot in range(len(settings.bots))],
+        )
+
+    def add(self, result: GameResult, record: GameRecord) -> None:
+        if self._sums is not None:
+            self._sums.add(result, record)
+
+    def add_kept(self, folder: ComparisonFolder) -> None:
+        """Add the games that a folder has from earlier runs."""
+        if self._sums is not None:
+            for block in folder.blocks:
+                for game in block.games:
+                    self._sums.add(game, load_record(folder.record_of(game)))
+
+    def write(
+        self, facts: str, time_control: TimeControl, compared: CompareGames | None = None
+    ) -> None:
+        """Draw what there is; of a comparison also the lead of the first bot over the second."""
+        if self._path is None or self._sums is None or not self._sums.games:
+            return
+        from deepsea_arena.reports.plot_data import PlotData
+        from deepsea_referee.workbench.comparison import Lead
+        from deepsea_web.charts import charts_of
+
+        a, b, *_ = names = [bot.name for bot in self._sums.bots]
+        lead = None
+        if compared is not None:
+            points = compared.comparison.history.points
+            lead = Lead(a, b, compared.settings.margin, compared.settings.alpha, points)
+        data = PlotData(
+            title=f"{a} against {b}" if lead else ", ".join(names),
+            facts=facts,
+            bots=self._sums.bots,
+            budget_us=time_control.budget_us,
+            lead=lead,
+        )
+        write_plot(self._path, data.title, data.facts, charts_of(data))
+
+    def say_where(self) -> None:
+        """Print which file it is, if there is one."""
+        if self._path is not None:
+            echo(f"plots: {self._path}")

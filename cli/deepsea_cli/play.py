@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
+import webbrowser
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -38,7 +40,6 @@ from deepsea_rules.ruleset import MAX_PLAYERS, SEAT_LETTERS
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from deepsea_cli.browser_person import BrowserPerson
     from deepsea_cli.person import TerminalPerson
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from deepsea_referee.sandbox.interface import IsolationLevel
     from deepsea_rules.record import GameRecord
     from deepsea_rules.time_control import TimeControl
+    from deepsea_web.play.seat import PageSeat
 
 OPPONENTS = ("cautious", "greedy", "heuristic")
 """Sample bots of rising strength."""
@@ -180,10 +182,29 @@ def _at_terminal(opened: ExitStack) -> TerminalPerson:
     return TerminalPerson(read, waker, in_place=True)
 
 
-def _at_page(opened: ExitStack) -> BrowserPerson:
-    from deepsea_cli.browser_person import BrowserPerson
+def _at_page(opened: ExitStack) -> PageSeat:
+    """The person at a page that is there as long as the games, and then until it is closed, for a
+    minute or until Ctrl-C."""
+    from deepsea_referee.system import SYSTEM
+    from deepsea_referee.timing.clock import SystemClock
+    from deepsea_web.play.seat import PageSeat
+    from deepsea_web.play.server import PlayServer
 
-    return opened.enter_context(BrowserPerson())
+    person = PageSeat(SystemClock())
+    server = PlayServer(person, SystemClock())
+    opened.callback(server.close)
+
+    @opened.callback
+    def stay() -> None:
+        if not person.interrupted:
+            with suppress(KeyboardInterrupt):
+                server.wait()
+
+    click.echo(f"play at {server.address}\nclosing the page or Ctrl-C ends the game", err=True)
+    # A browser in the terminal would hide this; and some return when their window is closed.
+    if SYSTEM.opens_browsers():
+        threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
+    return person
 
 
 class _Skipped(Exception):
@@ -197,7 +218,7 @@ class _Sitting:
         self,
         settings: MatchSettings,
         number: int,
-        person: TerminalPerson | BrowserPerson,
+        person: TerminalPerson | PageSeat,
         results: ResultsFolder | None,
         *,
         judges: bool,

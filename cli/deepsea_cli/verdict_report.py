@@ -140,7 +140,7 @@ def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -
         Column("difference", numbers[2], spare=1),
         Column(f"{_percent(alpha)} interval", numbers[3]),
     ]
-    grid([Column("", titles, text=True), *columns])
+    grid(Column("", titles, text=True), *columns)
 
 
 def _range(sequence: ConfidenceSequence, digits: int) -> str:
@@ -262,7 +262,7 @@ def report_ranking(games: RankGames, *, markdown: bool) -> None:
     if markdown:
         _print_markdown(columns)
     else:
-        grid(columns)
+        grid(*columns)
     click.echo()
     if any(ranking.faults):
         explain_faults(ranking.fault_kinds, names)
@@ -319,12 +319,10 @@ def _print_missing(ranking: Ranking, names: Sequence[str]) -> None:
     intervals = [ranking.interval(*pair) for pair, _ in shown]
     click.echo()
     grid(
-        [
-            Column("open pair", [names[a] for (a, _), _ in shown], text=True),
-            Column("", [names[b] for (_, b), _ in shown], text=True),
-            Column("interval", [f"{low:+.3f} to {high:+.3f}" for low, high in intervals]),
-            Column("games missing", [_rounded(games) for _, games in shown]),
-        ]
+        Column("open pair", [names[a] for (a, _), _ in shown], text=True),
+        Column("", [names[b] for (_, b), _ in shown], text=True),
+        Column("interval", [f"{low:+.3f} to {high:+.3f}" for low, high in intervals]),
+        Column("games missing", [_rounded(games) for _, games in shown]),
     )
     click.echo()
     if len(missing) > len(shown):

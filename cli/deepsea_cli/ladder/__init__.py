@@ -42,8 +42,8 @@ SECTIONS = {
     },
     "Operation": {
         "refold": ("upkeep", "Recompute the ratings from the games, and compare."),
-        "status": ("status", "Show the queue, running games and problems."),
-        "requeue": ("status", "Retry games that were set aside, or left by a run."),
+        "status": ("upkeep", "Show the queue, running games and problems."),
+        "requeue": ("upkeep", "Retry games that were set aside, or left by a run."),
     },
     "Accounts": {
         "codes": ("authors", "Make codes that let people in, list and end them."),

@@ -66,14 +66,12 @@ def list_authors(*, place: Place, as_json: bool) -> None:
         return
     lines = found.authors
     grid(
-        [
-            Column("author", [one.author for one in lines], text=True),
-            Column("role", [one.role for one in lines], text=True),
-            Column("state", [one.state for one in lines], text=True),
-            Column("bots", [str(one.bots) for one in lines]),
-            Column("tokens", [str(one.tokens) for one in lines]),
-            Column("since", [minute(one.created_at) for one in lines], spare=1),
-        ]
+        Column("author", [one.author for one in lines], text=True),
+        Column("role", [one.role for one in lines], text=True),
+        Column("state", [one.state for one in lines], text=True),
+        Column("bots", [str(one.bots) for one in lines]),
+        Column("tokens", [str(one.tokens) for one in lines]),
+        Column("since", [minute(one.created_at) for one in lines], spare=1),
     )
 
 
@@ -98,7 +96,7 @@ def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: boo
     elif not found.tokens:
         echo(f"{author} has no valid token; `ladder author reset` prints a code for one")
     else:
-        grid(_token_columns(found.tokens))
+        grid(*_token_columns(found.tokens))
 
 
 def _token_columns(lines: Sequence[TokenLine]) -> list[Column]:
@@ -261,11 +259,9 @@ def _print_codes(lines: Sequence[CodeLine]) -> None:
         echo("no code may be redeemed; `ladder codes --count N` makes some")
         return
     grid(
-        [
-            Column("id", [str(one.id) for one in lines]),
-            Column("for", [one.author or "anybody" for one in lines], text=True),
-            Column("until", [minute(one.expires_at) for one in lines]),
-        ]
+        Column("id", [str(one.id) for one in lines]),
+        Column("for", [one.author or "anybody" for one in lines], text=True),
+        Column("until", [minute(one.expires_at) for one in lines]),
     )
 
 

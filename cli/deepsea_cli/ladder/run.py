@@ -360,15 +360,13 @@ def _show(result: TournamentResult) -> None:
     lines = result.scores
     click.echo()
     grid(
-        [
-            Column("", [str(line.rank) for line in lines]),
-            Column("bot", [f"{line.bot} v{line.version}" for line in lines], text=True),
-            Column("games", [str(line.games) for line in lines]),
-            Column("placement score", [percent(line.placement_score) for line in lines]),
-            Column("wins", [str(line.wins) for line in lines]),
-            Column("points", [number(line.mean_points) for line in lines]),
-            Column("ranks", [span(line.best_rank, line.worst_rank) for line in lines]),
-        ]
+        Column("", [str(line.rank) for line in lines]),
+        Column("bot", [f"{line.bot} v{line.version}" for line in lines], text=True),
+        Column("games", [str(line.games) for line in lines]),
+        Column("placement score", [percent(line.placement_score) for line in lines]),
+        Column("wins", [str(line.wins) for line in lines]),
+        Column("points", [number(line.mean_points) for line in lines]),
+        Column("ranks", [span(line.best_rank, line.worst_rank) for line in lines]),
     )
     click.echo()
     echo("ranks: by skill, those that these games leave open")

@@ -16,7 +16,7 @@ from deepsea_cli.ladder.options import Place, open_store, place_option, season_o
 from deepsea_cli.ladder.tables import minute, number, percent, print_table, standing_columns
 from deepsea_cli.options import SEAT, number_option, path_option
 from deepsea_cli.output import Column, count, echo, echo_lines, grid, print_json
-from deepsea_cli.plot_file import refuse_plot, write_plot
+from deepsea_cli.pages import refuse_plot, write_plot
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -156,7 +156,7 @@ def _show(page: BotProfile) -> None:
     click.echo()
     echo(f"version {page.version} in season {page.season.name}")
     columns = standing_columns([page.standing] if page.standing else [])
-    grid([column for column in columns if column.head not in ("rank", "bot", "author")])
+    grid(*(column for column in columns if column.head not in ("rank", "bot", "author")))
     courses = [one.points for one in page.course if one.version == page.version]
     if not courses:
         echo("it has not played yet")
@@ -173,12 +173,10 @@ def _show_course(course: Sequence[CoursePoint]) -> None:
     points = spread(course, POINTS)
     click.echo()
     grid(
-        [
-            Column("after game", [str(point.games) for point in points]),
-            Column("rating", [number(point.rating) for point in points]),
-            Column("skill", [number(point.mu) for point in points]),
-            Column("±", [number(2 * point.sigma) for point in points]),
-        ]
+        Column("after game", [str(point.games) for point in points]),
+        Column("rating", [number(point.rating) for point in points]),
+        Column("skill", [number(point.mu) for point in points]),
+        Column("±", [number(2 * point.sigma) for point in points]),
     )
 
 
@@ -186,14 +184,12 @@ def _show_opponents(page: BotProfile) -> None:
     lines = page.opponents
     click.echo()
     grid(
-        [
-            Column("against", [f"{line.bot} v{line.version}" for line in lines], text=True),
-            Column("games", [str(line.games) for line in lines]),
-            Column("better", [str(line.better) for line in lines]),
-            Column("level", [str(line.level) for line in lines]),
-            Column("worse", [str(line.worse) for line in lines]),
-            Column("share", [percent(line.share) for line in lines]),
-        ]
+        Column("against", [f"{line.bot} v{line.version}" for line in lines], text=True),
+        Column("games", [str(line.games) for line in lines]),
+        Column("better", [str(line.better) for line in lines]),
+        Column("level", [str(line.level) for line in lines]),
+        Column("worse", [str(line.worse) for line in lines]),
+        Column("share", [percent(line.share) for line in lines]),
     )
 
 
@@ -201,15 +197,13 @@ def _show_seats(page: BotProfile) -> None:
     lines = page.seats
     click.echo()
     grid(
-        [
-            Column("players", [str(line.players) for line in lines]),
-            Column("seat", ["all" if s.seat is None else SEAT_LETTERS[s.seat] for s in lines]),
-            Column("games", [str(line.games) for line in lines]),
-            Column("wins", [str(line.wins) for line in lines]),
-            Column("placement", [number(line.mean_placement, 2) for line in lines]),
-            Column("points", [number(line.mean_points) for line in lines]),
-            Column("faults", [str(line.faults) for line in lines]),
-        ]
+        Column("players", [str(line.players) for line in lines]),
+        Column("seat", ["all" if s.seat is None else SEAT_LETTERS[s.seat] for s in lines]),
+        Column("games", [str(line.games) for line in lines]),
+        Column("wins", [str(line.wins) for line in lines]),
+        Column("placement", [number(line.mean_placement, 2) for line in lines]),
+        Column("points", [number(line.mean_points) for line in lines]),
+        Column("faults", [str(line.faults) for line in lines]),
     )
 
 
@@ -333,11 +327,9 @@ def games(
         print_json(to_json(page))
         return
     grid(
-        [
-            Column("game", [game.game_id for game in page.games]),
-            Column("played", [minute(game.played_at) for game in page.games], spare=1),
-            Column("result", [_result(game) for game in page.games], text=True),
-        ]
+        Column("game", [game.game_id for game in page.games]),
+        Column("played", [minute(game.played_at) for game in page.games], spare=1),
+        Column("result", [_result(game) for game in page.games], text=True),
     )
 
 

@@ -324,14 +324,12 @@ def submissions(
         echo("nothing was submitted from afar")
     else:
         grid(
-            [
-                Column("id", [str(one.id) for one in listed]),
-                Column("bot", [one.bot or "-" for one in listed], text=True),
-                Column("state", [str(one.state) for one in listed], text=True),
-                Column("version", [str(one.version or "-") for one in listed], spare=1),
-                Column("received", [minute(one.created_at) for one in listed], spare=2),
-                Column("found", [one.found for one in listed], text=True),
-            ]
+            Column("id", [str(one.id) for one in listed]),
+            Column("bot", [one.bot or "-" for one in listed], text=True),
+            Column("state", [str(one.state) for one in listed], text=True),
+            Column("version", [str(one.version or "-") for one in listed], spare=1),
+            Column("received", [minute(one.created_at) for one in listed], spare=2),
+            Column("found", [one.found for one in listed], text=True),
         )
 
 

@@ -124,7 +124,7 @@ def print_table(page: Standings, columns: Sequence[Column] | None = None) -> Non
     if season.submissions_until is not None and season.closed_at is None:
         echo(f"takes in bots until {minute(season.submissions_until)} UTC")
     click.echo()
-    grid(columns or standing_columns(page.standings))
+    grid(*(columns or standing_columns(page.standings)))
     if page.not_listed:
         click.echo()
         echo(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")
@@ -161,12 +161,10 @@ def print_final_check(check: SeasonCheck) -> None:
     print_verdict(check)
     click.echo()
     grid(
-        [
-            Column("rank", [whole(line.rank) for line in lines]),
-            Column("bot", [line.bot for line in lines], text=True),
-            Column("ver", [str(line.version) for line in lines], spare=0 if several else 4),
-            *batch_columns(lines),
-        ]
+        Column("rank", [whole(line.rank) for line in lines]),
+        Column("bot", [line.bot for line in lines], text=True),
+        Column("ver", [str(line.version) for line in lines], spare=0 if several else 4),
+        *batch_columns(lines),
     )
     click.echo()
 
@@ -215,14 +213,12 @@ def _print_unforetold(check: SeasonCheck, *, several: bool) -> None:
     )
     click.echo()
     grid(
-        [
-            Column("bot", [name(one.bot, one.version) for one in found], text=True),
-            Column("against", [name(one.other, one.other_version) for one in found], text=True),
-            Column("games", [str(one.games) for one in found]),
-            Column("share", [percent(one.share) for one in found]),
-            Column("foretold", [percent(one.foretold) for one in found]),
-            Column("errors", [number(one.standard_errors, sign=True) for one in found]),
-        ]
+        Column("bot", [name(one.bot, one.version) for one in found], text=True),
+        Column("against", [name(one.other, one.other_version) for one in found], text=True),
+        Column("games", [str(one.games) for one in found]),
+        Column("share", [percent(one.share) for one in found]),
+        Column("foretold", [percent(one.foretold) for one in found]),
+        Column("errors", [number(one.standard_errors, sign=True) for one in found]),
     )
 
 
@@ -235,14 +231,12 @@ def print_matrix(check: SeasonCheck) -> None:
     several = len({line.bot for line in lines}) < len(lines)
     names = [f"{line.bot} v{line.version}" if several else line.bot for line in lines]
     grid(
-        [
-            Column("", [str(place) for place in range(1, len(shown) + 1)]),
-            Column("bot", names, text=True),
-            *(
-                Column(str(place), [_chance(check.stronger[i][j]) for i in shown])
-                for place, j in enumerate(shown, 1)
-            ),
-        ]
+        Column("", [str(place) for place in range(1, len(shown) + 1)]),
+        Column("bot", names, text=True),
+        *(
+            Column(str(place), [_chance(check.stronger[i][j]) for i in shown])
+            for place, j in enumerate(shown, 1)
+        ),
     )
     if (more := sum(line.batch_rank is not None for line in check.lines) - len(shown)) > 0:
         click.echo()
