@@ -122,5 +122,4 @@ def test_what_a_bot_printed_is_shown_with_its_fault_and_live_on_request(
         done = run("match", bot, "greedy", *PLAIN, "--show-output", name)
         assert done.err.count("loud| \\x1b[31mhere 1\n") == 3
     done = run("match", bot, "greedy", "--show-output", "nobody")
-    assert done.status == 2
-    assert "'nobody' is none of the bots: loud, greedy" in done.err
+    assert "'nobody' is none of the bots: loud, greedy" in done.refusal

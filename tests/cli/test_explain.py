@@ -172,9 +172,7 @@ def test_an_illegal_step_is_a_negative_answer(
     ],
 )
 def test_bad_input_costs_one_line(run: Run, arguments: tuple[str, ...]) -> None:
-    done = run("explain", *arguments)
-    assert (done.status, done.out) == (2, "")
-    one_line(done.err)
+    assert run("explain", *arguments).refusal
 
 
 def test_what_looks_like_a_negative_number_is_no_option(run: Run) -> None:

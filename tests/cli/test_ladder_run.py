@@ -26,18 +26,16 @@ from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import FinishedGame, HostTrouble, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
-from deepsea_cli.ladder import options
 from deepsea_cli.ladder.run import RunOutput
 from deepsea_ladder.model.games import Job, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_referee.bots.resolve import bundle_for_ladder
 from deepsea_referee.sandbox import probe
 from deepsea_referee.worker import Link
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.commands import Run, one_line, start
-from helpers.programs import nothing_left_behind, workers
+from helpers.programs import nothing_left_behind
 
 TRUSTED = Season(name="main", isolation="process")
 PATIENT = "10s+60s"
@@ -81,15 +79,20 @@ def enter(store: Store, file: Path) -> None:
     store.bots.submit(file.stem, f"{file.stem}-senior", read_bot(file))
 
 
+def enter_both(place: Path, folder: Path, deed: str = "pass", first: str = "") -> None:
+    """Store the bots anna and ben, who has that deed."""
+    with Store.open(place) as store:
+        enter(store, bot(folder, "anna"))
+        enter(store, bot(folder, "ben", deed, first))
+
+
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(place: Path) -> Path:
     """A ladder of trusted bots, two at a table, without bots yet."""
-    path = tmp_path / "ladder.db"
-    monkeypatch.setenv(options.VARIABLE, str(path))
-    with Store.create(path) as store:
+    with Store.create(place) as store:
         season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
         store.seasons.open(season, ladder.SEED)
-    return path
+    return place
 
 
 def claimed(place: Path, games: int) -> list[Job]:
@@ -121,29 +124,10 @@ class PlainLink(Link):
 # Playing one job
 
 
-def test_a_job_is_played_from_the_stored_files_as_it_says(place: Path, tmp_path: Path) -> None:
-    with Store.open(place) as store:
-        for name in ("anna", "ben"):
-            enter(store, file := bot(tmp_path, name))
-            file.unlink()
-    jobs = claimed(place, 2)
-    with nothing_left_behind(), worker(PlainLink(place)) as play:
-        outcomes = [play(job) for job in jobs]
-    with Store.open(place) as store:
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            assert isinstance(outcome, FinishedGame)
-            record = GameRecord.from_json(outcome.record)
-            verify(record)
-            assert (record.game_id, record.seed) == (job.game_id, job.seed)
-            assert store.games.report(job, outcome.record).verdict == "accepted"
-
-
 def test_workers_get_bots_from_the_runner_and_never_hear_where_the_store_is(
     place: Path, tmp_path: Path
 ) -> None:
-    with Store.open(place) as store:
-        for name in ("anna", "ben"):
-            enter(store, bot(tmp_path, name))
+    enter_both(place, tmp_path)
     jobs = claimed(place, 2)
     given = [pickle.dumps(worker), *map(pickle.dumps, jobs)]
     assert not any(place.name.encode() in words for words in given)
@@ -160,9 +144,7 @@ def test_workers_get_bots_from_the_runner_and_never_hear_where_the_store_is(
 
 
 def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Path) -> None:
-    with Store.open(place) as store:
-        enter(store, bot(tmp_path, "anna"))
-        enter(store, bot(tmp_path, "ben", first="raise SystemExit('no licence')"))
+    enter_both(place, tmp_path, first="raise SystemExit('no licence')")
     (job,) = claimed(place, 1)
     with worker(PlainLink(place)) as play:
         outcome = play(job)
@@ -180,9 +162,7 @@ def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Pat
 
 def test_what_a_bot_at_fault_left_is_shown(run: Run, place: Path, tmp_path: Path) -> None:
     boom = "print('\\x1b[2Jhere')\n        raise KeyError(view.dive)"
-    with Store.open(place) as store:
-        enter(store, bot(tmp_path, "anna"))
-        enter(store, bot(tmp_path, "ben", boom))
+    enter_both(place, tmp_path, boom)
     (job,) = claimed(place, 1)
     with worker(PlainLink(place)) as play:
         outcome = play(job)
@@ -241,9 +221,7 @@ def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
 def test_trouble_of_our_own_is_no_bots_fault(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store.open(place) as store:
-        for name in ("anna", "ben"):
-            enter(store, bot(tmp_path, name))
+    enter_both(place, tmp_path)
     (job,) = claimed(place, 1)
     starts = Starts()
     room = RatedGamePlayer(
@@ -261,9 +239,7 @@ def test_trouble_of_our_own_is_no_bots_fault(
 def test_a_game_goes_on_while_a_bot_of_the_next_one_is_unpacked(
     place: Path, tmp_path: Path
 ) -> None:
-    with Store.open(place) as store:
-        for name in ("anna", "ben"):
-            enter(store, bot(tmp_path, name))
+    enter_both(place, tmp_path)
     (job,) = claimed(place, 1)
     with Store.open(place) as store:
         enter(store, bot(tmp_path, "carl", first="# another one"))
@@ -279,9 +255,7 @@ def test_a_game_goes_on_while_a_bot_of_the_next_one_is_unpacked(
 
 
 def test_files_that_two_jobs_want_at_once_are_fetched_once(place: Path, tmp_path: Path) -> None:
-    with Store.open(place) as store:
-        for name in ("anna", "ben"):
-            enter(store, bot(tmp_path, name))
+    enter_both(place, tmp_path)
     (job,) = claimed(place, 1)
     wanted = Wanted(place, job)
     with nothing_left_behind(), worker(wanted) as play:
@@ -363,9 +337,7 @@ def test_a_bot_is_taken_in_after_its_games(run: Run, place: Path, tmp_path: Path
     file = bot(tmp_path, "mine")
     with Store.open(place) as store:
         enter(store, file)
-    again = run("ladder", "submit", file, "--author", "mine-senior")
-    assert again.status == 2
-    assert "already" in again.err
+    assert "already" in run("ladder", "submit", file, "--author", "mine-senior").refusal
     file.write_text(file.read_text() + "# better\n")
     done = run("ladder", "submit", file, "--author", "mine-senior")
     assert done.status == 0, done
@@ -376,9 +348,7 @@ def test_a_bot_is_taken_in_after_its_games(run: Run, place: Path, tmp_path: Path
 
 
 def test_games_are_played_and_rated(run: Run, place: Path, tmp_path: Path) -> None:
-    with Store.open(place) as store:
-        for name in ("anna", "ben"):
-            enter(store, bot(tmp_path, name))
+    enter_both(place, tmp_path)
     with nothing_left_behind():
         done = run("ladder", "run", "--games", 3)
     assert (done.status, done.err) == (0, "")
@@ -420,9 +390,7 @@ def pipe(place: Path, tmp_path: Path) -> Path:
     """A ladder of two bots, one of which reports into this pipe at each decision."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    with Store.open(place) as store:
-        enter(store, bot(tmp_path, "anna"))
-        enter(store, bot(tmp_path, "ben", f"report({str(path)!r})"))
+    enter_both(place, tmp_path, f"report({str(path)!r})")
     return path
 
 
@@ -440,27 +408,6 @@ def check_whole(run: Run, place: Path, games: int) -> None:
     assert (counts.done, counts.leased, counts.quarantined) == (games, 0, 0)
     assert len({record.game_id for record in records}) == len(records) == games
     assert run("ladder", "refold", "--check", "--records").status == 0
-
-
-# A run whose workers are killed, in every run: tests/arena/test_job_workers.py.
-@pytest.mark.release
-def test_workers_that_are_killed_lose_a_game_each_at_most(
-    run: Run, place: Path, pipe: Path
-) -> None:
-    Path(f"{pipe}.hang").touch()
-    with nothing_left_behind():
-        runner = start("ladder", "run", "--games", 9, "--workers", 2)
-        heard(pipe)  # it plays, and stays there
-        Path(f"{pipe}.hang").unlink()
-        # Both: the other one may have begun to hang meanwhile.
-        for worker in workers(runner.pid):
-            os.kill(worker, signal.SIGKILL)
-        out, err = runner.communicate()
-    assert runner.returncode == 0, err
-    voids = re.findall(r"game s1-\d+ is void: the worker ended \(signal 9\)", err)
-    assert 1 <= len(voids) <= 2
-    assert f"9 games of season s1 played, {len(voids)} void" in out
-    check_whole(run, place, 9)
 
 
 @pytest.mark.slow
@@ -495,9 +442,7 @@ def full(place: Path, tmp_path: Path) -> Iterator[Callable[[], None]]:
             with suppress(sqlite3.ProgrammingError):  # it is closed
                 connection.execute("PRAGMA max_page_count = 1000000")
 
-    with Store.open(place) as store:
-        for name in ("anna", "ben"):
-            enter(store, bot(tmp_path, name))
+    enter_both(place, tmp_path)
     event.listen(Engine, "connect", limit)
     yield make_room
     if event.contains(Engine, "connect", limit):
@@ -526,37 +471,11 @@ def test_a_run_waits_for_room_on_a_full_disk(
 
 def test_a_run_ends_when_its_ladder_is_removed(run: Run, place: Path, tmp_path: Path) -> None:
     file = str(place)
-    with Store.open(place) as store:
-        enter(store, bot(tmp_path, "anna"))
-        enter(store, bot(tmp_path, "ben", f"os.path.exists({file!r}) and os.unlink({file!r})"))
+    enter_both(place, tmp_path, f"os.path.exists({file!r}) and os.unlink({file!r})")
     done = run("ladder", "run", "--games", 8)
     assert (done.status, done.out) == (1, "")
     assert "ladder.db was removed or replaced while" in one_line(done.err)
     assert not place.exists()
-
-
-# Copies under load in every run: tests/ladder/test_backup.py.
-@pytest.mark.release
-def test_a_backup_of_a_ladder_that_runs_is_a_whole_one(
-    run: Run, tmp_path: Path, pipe: Path
-) -> None:
-    runner = start("ladder", "run", "--forever")
-    copies = [tmp_path / "early.db", tmp_path / "late.db"]
-    for copy in copies:
-        heard(pipe)
-        assert run("ladder", "backup", copy).status == 0
-    heard(pipe)
-    runner.send_signal(signal.SIGINT)
-    runner.communicate()
-    assert runner.returncode == 130
-    again = tmp_path / "again.db"
-    for copy in copies:
-        again.unlink(missing_ok=True)
-        done = run("ladder", "restore", copy, "--verify", "--store", again)
-        assert (done.status, done.err) == (0, "")
-    # A game of the copied run is leased to a run that is no more.
-    assert run("ladder", "run", "--games", 1, "--store", again).status == 0
-    assert run("ladder", "refold", "--check", "--store", again).status == 0
 
 
 @pytest.mark.slow
@@ -585,27 +504,3 @@ def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
         season = store.seasons.get("s1")
         assert store.queue.listed(season, JobStatus.LEASED) == []
         assert store.ratings.differences(season, records=True) == []
-
-
-# Rated games in the sandbox in every run: test_ladder_submissions.py.
-@pytest.mark.release
-def test_four_sample_bots_in_sandboxes_make_a_sensible_table(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if trouble := probe.sandbox_trouble():
-        pytest.skip(f"no sandbox here: {trouble.name}")
-    path = tmp_path / "ladder.db"
-    monkeypatch.setenv(options.VARIABLE, str(path))
-    with Store.create(path) as store:
-        store.seasons.open(Season(name="main", clock=PATIENT), ladder.SEED)
-        for name in ("greedy", "cautious", "random"):
-            store.bots.submit(name, f"{name}-author", bundle_for_ladder(name))
-    done = run("ladder", "submit", "heuristic", "--author", "heuristic-author")
-    assert (done.status, done.out.split()[:3]) == (0, ["heuristic", "version", "1"])
-    # The same games every time: these bots draw from the seed what is chance to them.
-    assert run("ladder", "run", "--games", 20).status == 0
-    rows = json.loads(run("ladder", "standings", "--json").out)["standings"]
-    assert [row["games"] for row in rows] == [20] * 4
-    assert rows[-1]["bot"] == "random"
-    assert all(row["fault_rate"] == 0 for row in rows)
-    assert run("ladder", "refold", "--check").status == 0

@@ -13,7 +13,6 @@ from sqlalchemy import String
 
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
-from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
@@ -67,13 +66,11 @@ PEOPLES = {
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(place: Path) -> Path:
     """A ladder with a season."""
-    path = tmp_path / "ladder.db"
-    monkeypatch.setenv(options.VARIABLE, str(path))
-    with Store.create(path) as store:
+    with Store.create(place) as store:
         store.seasons.open(Season(name="s1", seats=(2,), isolation="process"), ladder.SEED)
-    return path
+    return place
 
 
 SOME = [
@@ -129,9 +126,7 @@ def test_an_odd_name_is_refused_in_one_line(
     if name.isprintable() and "\\" not in name:
         (bot / "bot.toml").write_text(f'name = "{name}"\n{manifest}', encoding="utf-8")
         # `match` and `check` use the same words: tests/bundle/test_one_reader.py.
-        done = run("ladder", "submit", bot, "--author", "me")
-        assert (done.status, done.out) == (2, "")
-        assert "name" in one_line(done.err)
+        assert "name" in run("ladder", "submit", bot, "--author", "me").refusal
     with Store.open(place) as store:
         assert store.bots.all() == []
         assert [season.name for season in store.seasons.all()] == ["s1"]

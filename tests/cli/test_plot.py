@@ -8,7 +8,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from helpers.commands import Run, one_line
+from helpers.commands import Run
 
 MATCH = ("match", "greedy", "random", "cautious", "--games", 6, "--seed", "demo", "--in-process")
 COMPARE = ("compare", "greedy", "random", "--blocks", 4, "--seed", "demo", "--in-process")
@@ -79,7 +79,5 @@ def test_a_file_that_cannot_be_written_is_refused_before_a_game_is_played(
     (tmp_path / "there.svg").write_text("mine", encoding="utf-8")
     (tmp_path / "dangling.svg").symlink_to(tmp_path / "nowhere")
     # No bot of this name: it would be the error of a command that had gone on.
-    done = run(command[0], "nobody", *command[2:], "--plot", tmp_path / name)
-    assert (done.status, done.out) == (2, "")
-    assert said in one_line(done.err)
+    assert said in run(command[0], "nobody", *command[2:], "--plot", tmp_path / name).refusal
     assert (tmp_path / "there.svg").read_text(encoding="utf-8") == "mine"

@@ -39,8 +39,7 @@ def test_one_position_becomes_a_picture(run: Run, tmp_path: Path) -> None:
     position = run("show", record, "--turn", 5).out.splitlines()[-1]
     assert f"<desc>{position}</desc>" in picture.read_text()
     done = run("show", record, "--turn", 999, "--svg", tmp_path / "other.svg")
-    assert done.status == 2
-    assert "turns, not 999" in one_line(done.err)
+    assert "turns, not 999" in done.refusal
     assert not (tmp_path / "other.svg").exists()
 
 
@@ -61,13 +60,9 @@ def test_a_file_that_exists_is_left_as_it_is(
 ) -> None:
     record, target = written(tmp_path, played()), tmp_path / "mine"
     target.write_text("precious")
-    done = run("show", record, *options, target)
-    assert (done.status, done.out) == (2, "")
-    assert "exists: name another file" in one_line(done.err)
+    assert "exists: name another file" in run("show", record, *options, target).refusal
     assert target.read_text() == "precious"
-    done = run("show", record, *options, tmp_path / "nowhere" / "file")
-    assert done.status == 2
-    assert "cannot write to" in one_line(done.err)
+    assert "cannot write to" in run("show", record, *options, tmp_path / "nowhere" / "file").refusal
 
 
 def test_a_damaged_record_makes_no_page(run: Run, tmp_path: Path) -> None:
@@ -90,9 +85,7 @@ def test_a_damaged_record_makes_no_page(run: Run, tmp_path: Path) -> None:
 def test_options_that_do_not_go_together_cost_one_line(
     run: Run, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    done = run("show", written(tmp_path, played()), *options)
-    assert (done.status, done.out) == (2, "")
-    one_line(done.err)
+    assert run("show", written(tmp_path, played()), *options).refusal
 
 
 def test_the_page_is_opened_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

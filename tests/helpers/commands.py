@@ -33,6 +33,12 @@ class Done(NamedTuple):
     out: str
     err: str
 
+    @property
+    def refusal(self) -> str:
+        """The one line with which bad input is refused."""
+        assert (self.status, self.out) == (2, ""), self
+        return one_line(self.err)
+
 
 Run = Callable[..., Done]
 
