@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from deepsea_cli.errors import BAD_INPUT
-from deepsea_cli.usage import EXAMPLES, FORMER_COMMANDS, RARE
+from deepsea_cli.usage import EXAMPLES, FORMER, RARE
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -69,7 +69,7 @@ class LazyGroup(click.Group):
         if (name := args[0]) not in self._entries:
             import difflib  # rarely needed
 
-            if now := FORMER_COMMANDS.get(f"{self._words} {name}".strip()):
+            if now := FORMER.get(f"{self._words} {name}".strip()):
                 ctx.fail(f"{self._words} {name} is now: {self._words} {now}")
             if near := difflib.get_close_matches(name, self._entries, 1):
                 ctx.fail(f"there is no command {name!r}: did you mean {near[0]!r}?")

@@ -121,6 +121,13 @@ def print_json(document: object) -> None:
     click.echo(json.dumps(document, indent=2))
 
 
+def print_document(value: object) -> None:
+    """Write what the ladder's API gives as one JSON document."""
+    from deepsea_arena.documents import to_json
+
+    print_json(to_json(value))
+
+
 class Column(NamedTuple):
     """One column; texts may be shortened, numbers stand to the right."""
 

@@ -15,7 +15,7 @@ from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from deepsea_arena.coach.analysis import GameAnalysis
     from deepsea_arena.reports.plot_data import PlotSums
@@ -97,7 +97,7 @@ def write_picture(target: Path, record: GameRecord, moment: NarratedPosition) ->
     _write(target, text)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str | Iterable[str]) -> None:
     from deepsea_bundle.atomic import write_atomically
 
     write_atomically(path, text)

@@ -135,10 +135,6 @@ FORMER: Mapping[str, str] = {
     "ladder season submissions-until": "--deadline",
     "ladder run until-settled": "--until settled",
     "ladder refold audit": "--trueskill",
-}
-"""What to type now, by the command and its option, without dashes, that are gone."""
-
-FORMER_COMMANDS: Mapping[str, str] = {
     "ladder resume": "pause --undo",
     "ladder enable": "disable --undo",
     "ladder release": "requeue --run",
@@ -154,4 +150,4 @@ FORMER_COMMANDS: Mapping[str, str] = {
     "ladder audit": "author audit",
     "ladder limits": "author limits",
 }
-"""What to type now for a command that is gone, after the words of its group."""
+"""What to type now for an option, without its dashes, or a command that is gone."""

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from deepsea_cli import main
-from deepsea_cli.usage import EXAMPLES, FORMER, FORMER_COMMANDS, RARE
+from deepsea_cli.usage import EXAMPLES, FORMER, RARE
 from helpers.commands import Run, environment
 
 
@@ -94,25 +94,18 @@ def test_authors_see_their_eight_commands_first(run: Run) -> None:
 
 
 @pytest.mark.parametrize("former", FORMER)
-def test_a_former_option_is_answered_with_what_to_type(run: Run, former: str) -> None:
-    *words, name = former.split()
-    option = f"--{name}"
-    command = ALL[" ".join(words)]
-    assert {known for param in command.params for known in param.opts} & {*FORMER[former].split()}
-    assert (
-        f"there is no {option} any more: type {FORMER[former]} (see " in run(*words, option).refusal
-    )
-
-
-@pytest.mark.parametrize("former", FORMER_COMMANDS)
-def test_a_former_command_is_answered_with_what_to_type(run: Run, former: str) -> None:
-    group, name = former.rsplit(" ", 1)
-    now = f"{group} {FORMER_COMMANDS[former]}"
-    assert former not in ALL
-    words, _, option = now.partition(" --")
+def test_what_is_gone_is_answered_with_what_to_type(run: Run, former: str) -> None:
+    before, name = former.rsplit(" ", 1)
+    words, dashes, option = f"{before} {FORMER[former]}".partition(" --")
     options = {known for param in ALL[words].params for known in param.opts}
-    assert not option or f"--{option}" in options
-    assert f"{former} is now: {now} (see " in run(*group.split(), name, "x", "--json").refusal
+    assert not dashes or f"--{option.split()[0]}" in options
+    if isinstance(ALL[before], click.Group):
+        assert former not in ALL
+        line = run(*before.split(), name, "x", "--json").refusal
+        assert f"{former} is now: {before} {FORMER[former]} (see " in line
+    else:
+        line = run(*before.split(), f"--{name}").refusal
+        assert f"there is no --{name} any more: type {FORMER[former]} (see " in line
 
 
 # Completion

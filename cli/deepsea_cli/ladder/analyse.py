@@ -10,7 +10,7 @@ import click
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.options import needs_linux
-from deepsea_cli.output import echo, print_error, print_json
+from deepsea_cli.output import echo, print_document, print_error
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.ladder_analyses import AnalysisFound, LadderAnalysis
@@ -91,10 +91,8 @@ def _from_afar(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound
 
 
 def _print_json(found: AnalysisFound) -> None:
-    from deepsea_arena.documents import to_json
-
     document = json.loads(found.document) if found.document else None
-    print_json({"done": to_json(found.done), "last": to_json(found.last), "document": document})
+    print_document({"done": found.done, "last": found.last, "document": document})
 
 
 def _print(found: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:

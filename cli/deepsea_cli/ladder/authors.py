@@ -15,7 +15,7 @@ from deepsea_cli.ladder.options import Place, open_store, place_option, store_op
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.lazy import LazyCommand, LazyGroup, need_command
 from deepsea_cli.options import number_option, path_option, read_text
-from deepsea_cli.output import Column, count, echo, grid, print_json
+from deepsea_cli.output import Column, count, echo, grid, print_document
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,12 +57,10 @@ def author(ctx: click.Context) -> None:
 @place_option
 def list_authors(*, place: Place, as_json: bool) -> None:
     """List all authors with their role and state."""
-    from deepsea_arena.documents import to_json
-
     with place.opened(own=True) as ladder:
         found = ladder.authors()
     if as_json:
-        print_json(to_json(found))
+        print_document(found)
         return
     lines = found.authors
     grid(
@@ -82,8 +80,6 @@ def list_authors(*, place: Place, as_json: bool) -> None:
 @place_option
 def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: bool) -> None:
     """List the tokens of AUTHOR, or from afar your own, without their secrets."""
-    from deepsea_arena.documents import to_json
-
     with place.account(author) as ladder:
         if revoke is not None:
             ladder.revoke_token(id=revoke)
@@ -92,7 +88,7 @@ def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: boo
             return
         found = ladder.tokens()
     if as_json:
-        print_json(to_json(found))
+        print_document(found)
     elif not found.tokens:
         echo(f"{author} has no valid token; `ladder author reset` prints a code for one")
     else:
@@ -170,12 +166,11 @@ def anonymise(*, place: Place, author: str, yes: bool) -> None:
 def admin(*, store_text: str, author: str, label: str, as_json: bool) -> None:
     """Make an admin, and print a token with every right, this one time."""
     from deepsea_arena.api.local import ladder_of
-    from deepsea_arena.documents import to_json
 
     with open_store(store_text) as store:
         made = ladder_of(store).admin_token(author, label)
     if as_json:
-        print_json(to_json(made))
+        print_document(made)
     else:
         click.echo(made.token)
 
@@ -211,7 +206,7 @@ def codes(
     A code lets somebody in once. Who redeems one of --count chooses a name. One of --authors is for
     that author, who may be there already.
     """
-    from deepsea_arena.documents import csv_lines, to_json
+    from deepsea_arena.documents import csv_lines
 
     if slips + as_csv + as_json > 1:
         raise UserError("choose one of --slips, --csv and --json")
@@ -236,7 +231,7 @@ def codes(
         )
     address = url.rstrip("/") if url else None
     if as_json:
-        print_json(to_json(found))
+        print_document(found)
     elif slips:
         _print_slips(found.codes, address)
     elif as_csv:
@@ -302,12 +297,10 @@ def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
 @place_option
 def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:
     """Print the audit log, the newest entries first: who did what, from where."""
-    from deepsea_arena.documents import to_json
-
     with place.opened(own=True, author=author or None) as ladder:
         found = ladder.audit(limit=limit, everybody=not author)
     if as_json:
-        print_json(to_json(found))
+        print_document(found)
         return
     for entry in found.entries:
         who = f"{entry.actor or 'the ladder'}{f' at {entry.address}' if entry.address else ''}"
@@ -319,12 +312,11 @@ def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def limits(*, as_json: bool) -> None:
     """Print the limits of a ladder that is reached from afar."""
-    from deepsea_arena.documents import to_json
     from deepsea_ladder.limits import USUAL_LIMITS
 
     table = USUAL_LIMITS.table()
     if as_json:
-        print_json({"limits": to_json(table)})
+        print_document({"limits": table})
         return
     # Not a table that fits the terminal: no word of it is to be cut.
     name, unit = (max(len(getattr(one, key)) for one in table) for key in ("name", "unit"))

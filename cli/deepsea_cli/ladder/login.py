@@ -15,7 +15,7 @@ import click
 
 from deepsea_cli.ladder.options import VARIABLE, default_store
 from deepsea_cli.ladder.tables import minute
-from deepsea_cli.output import echo, print_json
+from deepsea_cli.output import echo, print_document
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable
 
@@ -124,7 +124,6 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def whoami(*, remote: str | None, as_json: bool) -> None:
     """Say who you are at a ladder on another machine, and until when."""
-    from deepsea_arena.documents import to_json
     from deepsea_cli.ladder.logins import default_target, find_target
 
     target = default_target() if remote is None else find_target(remote)
@@ -133,7 +132,7 @@ def whoami(*, remote: str | None, as_json: bool) -> None:
     with target.authorised().opened() as ladder:
         found = ladder.who_am_i()
     if as_json:
-        print_json(to_json(found))
+        print_document(found)
     else:
         echo(f"{_described(found.account)} at {target.url}")
 

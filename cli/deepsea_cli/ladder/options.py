@@ -9,7 +9,7 @@ printed does not depend on which.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_T = TypeVar("_T")
 VARIABLE = "DEEPSEA_LADDER"
 FIRST_SEASON = "main"
 
@@ -189,18 +190,10 @@ def read_time(
 
 
 SETTLED = "settled"
-
-
-def _read_until(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> str | datetime | None:
-    return value if value in (None, SETTLED) else read_time(context, parameter, value)
-
-
 until_option = click.option(
     "--until",
     metavar="settled|TIME",
-    callback=_read_until,
+    callback=lambda ctx, option, text: text if text == SETTLED else read_time(ctx, option, text),
     help="Play until the order of the standings is settled, or until a time.",
 )
 
@@ -225,18 +218,35 @@ def season_option(function: _F) -> _F:
     )(function)
 
 
+def _given(read: Callable[[str], _T]) -> Callable[[object, object, str | None], _T | None]:
+    """A callback that reads an option where it is given."""
+    return lambda _context, _parameter, text: None if text is None else read(text)
+
+
+def _seats(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"--seats {text!r}: write numbers such as 4 or 2,3,4") from None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
 def settings_options(function: _F) -> _F:
-    """Add a season's settings to a command; `season_from` reads them."""
+    """Add a season's settings to a command, by the names of SeasonOptions; see `season_from`."""
     for option in reversed(_SETTINGS):
         function = option(function)
     return function
 
 
 _SETTINGS = (
-    click.option("--rules", metavar="NAME|FILE.toml", help=RULES_HELP),
+    click.option("--rules", metavar="NAME|FILE.toml", callback=_given(load_rules), help=RULES_HELP),
     click.option(
         "--seats",
         metavar="N[,N]...",
+        callback=_given(_seats),
         show_default="4",
         help="Bots at a table; several numbers mix sizes.",
     ),
@@ -255,11 +265,13 @@ _SETTINGS = (
     click.option(
         "--packages",
         metavar="NAME[,NAME]...",
+        callback=_given(_words),
         show_default="none",
         help="Packages that bots may use beside the SDK, such as numpy==2.1.0; you install them.",
     ),
     click.option(
         "--memory",
+        "memory_mib",
         metavar="MIB",
         type=int,
         show_default="512",
@@ -303,50 +315,22 @@ _SETTINGS = (
 )
 
 
-def season_from(name: str | None, given: Mapping[str, Any]) -> Season:
+def season_from(name: str | None, given: dict[str, Any]) -> Season:
     """The season that the options describe; without a name it has the file's, or is `main`."""
     from deepsea_arena.reports.seasons import SeasonOptions, season_settings
-    from deepsea_ladder.season import Season
-
-    file = given["settings_file"]
-    usual = FIRST_SEASON if name is None else name
-    base = Season(usual) if file is None else _settings_in(file, name)
-    options = SeasonOptions(
-        rules=None if given["rules"] is None else load_rules(given["rules"]),
-        seats=None if given["seats"] is None else _seats(given["seats"]),
-        clock=given["clock"],
-        isolation=given["isolation"],
-        packages=None if given["packages"] is None else _words(given["packages"]),
-        memory_mib=given["memory"],
-        processes=given["processes"],
-        require_cgroups=given["require_cgroups"] or None,
-        beta=given["beta"],
-        same_author=given["same_author"] or None,
-        former_versions=given["former_versions"] or None,
-        best_of_author=given["best_of_author"] or None,
-    )
-    return season_settings(base, options)
-
-
-def _settings_in(file: Path, name: str | None) -> Season:
     from deepsea_ladder.errors import SeasonError
     from deepsea_ladder.season import Season
 
-    try:
-        return Season.from_toml(read_text(file), name, FIRST_SEASON)
-    except SeasonError as error:
-        raise SeasonError(f"{file}: {error}") from None
-
-
-def _seats(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UserError(f"--seats {text!r}: write numbers such as 4 or 2,3,4") from None
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+    file: Path | None = given.pop("settings_file")
+    base = Season(FIRST_SEASON if name is None else name)
+    if file is not None:
+        try:
+            base = Season.from_toml(read_text(file), name, FIRST_SEASON)
+        except SeasonError as error:
+            raise SeasonError(f"{file}: {error}") from None
+    # A flag that is not given says nothing.
+    options = {key: None if value is False else value for key, value in given.items()}
+    return season_settings(base, SeasonOptions(**options))
 
 
 def open_store(text: str) -> Store:

@@ -33,7 +33,7 @@ from deepsea_cli.options import (
     number_option,
     workers_option,
 )
-from deepsea_cli.output import Column, count, echo, grid, print_error, print_json, span
+from deepsea_cli.output import Column, count, echo, grid, print_document, print_error, span
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 
@@ -284,8 +284,6 @@ def tournament(
     From afar it is the ladder's runner that plays it, before its season goes on; workers are those
     of the runner.
     """
-    from deepsea_arena.documents import to_json
-
     if place.remote is not None:
         place.refuse_options(workers=workers, cluster=cluster)
         with place.opened(own=True) as ladder:
@@ -299,7 +297,7 @@ def tournament(
                 embargo_until="" if embargo_until is None else embargo_until.isoformat(),
             )
         if as_json:
-            print_json(to_json(begun))
+            print_document(begun)
         else:
             _show_begun(begun.tournament, place.remote.url)
         return
@@ -328,7 +326,7 @@ def tournament(
         print_report(stopped.report)
         return
     if as_json:
-        print_json(to_json(result))
+        print_document(result)
     else:
         _show(result)
 

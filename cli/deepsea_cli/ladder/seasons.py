@@ -34,7 +34,7 @@ from deepsea_cli.ladder.tables import (
     print_final_check,
     print_table,
 )
-from deepsea_cli.output import count, echo, print_json
+from deepsea_cli.output import count, echo, print_document
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -118,7 +118,6 @@ def deadline(
     With --author this author may submit until TIME, after everybody else, and with --remove no
     longer than others.
     """
-    from deepsea_arena.documents import to_json
 
     if remove and time is not None:
         raise UserError("TIME and --remove exclude each other")
@@ -132,7 +131,7 @@ def deadline(
         else:
             found = ladder.season_control(season=season)
     if as_json:
-        print_json(to_json(found))
+        print_document(found)
     else:
         until = found.season.submissions_until
         last = "it is closed" if until is None else f"{minute(until)} UTC"

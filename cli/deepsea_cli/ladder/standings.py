@@ -6,8 +6,9 @@ JSON and CSV have the numbers without rounding.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,18 +16,17 @@ from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import Place, open_store, place_option, season_option, store_option
 from deepsea_cli.ladder.tables import minute, number, percent, print_table, standing_columns
 from deepsea_cli.options import SEAT, number_option, path_option
-from deepsea_cli.output import Column, count, echo, echo_lines, grid, print_json
+from deepsea_cli.output import Column, count, echo, echo_lines, grid, print_document, print_json
 from deepsea_cli.pages import refuse_plot, write_plot
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from deepsea_arena.api.ladder_api import LadderApi
-    from deepsea_arena.reports.bots import BotProfile, CoursePoint, FaultLine
-    from deepsea_arena.reports.games import GameLine, GamesPage
+    from deepsea_arena.reports.bots import BotProfile
+    from deepsea_arena.reports.games import BotLogLine, GameLine, GamesPage
 
 POINTS = 8
 """Points of a rating's history that are shown."""
@@ -124,8 +124,6 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
-    from deepsea_arena.documents import to_json
-
     if plot is not None:
         refuse_plot(plot)
     with place.opened() as ladder:
@@ -133,7 +131,7 @@ def bot(
     if plot is not None:
         _draw(page, plot)
     if as_json:
-        print_json(to_json(page))
+        print_document(page)
     else:
         _show(page)
         if plot is not None:
@@ -161,16 +159,9 @@ def _show(page: BotProfile) -> None:
     if not courses:
         echo("it has not played yet")
         return
-    _show_course(*courses)
-    _show_opponents(page)
-    _show_seats(page)
-    _show_faults(page)
-
-
-def _show_course(course: Sequence[CoursePoint]) -> None:
     from deepsea_arena.reports.bots import spread
 
-    points = spread(course, POINTS)
+    points = spread(courses[0], POINTS)
     click.echo()
     grid(
         Column("after game", [str(point.games) for point in points]),
@@ -178,9 +169,6 @@ def _show_course(course: Sequence[CoursePoint]) -> None:
         Column("skill", [number(point.mu) for point in points]),
         Column("±", [number(2 * point.sigma) for point in points]),
     )
-
-
-def _show_opponents(page: BotProfile) -> None:
     lines = page.opponents
     click.echo()
     grid(
@@ -191,24 +179,22 @@ def _show_opponents(page: BotProfile) -> None:
         Column("worse", [str(line.worse) for line in lines]),
         Column("share", [percent(line.share) for line in lines]),
     )
-
-
-def _show_seats(page: BotProfile) -> None:
-    lines = page.seats
+    seats = page.seats
     click.echo()
     grid(
-        Column("players", [str(line.players) for line in lines]),
-        Column("seat", ["all" if s.seat is None else SEAT_LETTERS[s.seat] for s in lines]),
-        Column("games", [str(line.games) for line in lines]),
-        Column("wins", [str(line.wins) for line in lines]),
-        Column("placement", [number(line.mean_placement, 2) for line in lines]),
-        Column("points", [number(line.mean_points) for line in lines]),
-        Column("faults", [str(line.faults) for line in lines]),
+        Column("players", [str(one.players) for one in seats]),
+        Column("seat", ["all" if s.seat is None else SEAT_LETTERS[s.seat] for s in seats]),
+        Column("games", [str(one.games) for one in seats]),
+        Column("wins", [str(one.wins) for one in seats]),
+        Column("placement", [number(one.mean_placement, 2) for one in seats]),
+        Column("points", [number(one.mean_points) for one in seats]),
+        Column("faults", [str(one.faults) for one in seats]),
     )
+    click.echo()
+    _show_faults(page)
 
 
 def _show_faults(page: BotProfile) -> None:
-    click.echo()
     if not page.faults:
         echo("no faults")
         return
@@ -222,17 +208,12 @@ def _show_faults(page: BotProfile) -> None:
             f"  {fault.game_id} seat {SEAT_LETTERS[fault.seat]}, decision "
             f"{fault.decision}: {fault.fault}{detail}{end}"
         )
-    _show_errors(shown)
-
-
-def _show_errors(faults: Sequence[FaultLine]) -> None:
-    """The error of the newest game with one, and how to see the others."""
-    logged = [fault for fault in faults if fault.error is not None]
-    if not logged:
-        return
-    newest = logged[0]
-    echo(f"the error in {newest.game_id}; `ladder log GAME` has it with the output of the bot:")
-    echo_lines("\n".join((newest.error or "").splitlines()[-ERROR_LINES:]), "    ")
+    for fault in shown:
+        if fault.error is not None:  # that of the newest one
+            where = f"the error in {fault.game_id}; `ladder log GAME` has it with the output"
+            echo(f"{where} of the bot:")
+            echo_lines("\n".join(fault.error.splitlines()[-ERROR_LINES:]), "    ")
+            return
 
 
 @click.command("withdraw")
@@ -275,16 +256,6 @@ def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
     echo(f"{bot.bot} is {now}")
 
 
-class Wanted(TypedDict):
-    """The games that are wanted, as `LadderApi.games` takes them."""
-
-    season: str
-    bot: str
-    against: str
-    faults: bool
-    lost: bool
-
-
 @click.command("games")
 @click.option(
     "--season", "season_name", metavar="NAME", show_default="all", help="Games of one season."
@@ -312,19 +283,18 @@ def games(
     as_json: bool,
 ) -> None:
     """List the newest games, newest first, with placements and points."""
-    from deepsea_arena.documents import to_json
-
-    wanted: Wanted = {
-        "season": season_name or "",
-        "bot": bot or "",
-        "against": against or "",
-        "faults": faults,
-        "lost": lost,
-    }
     with place.opened() as ladder:
-        page = _newest(ladder, limit, wanted)
+        ask = partial(
+            ladder.games,
+            season=season_name or "",
+            bot=bot or "",
+            against=against or "",
+            faults=faults,
+            lost=lost,
+        )
+        page = _newest(ask, limit)
     if as_json:
-        print_json(to_json(page))
+        print_document(page)
         return
     grid(
         Column("game", [game.game_id for game in page.games]),
@@ -333,14 +303,13 @@ def games(
     )
 
 
-def _newest(ladder: LadderApi, limit: int, wanted: Wanted) -> GamesPage:
+def _newest(ask: Callable[..., GamesPage], limit: int) -> GamesPage:
     """The newest games, asked for page by page."""
     from deepsea_arena.reports.games import MOST_GAMES
 
-    page = ladder.games(limit=min(limit, MOST_GAMES), **wanted)
+    page = ask(limit=min(limit, MOST_GAMES))
     while page.older is not None and len(page.games) < limit:
-        asked = min(MOST_GAMES, limit - len(page.games))
-        more = ladder.games(limit=asked, before=page.older, **wanted)
+        more = ask(limit=min(MOST_GAMES, limit - len(page.games)), before=page.older)
         page = replace(more, games=page.games + more.games)
     return page
 
@@ -397,23 +366,24 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_
         logs = ladder.log(game_id=game_id).logs
     shown = [one for one in logs if seat in (None, SEAT_LETTERS[one.seat])]
     if as_json:
-        from deepsea_arena.documents import to_json
-
-        print_json({"logs": to_json(shown)})
-        if not shown:
-            ctx.exit(NEGATIVE)
-        return
-    if not shown:
+        print_document({"logs": shown})
+    elif not shown:
         where = f" for seat {seat}" if seat else ""
         echo(
             f"nothing of game {game_id} is kept{where}: no fault and no note there, or an older one"
         )
+    else:
+        for one in shown:
+            _show_log(one)
+    if not shown:
         ctx.exit(NEGATIVE)
-    for one in shown:
-        echo(f"seat {SEAT_LETTERS[one.seat]}, {one.bot}:")
-        if one.error:
-            echo_lines(one.error, "  ")
-            echo_lines(one.output or "(it printed nothing)", "  ")
-        for note in one.notes:
-            numbers = [f"{name} {value:.4g}" for name, value in note.numbers.items()]
-            echo(f"  decision {note.decision}: {'; '.join(filter(None, [*numbers, note.text]))}")
+
+
+def _show_log(log: BotLogLine) -> None:
+    echo(f"seat {SEAT_LETTERS[log.seat]}, {log.bot}:")
+    if log.error:
+        echo_lines(log.error, "  ")
+        echo_lines(log.output or "(it printed nothing)", "  ")
+    for note in log.notes:
+        numbers = [f"{name} {value:.4g}" for name, value in note.numbers.items()]
+        echo(f"  decision {note.decision}: {'; '.join(filter(None, [*numbers, note.text]))}")

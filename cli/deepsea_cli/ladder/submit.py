@@ -22,7 +22,7 @@ from deepsea_cli.ladder.logins import Target
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.options import bot_uids_option, complete_bot, needs_linux, number_option
-from deepsea_cli.output import Column, echo, echo_lines, grid, print_command, print_json
+from deepsea_cli.output import Column, echo, echo_lines, grid, print_command, print_document
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_sdk.entropy import fresh_token
@@ -305,7 +305,6 @@ def submissions(
     From afar, those of another AUTHOR are for admins.
     """
     from deepsea_arena.api.types import SubmissionList
-    from deepsea_arena.documents import to_json
 
     if place.remote is None and number is None and author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
@@ -317,7 +316,7 @@ def submissions(
             found = SubmissionList((step.submission,))
     listed = found.submissions
     if as_json:
-        print_json(to_json(found))
+        print_document(found)
     elif number is not None:
         _print_submission(*listed)
     elif not listed:
