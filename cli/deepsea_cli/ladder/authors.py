@@ -21,7 +21,7 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deepsea_ladder.accounts import CodeLine, TokenLine
+    from deepsea_ladder.accounts import CodeLine
 
 CUT = "- " * 31 + "8<"
 
@@ -92,18 +92,15 @@ def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: boo
     elif not found.tokens:
         echo(f"{author} has no valid token; `ladder author reset` prints a code for one")
     else:
-        grid(*_token_columns(found.tokens))
-
-
-def _token_columns(lines: Sequence[TokenLine]) -> list[Column]:
-    return [
-        Column("id", [str(one.id) for one in lines]),
-        Column("starts", [one.start for one in lines]),
-        Column("label", [one.label for one in lines], text=True),
-        Column("scopes", [" ".join(one.scopes) for one in lines]),
-        Column("last used", [one.last_used or "-" for one in lines], spare=1),
-        Column("until", [minute(one.expires_at) for one in lines]),
-    ]
+        lines = found.tokens
+        grid(
+            Column("id", [str(one.id) for one in lines]),
+            Column("starts", [one.start for one in lines]),
+            Column("label", [one.label for one in lines], text=True),
+            Column("scopes", [" ".join(one.scopes) for one in lines]),
+            Column("last used", [one.last_used or "-" for one in lines], spare=1),
+            Column("until", [minute(one.expires_at) for one in lines]),
+        )
 
 
 @click.command("reset")
@@ -245,19 +242,15 @@ def codes(
         for one in found.codes:
             shown = f"{address}/join#{one.code}" if address else one.code
             click.echo(f"{shown}  {one.author}".rstrip())
-    else:
-        _print_codes(found.codes)
-
-
-def _print_codes(lines: Sequence[CodeLine]) -> None:
-    if not lines:
+    elif not found.codes:
         echo("no code may be redeemed; `ladder codes --count N` makes some")
-        return
-    grid(
-        Column("id", [str(one.id) for one in lines]),
-        Column("for", [one.author or "anybody" for one in lines], text=True),
-        Column("until", [minute(one.expires_at) for one in lines]),
-    )
+    else:
+        lines = found.codes
+        grid(
+            Column("id", [str(one.id) for one in lines]),
+            Column("for", [one.author or "anybody" for one in lines], text=True),
+            Column("until", [minute(one.expires_at) for one in lines]),
+        )
 
 
 def _names(file: Path) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,9 +47,13 @@ if TYPE_CHECKING:
 
 
 class RunOutput:
-    """Prints a run's progress (on a terminal) and problems (always) to stderr."""
+    """Prints progress (on a terminal) and problems (always) to stderr; a tournament's to stdout.
 
-    def __init__(self) -> None:
+    quiet  print nothing to stdout
+    """
+
+    def __init__(self, *, quiet: bool = True) -> None:
+        self._quiet = quiet
         self._progress: Progress | None = None
         self._void = 0
 
@@ -96,6 +100,16 @@ class RunOutput:
 
     def trouble(self, message: str) -> None:
         print_error(message)
+
+    def round_begins(self, number: int, tables: int, bots: int) -> None:
+        if not self._quiet:
+            echo(f"round {number}: {count(tables, 'table')}, {bots} bots")
+
+    def played(self, report: RunReport) -> None:
+        """Report a round of a tournament."""
+        self.close()
+        if report.accepted and not self._quiet:
+            print_report(report)
 
     def close(self) -> None:
         if self._progress is not None:
@@ -211,7 +225,7 @@ def run(
     )
     with (
         closing(TalkingStop()) as stop,
-        closing(_TournamentOutput(quiet=True)) as output,
+        closing(RunOutput()) as output,
         runner.open_ladder(store_text, output, stop) as store,
     ):
         make_pool = make_workers(store, workers, cluster)
@@ -221,18 +235,12 @@ def run(
         except runner.RunStopped as stopped:
             report = stopped.report
     status = print_report(report)
-    if report.order is not None:
-        _print_order(report.order)
+    if (order := report.order) is not None and order.settled:
+        echo(f"the order is settled: each neighbour with {order.confidence:.4g} or more")
+    elif order is not None:
+        echo(f"the order is open between {count(order.open_pairs, 'pair')} of neighbours")
     click.echo(f"  deepsea-referee ladder standings --season {report.season}")
     ctx.exit(status)
-
-
-def _print_order(order: OrderReport) -> None:
-    if order.settled:
-        echo(f"the order is settled: each neighbour with {order.confidence:.4g} or more")
-    else:
-        pairs = count(order.open_pairs, "pair")
-        echo(f"the order is open between {pairs} of neighbours")
 
 
 @click.command("tournament")
@@ -284,18 +292,13 @@ def tournament(
     From afar it is the ladder's runner that plays it, before its season goes on; workers are those
     of the runner.
     """
+    given: dict[str, Any] = {"kind": kind, "name": name, "bots": bots}
+    given |= {"seats": seats, "meetings": meetings}
     if place.remote is not None:
         place.refuse_options(workers=workers, cluster=cluster)
+        until = "" if embargo_until is None else embargo_until.isoformat()
         with place.opened(own=True) as ladder:
-            begun = ladder.begin_tournament(
-                kind=kind,
-                name=name,
-                bots=bots,
-                seats=seats,
-                meetings=meetings,
-                season=season_name or "",
-                embargo_until="" if embargo_until is None else embargo_until.isoformat(),
-            )
+            begun = ladder.begin_tournament(**given, season=season_name or "", embargo_until=until)
         if as_json:
             print_document(begun)
         else:
@@ -305,19 +308,11 @@ def tournament(
     from deepsea_arena.play.runner import RunStopped, open_ladder
     from deepsea_arena.tournaments import TournamentRequest, play_tournament
 
-    request = TournamentRequest(
-        kind=kind,
-        name=name,
-        bots=bots,
-        seats=seats,
-        meetings=meetings,
-        season=season_name,
-        embargo_until=embargo_until,
-    )
+    request = TournamentRequest(**given, season=season_name, embargo_until=embargo_until)
     try:
         with (
             closing(TalkingStop()) as stop,
-            closing(_TournamentOutput(quiet=as_json)) as output,
+            closing(RunOutput(quiet=as_json)) as output,
             open_ladder(place.store_text, output, stop) as store,
         ):
             make_pool = make_workers(store, workers, cluster)
@@ -335,23 +330,6 @@ def _show_begun(line: TournamentLine, url: str) -> None:
     games = f", {line.played} of {count(line.games, 'game')} played" if line.games else ""
     echo(f"{line.kind} {line.name} of {count(line.bots, 'bot')} is begun{games}")
     echo(f"the ladder's runner plays it, and shows it at {url}/tournaments/{line.name}")
-
-
-class _TournamentOutput(RunOutput):
-    """Prints a tournament's progress to stdout, unless `quiet`."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        super().__init__()
-        self._quiet = quiet
-
-    def round_begins(self, number: int, tables: int, bots: int) -> None:
-        if not self._quiet:
-            echo(f"round {number}: {count(tables, 'table')}, {bots} bots")
-
-    def played(self, report: RunReport) -> None:
-        self.close()
-        if report.accepted and not self._quiet:
-            print_report(report)
 
 
 def _show(result: TournamentResult) -> None:

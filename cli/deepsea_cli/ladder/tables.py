@@ -45,11 +45,6 @@ def percent(share: float | None, digits: int = 0) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f} %"
 
 
-def whole(value: int | None) -> str:
-    """A whole number, or `-` where there is none."""
-    return "-" if value is None else str(value)
-
-
 def skill(mu: float, high: float) -> str:
     return f"{mu:.1f} ±{high - mu:4.1f}"
 
@@ -97,7 +92,7 @@ def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
     """The table; if it is too wide, less important columns are left out."""
     several = len({line.bot for line in lines}) < len(lines)  # versions of a bot, told by number
     return [
-        Column("rank", [whole(line.rank) for line in lines]),
+        Column("rank", [number(line.rank, 0) for line in lines]),
         Column("bot", [line.bot for line in lines], text=True),
         Column("ver", [str(line.version) for line in lines], spare=0 if several else 7),
         Column("author", [line.author for line in lines], text=True, spare=8),
@@ -139,7 +134,7 @@ def print_check(page: Standings, check: SeasonCheck) -> None:
     print_table(
         page,
         [
-            Column("rank", [whole(line.rank) for line in lines]),
+            Column("rank", [number(line.rank, 0) for line in lines]),
             Column("bot", [line.bot for line in lines], text=True),
             Column("ver", [str(line.version) for line in lines], spare=0 if several else 4),
             Column("rating", [number(line.rating) for line in lines]),
@@ -161,7 +156,7 @@ def print_final_check(check: SeasonCheck) -> None:
     print_verdict(check)
     click.echo()
     grid(
-        Column("rank", [whole(line.rank) for line in lines]),
+        Column("rank", [number(line.rank, 0) for line in lines]),
         Column("bot", [line.bot for line in lines], text=True),
         Column("ver", [str(line.version) for line in lines], spare=0 if several else 4),
         *batch_columns(lines),
@@ -171,7 +166,7 @@ def print_final_check(check: SeasonCheck) -> None:
 
 def batch_columns(lines: Sequence[CheckLine]) -> list[Column]:
     return [
-        Column("batch", [whole(line.batch_rank) for line in lines]),
+        Column("batch", [number(line.batch_rank, 0) for line in lines]),
         Column("ranks", [span(line.best_rank, line.worst_rank) for line in lines]),
         Column("batch rating", [number(line.rating) for line in lines], spare=1),
         Column("batch skill", [_skill(line) for line in lines], spare=2),

@@ -25,7 +25,6 @@ from deepsea_cli.ladder.tables import (
     peculiarities,
     print_extensions,
     skill,
-    whole,
 )
 from deepsea_cli.options import number_option
 from deepsea_cli.output import Column, count, echo, grid, print_json
@@ -34,13 +33,12 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from deepsea_arena.refold import RatingCheck, WhatIf
     from deepsea_arena.reports.status import LadderStatus, SeasonStatus
     from deepsea_ladder.model.bots import BotConduct
     from deepsea_ladder.rating.trueskill_fold import Audit
-    from deepsea_ladder.store import Store
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 LISTED = 10
@@ -268,7 +266,8 @@ def refold(
     given = {name: value for name, value in parameters.items() if value is not None}
     if bool(given) + (check or records) + trueskill + rewrite > 1:
         raise UserError("a check, --trueskill, --rewrite and other parameters exclude each other")
-    from deepsea_arena.refold import audit_ratings, rewrite_ratings, what_if
+    from deepsea_arena.refold import audit_ratings, check_ratings, rewrite_ratings, what_if
+    from deepsea_referee.system import SYSTEM
 
     with open_store(store_text) as store:
         if given:
@@ -281,23 +280,14 @@ def refold(
             done = rewrite_ratings(store, season_name)
             echo(f"season {done.season}: ratings recomputed from {count(done.games, 'game')}")
         else:
-            checks = _checks(store, season_name, records=records, workers=workers)
+            proof: dict[str, Any] = {}
+            if records:
+                proof = {"workers": workers or SYSTEM.cpus(), "progress": _progress}
+            checks = check_ratings(store, season_name, records=records, **proof)
             for season in checks:
                 _show_check(season, records=records)
             if not all(season.sound for season in checks):
                 ctx.exit(NEGATIVE)
-
-
-def _checks(
-    store: Store, season_name: str | None, *, records: bool, workers: int | None
-) -> Sequence[RatingCheck]:
-    from deepsea_arena.refold import check_ratings
-    from deepsea_referee.system import SYSTEM
-
-    if not records:
-        return check_ratings(store, season_name)
-    workers = workers or SYSTEM.cpus()
-    return check_ratings(store, season_name, records=True, workers=workers, progress=_progress)
 
 
 @contextmanager
@@ -337,8 +327,8 @@ def _show_what_if(found: WhatIf) -> None:
     echo(f"season {found.season}, if it had {words}")
     click.echo()
     grid(
-        Column("rank", [whole(line.rank) for line in lines]),
-        Column("now", [whole(line.rank_now) for line in lines]),
+        Column("rank", [number(line.rank, 0) for line in lines]),
+        Column("now", [number(line.rank_now, 0) for line in lines]),
         Column("bot", [line.bot for line in lines], text=True),
         Column("rating", [number(line.rating) for line in lines]),
         Column("now", [number(line.rating_now) for line in lines]),
