@@ -60,8 +60,6 @@ class _Version(NamedTuple):
 
 @dataclass(slots=True)
 class _Run:
-    """What a run found so far."""
-
     settings: MatchSettings
     folder: Path
     play: GroupPlay

@@ -245,7 +245,6 @@ def _shown(
 
 
 def _refuse_together(ctx: click.Context) -> None:
-    """Raise UserError for options that exclude each other."""
     given = ctx.params
     if given["in_process"]:
         for name in ("tcp", "isolation", "freeze", "tables", "cluster"):

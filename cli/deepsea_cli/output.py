@@ -92,7 +92,6 @@ def echo_lines(text: str, indent: str = "") -> None:
 
 
 def print_error(line: str) -> None:
-    """Print a line to stderr."""
     click.echo(f"deepsea-referee: {printable(line)}", err=True)
 
 
@@ -117,7 +116,6 @@ def called() -> str:
 
 
 def print_json(document: object) -> None:
-    """Write one JSON document to stdout."""
     click.echo(json.dumps(document, indent=2))
 
 

@@ -133,7 +133,6 @@ def refuse_plot(path: Path) -> None:
 
 
 def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> None:
-    """Write charts to a file, as its ending says."""
     from deepsea_web.charts import charts_html, charts_svg
 
     draw = charts_svg if path.suffix.lower() == ".svg" else charts_html

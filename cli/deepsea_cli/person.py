@@ -83,7 +83,6 @@ class TerminalPerson:
         self._told = 0
 
     def begin(self, names: Sequence[str]) -> None:
-        """A game begins."""
         self._names = names
         self._story = narration.Story()
         self._told = self._drawn = self.hints = 0
@@ -99,7 +98,6 @@ class TerminalPerson:
         self._waker.ring()
 
     def decide(self, asked: Asked) -> str | None:
-        """Show the position and ask."""
         with self._deciding:  # one that is not wanted any more may still be ending
             for event in asked.events:
                 self._story.add(event)
@@ -158,7 +156,6 @@ class TerminalPerson:
     # Between games
 
     def over(self, game: int, record: GameRecord, seat: int, *, judging: bool, more: bool) -> None:
-        """Show the end of a game."""
         click.echo()
         echo(f"game {game} is over")
         result = Result(record.points, record.placements)

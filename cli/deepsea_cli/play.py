@@ -212,8 +212,6 @@ class _Skipped(Exception):
 
 
 class _Sitting:
-    """The games of one call."""
-
     def __init__(
         self,
         settings: MatchSettings,

@@ -106,7 +106,6 @@ class Progress:
         self.close()
 
     def close(self) -> None:
-        """Clear the line."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -87,7 +87,6 @@ def _rounded(number: int | None) -> str:
 
 
 def report_comparison(games: CompareGames) -> None:
-    """Print the figures, faults and verdict."""
     comparison, settings = games.comparison, games.settings
     a, b = (printable(name) for name in settings.names)
     echo(f"{a} against {b}: {comparison_facts(games)}")

@@ -28,8 +28,6 @@ _HEAD_BYTES = 4096
 
 
 class RecordCheck(NamedTuple):
-    """What became of one file."""
-
     path: str
     verdict: Literal["ok", "altered", "unreadable", "summary"]
     game_id: str | None = None

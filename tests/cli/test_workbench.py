@@ -119,15 +119,6 @@ def test_both_leads_of_a_luck_adjusted_comparison_are_shown(run: Run) -> None:
     assert document == plain_document
 
 
-def test_a_luck_adjusted_comparison_goes_on_from_its_folder(run: Run, tmp_path: Path) -> None:
-    words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks")
-    whole = run(*words, 6, "--luck-adjusted", "--workers", 2)
-    out = ("--out", tmp_path / "runs")
-    run(*words, 2, *out, "--luck-adjusted")
-    assert run(*words, 6, *out, "--luck-adjusted").out == whole.out
-    assert "luck adjusted was 'formula-2' and is 'no' now" in run(*words, 6, *out).refusal
-
-
 def test_a_changed_program_does_not_go_on(run: Run, tmp_path: Path) -> None:
     file = bot(tmp_path)
     words = ("compare", file, "greedy", "--in-process", "--blocks", 1, "--out", tmp_path / "runs")

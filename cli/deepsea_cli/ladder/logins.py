@@ -73,8 +73,6 @@ def name_of(url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """What is kept of one ladder."""
-
     token: str = field(repr=False)
     author: str
     certificate: str | None = None
@@ -148,7 +146,6 @@ def read_logins() -> Logins:
 
 
 def write_logins(logins: Logins) -> None:
-    """Replace the file."""
     path = logins_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(path, json_text(replace(logins, format=FORMAT)), mode=0o600)
@@ -164,7 +161,6 @@ class Target:
     """That of the environment, else that of the login; None asks as a visitor."""
 
     def opened(self) -> RemoteLadder:
-        """A connection to be used and closed."""
         from deepsea_arena.api.remote import RemoteLadder
 
         pinned = None if self.login is None else self.login.certificate

@@ -209,7 +209,6 @@ def make_workers(store: Store, workers: int | None, cluster: str | None) -> Make
 
 
 def season_option(function: _F) -> _F:
-    """Add the parameter `season_name` to a command."""
     return click.option(
         "--season",
         "season_name",

@@ -72,18 +72,15 @@ class RunOutput:
         print_error(f"until the order is settled: about {games} (by the ratings' uncertainty)")
 
     def taken_back(self, games: int) -> None:
-        """Report leases of a killed run that are free again."""
         print_error(f"{count(games, 'game')} of a run that was killed will be played again")
 
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
         print_error(f"submission of {author}, {bot or 'a bot'}: {state}, {note}")
 
     def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
-        """Report an analysis that is done or has failed."""
         print_error(f"analysis of game {game_id}: {state}, {note}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
-        """Report a result that was stored or refused."""
         from deepsea_ladder.model.games import ReceiptStatus
 
         if receipt.verdict is ReceiptStatus.REFUSED:

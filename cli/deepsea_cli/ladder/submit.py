@@ -246,7 +246,6 @@ class _Shown:
         self._note(f"{error}; it goes on")
 
     def interruption(self) -> str:
-        """What Ctrl-C leaves behind."""
         if self.submission is None:
             return "before the ladder said that it has the bot"
         state, number = self.submission.state, int(self.submission.id)
