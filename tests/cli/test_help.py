@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -14,7 +13,7 @@ import pytest
 
 from deepsea_cli import main
 from deepsea_cli.usage import EXAMPLES, FORMER, RARE
-from helpers.commands import Run, environment
+from helpers.commands import Run, imported_by
 
 
 def commands(group: click.Group, words: str = "") -> dict[str, click.Command]:
@@ -113,28 +112,12 @@ def test_what_is_gone_is_answered_with_what_to_type(run: Run, former: str) -> No
 
 def completed(line: str) -> tuple[list[str], set[str]]:
     """What bash would complete the last word to, and the modules that this took."""
-    code = (
-        "import sys\n"
-        "from deepsea_cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print(*sys.modules)"
-    )
     words = line.split(" ")
-    variables = {
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(words) - 1),
-        "_DEEPSEA_REFEREE_COMPLETE": "bash_complete",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**environment(), **variables},
-        check=True,
+    return imported_by(
+        COMP_WORDS=line,
+        COMP_CWORD=str(len(words) - 1),
+        _DEEPSEA_REFEREE_COMPLETE="bash_complete",
     )
-    *items, modules = done.stdout.splitlines()
-    return items, set(modules.split())
 
 
 @pytest.mark.parametrize(

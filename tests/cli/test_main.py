@@ -20,7 +20,16 @@ from deepsea_rules.errors import (
     InvalidRules,
 )
 from deepsea_sdk import __version__
-from helpers.commands import Run, environment, one_line, played, program, start, written
+from helpers.commands import (
+    Run,
+    environment,
+    imported_by,
+    one_line,
+    played,
+    program,
+    start,
+    written,
+)
 
 
 def test_help_names_every_command(run: Run) -> None:
@@ -66,17 +75,7 @@ def test_version(run: Run) -> None:
     ],
 )
 def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str]) -> None:
-    code = (
-        f"import sys; sys.argv = ['deepsea-referee', *{arguments}]\n"
-        "from deepsea_cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print(*sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
-    )
-    loaded = set(done.stdout.splitlines()[-1].split())
+    _, loaded = imported_by(*arguments)
     ours = {name for name in loaded if name.startswith("deepsea_")}
     assert ours == {f"deepsea_cli.{name}" for name in own} | {"deepsea_cli"}
     heavy = {"asyncio", "google.protobuf", "grpc", "importlib.metadata", "logging", "rich"}

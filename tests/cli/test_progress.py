@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pty
 import re
@@ -14,17 +13,10 @@ import click
 import pytest
 
 from deepsea_cli.progress import PATIENCE_US, REDRAW_US, Progress
-from helpers.commands import environment
+from helpers.commands import Tty, environment
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WIPED = "\x1b[2K"
-
-
-class Terminal(io.StringIO):
-    """Stands for stderr."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 class Ticking:
@@ -39,13 +31,13 @@ class Ticking:
         return self._us
 
 
-Make = Callable[[int], Terminal]
+Make = Callable[[int], Tty]
 
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Make:
-    def make(columns: int) -> Terminal:
-        stderr = Terminal()
+    def make(columns: int) -> Tty:
+        stderr = Tty()
         monkeypatch.setattr(sys, "stderr", stderr)
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -54,7 +46,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
-def lines(stderr: Terminal) -> list[str]:
+def lines(stderr: Tty) -> list[str]:
     """What was written, line by line, without what moves the cursor."""
     text = ESCAPES.sub("", stderr.getvalue()).replace("\r", "\n")
     return [line.rstrip() for line in text.splitlines() if line.strip()]

@@ -6,8 +6,6 @@ import io
 import json
 import socket
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +27,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import certificates
 from helpers.answering import Answering, Asked, Reply, Scripted, Tunnel, answer, refusal
-from helpers.commands import Run, environment, one_line
+from helpers.commands import Run, Tty, imported_by, one_line
 
 TOKEN = "dsl_" + "a" * 49
 OTHER = "dsl_" + "b" * 49
@@ -408,14 +406,10 @@ def test_the_user_is_asked_on_a_terminal(
     made: certificates.Made,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr("click.prompt", lambda *_arguments, **_options: TOKEN)
     with Answering(there, made.server()) as server:
         for reply, status in (("n\n", 2), ("\n", 2), ("y\n", 0)):
-            monkeypatch.setattr("sys.stdin", Terminal(reply))
+            monkeypatch.setattr("sys.stdin", Tty(reply))
             done = run("ladder", "login", server.url)
             assert done.status == status, done
             assert bool(read_logins().ladders) is (status == 0)
@@ -588,28 +582,12 @@ def test_a_certificate_that_cannot_be_read_is_no_pin() -> None:
 # --------------------------------------------------------------------------------------- start
 
 
-def loaded_by(*words: object) -> set[str]:
-    """The modules that a command of the ladder imports."""
-    line = ["deepsea-referee", "ladder", *map(str, words)]
-    code = (
-        f"import sys; sys.argv = {line}\n"
-        "from deepsea_cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print(*sys.modules)"
-    )
-    settings = {**environment(), "DEEPSEA_LADDER_TOKEN": TOKEN}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=settings, check=True
-    )
-    return set(done.stdout.splitlines()[-1].split())
-
-
 @pytest.mark.parametrize("words", [("whoami",), ("standings",), ("submit", "greedy")])
 def test_asking_a_ladder_from_afar_loads_no_database(
     server: Answering, words: tuple[str, ...]
 ) -> None:
-    loaded = loaded_by(*words, "--remote", server.url)
+    words = ("ladder", *words, "--remote", server.url)
+    _, loaded = imported_by(*words, DEEPSEA_LADDER_TOKEN=TOKEN)
     assert "deepsea_arena.api.remote" in loaded
     heavy = {"sqlalchemy", "alembic", "grpc", "starlette", "uvicorn", "deepsea_ladder.store"}
     assert not loaded & heavy
@@ -618,7 +596,7 @@ def test_asking_a_ladder_from_afar_loads_no_database(
 
 def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: Path) -> None:
     Store.create(tmp_path / "ladder.db").close()
-    loaded = loaded_by("standings", "--store", tmp_path / "ladder.db")
+    _, loaded = imported_by("ladder", "standings", "--store", tmp_path / "ladder.db")
     assert "deepsea_ladder.store" in loaded
     assert not loaded & {
         "httpx",

@@ -33,7 +33,7 @@ from helpers.answering import (
     refusal,
     submission,
 )
-from helpers.commands import Run, one_line
+from helpers.commands import Run, Tty, one_line
 
 TOKEN = "dsl_" + "a" * 49
 KEY = "a-key-of-the-client"
@@ -235,13 +235,6 @@ def test_ctrl_c_ends_an_upload() -> None:
 # --------------------------------------------------------------------------------- the command
 
 
-class Terminal(io.StringIO):
-    """Stands for stderr."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.fixture
 def bundle() -> BotBundle:
     return bundle_for_ladder("greedy")
@@ -285,7 +278,7 @@ def test_what_is_accepted_is_said_as_on_the_ladders_machine(
         "submission 7: accepted",
     ]
     queue.uploads = [begun() + QUEUED + state("accepted", of_games=0, games=0, digest="x")]
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setattr(sys, "stderr", terminal := Tty())
     monkeypatch.setenv("TERM", "xterm")
     run("ladder", "submit", "greedy", "--remote", server.url)
     assert "waiting, 2 before it" in terminal.getvalue()

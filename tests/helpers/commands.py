@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from io import BytesIO, TextIOWrapper
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +43,13 @@ class Done(NamedTuple):
 Run = Callable[..., Done]
 
 
+class Tty(StringIO):
+    """Stands for a stream of a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def program(*arguments: object) -> list[str]:
     """The command line as a program of its own."""
     return [sys.executable, "-m", "deepsea_cli", *map(str, arguments)]
@@ -51,6 +58,26 @@ def program(*arguments: object) -> list[str]:
 def environment() -> dict[str, str]:
     """Lets a program of its own import what the tests import."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def imported_by(*arguments: object, **variables: str) -> tuple[list[str], set[str]]:
+    """The lines that a program of its own prints, and the modules that it imports."""
+    code = (
+        f"import sys; sys.argv = {['deepsea-referee', *map(str, arguments)]}\n"
+        "from deepsea_cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**environment(), **variables},
+        check=True,
+    )
+    *lines, modules = done.stdout.splitlines()
+    return lines, set(modules.split())
 
 
 def called(*arguments: object) -> Done:
