@@ -15,11 +15,12 @@ import click
 
 from deepsea_cli.options import (
     GroupPlay,
+    alpha_option,
     browser_option,
     complete_bot,
-    decimal_option,
     group_options,
     kept_folder,
+    margin_option,
     number_option,
     path_option,
     seed_text,
@@ -57,21 +58,8 @@ BLOCKS_UNTIL_DECIDED = 2000
     help=f"Largest number of blocks.  [default: {BLOCKS}; --until-decided: {BLOCKS_UNTIL_DECIDED}]",
 )
 @click.option("--until-decided", is_flag=True, help="Stop as soon as there is a verdict.")
-@decimal_option(
-    "--margin",
-    over=True,
-    most=1,
-    default=0.05,
-    help="The largest difference in placement score that counts as none.",
-)
-@decimal_option(
-    "--alpha",
-    over=True,
-    most=0.5,
-    metavar="P",
-    default=0.05,
-    help="The probability of a wrong verdict that you accept.",
-)
+@margin_option("none")
+@alpha_option("The probability of a wrong verdict that you accept.")
 @click.option(
     "--luck-adjusted",
     is_flag=True,

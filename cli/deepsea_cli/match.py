@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from deepsea_referee.bots.resolve import BotSpec
-    from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
     from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
     from deepsea_referee.sandbox.interface import IsolationLevel
@@ -168,7 +167,10 @@ def command(
     play: Callable[..., MatchResult]
     play = partial(run_match, settings, workers or 1, in_process=in_process)
     if cluster is not None:
-        play = _of_cluster(settings, bots, cluster)
+        from deepsea_arena.play.workers import match_on_cluster
+
+        report = partial(click.echo, err=True)
+        play = partial(match_on_cluster, settings, bots, cluster, report=report)
     drawn.begin(specs)
     watching = [drawn.add] if shown is None else [drawn.add, shown.add_game]
     with ResultsFolder(out) if out or as_json else nullcontext() as results:
@@ -217,15 +219,6 @@ def _play(
     if results is not None:
         results.finish(result)
     return result
-
-
-def _of_cluster(
-    settings: MatchSettings, bots: Sequence[str], cluster: str
-) -> Callable[..., MatchResult]:
-    from deepsea_arena.play.workers import match_on_cluster
-
-    report = partial(click.echo, err=True)
-    return partial(match_on_cluster, settings, bots, cluster, report=report)
 
 
 def _shown(

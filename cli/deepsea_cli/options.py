@@ -261,6 +261,17 @@ def group_options(same: str) -> Callable[[_F], _F]:
     return added
 
 
+def margin_option(counts_as: str) -> Callable[[_F], _F]:
+    """`--margin` of `compare` and `rank`."""
+    line = f"The largest difference in placement score that counts as {counts_as}."
+    return decimal_option("--margin", over=True, most=1, default=0.05, help=line)
+
+
+def alpha_option(line: str) -> Callable[[_F], _F]:
+    """`--alpha` of `compare` and `rank`."""
+    return decimal_option("--alpha", over=True, most=0.5, metavar="P", default=0.05, help=line)
+
+
 precision_option = decimal_option(
     "--precision",
     least=0.005,

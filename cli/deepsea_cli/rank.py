@@ -14,10 +14,11 @@ import click
 
 from deepsea_cli.options import (
     GroupPlay,
+    alpha_option,
     complete_bot,
-    decimal_option,
     group_options,
     kept_folder,
+    margin_option,
     number_option,
     path_option,
     seed_text,
@@ -48,21 +49,8 @@ GAMES_UNTIL_DECIDED = 20_000
 )
 @click.option("--until-decided", is_flag=True, help="Stop as soon as every pair has a verdict.")
 @number_option("--top", metavar="K", help="Decide only between bots that may be among the best K.")
-@decimal_option(
-    "--margin",
-    over=True,
-    most=1,
-    default=0.05,
-    help="The largest difference in placement score that counts as level.",
-)
-@decimal_option(
-    "--alpha",
-    over=True,
-    most=0.5,
-    metavar="P",
-    default=0.05,
-    help="The probability that you accept of any wrong verdict at all.",
-)
+@margin_option("level")
+@alpha_option("The probability that you accept of any wrong verdict at all.")
 @group_options("tables and luck")
 @path_option(
     "--out", metavar="DIR", help="Folder for the records; continues a ranking that is there."

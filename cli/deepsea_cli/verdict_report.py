@@ -93,7 +93,14 @@ def report_comparison(games: CompareGames) -> None:
     click.echo()
     _print_figures(comparison, (a, b), settings.alpha)
     click.echo()
-    _explain_faults(comparison, (a, b))
+    for kinds in comparison.fault_kinds:
+        explain_faults(kinds, (a, b))
+    if comparison.clean_blocks < comparison.blocks:
+        mean = comparison.clean_mean
+        suffix = f", where the difference is {mean:+.3f}" if mean is not None else ""
+        echo(f"blocks without a fault of either: {comparison.clean_blocks}{suffix}")
+        echo("the figures above count all games as they were ranked, forfeited ones too")
+        click.echo()
     if _same_program(settings):
         echo("A and B are the same program")
     if settings.until_decided and comparison.verdict in ("A", "B"):
@@ -145,17 +152,6 @@ def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -
 def _range(sequence: ConfidenceSequence, digits: int) -> str:
     low, high = sequence.interval
     return f"{low:+.{digits}f} to {high:+.{digits}f}"
-
-
-def _explain_faults(comparison: Comparison, names: Sequence[str]) -> None:
-    for kinds in comparison.fault_kinds:
-        explain_faults(kinds, names)
-    if comparison.clean_blocks < comparison.blocks:
-        mean = comparison.clean_mean
-        suffix = f", where the difference is {mean:+.3f}" if mean is not None else ""
-        echo(f"blocks without a fault of either: {comparison.clean_blocks}{suffix}")
-        echo("the figures above count all games as they were ranked, forfeited ones too")
-        click.echo()
 
 
 def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str:

@@ -184,9 +184,8 @@ def test_a_sandbox_that_does_not_work_is_bad_input(
         raise SandboxUnavailable("no sandbox here: install bubblewrap")
 
     monkeypatch.setattr(probe, "choose", choose)
-    assert (
-        "install bubblewrap" in run("match", "greedy", "greedy", "--isolation", "sandbox").refusal
-    )
+    done = run("match", "greedy", "greedy", "--isolation", "sandbox")
+    assert "install bubblewrap" in done.refusal
 
 
 @pytest.mark.parametrize(

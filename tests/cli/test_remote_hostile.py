@@ -219,15 +219,20 @@ WRONG: list[Any] = [{"x": "y"}, [["y"]], 1e400, 10**30, "\ud800"]
 EVERY = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.release)])
 
 
+def pages(store: Store) -> list[tuple[str, Any, list[str]]]:
+    """What is asked for, a good answer, and the command that asks."""
+    return [
+        ("/standings", show_standings(store), ["standings"]),
+        ("/games", newest_games(store, 9), ["games"]),
+        ("/bots/ben", bot_profile(store, "ben"), ["bot", "ben"]),
+    ]
+
+
 @EVERY
 def test_wrong_types_are_refused_wherever_they_are(
     run: Run, scripted: Scripted, server: Answering, store: Store, every: bool
 ) -> None:
-    for path, page, words in (
-        ("/standings", show_standings(store), ["standings"]),
-        ("/games", newest_games(store, 9), ["games"]),
-        ("/bots/ben", bot_profile(store, "ben"), ["bot", "ben"]),
-    ):
+    for path, page, words in pages(store):
         good = to_object(page)
         scripted.documents[path] = good
         assert run("ladder", *words, "--remote", server.url).status == 0
@@ -293,9 +298,7 @@ def test_nothing_that_a_terminal_obeys_gets_through(
     run: Run, scripted: Scripted, server: Answering, store: Store, every: bool
 ) -> None:
     for path, page, words in (
-        ("/standings", show_standings(store), ["standings"]),
-        ("/games", newest_games(store, 9), ["games"]),
-        ("/bots/ben", bot_profile(store, "ben"), ["bot", "ben"]),
+        *pages(store),
         (
             "/games/g/log",
             {"logs": [{"seat": 0, "bot": "b", "error": "e", "output": "o"}]},

@@ -178,6 +178,8 @@ REFUSED = [
     ('name = "a"\n[pairing]\nprovisional_games = -1', "pairing.provisional_games must lie"),
     ('name = "a"\n[pairing]\npatience = 0.5', "pairing.patience must lie"),
     ('name = "a"\n[pairing]\nexploration = 0.1', "a season has no pairing.exploration"),
+    ('name = "a"\n[limits]\nmemory_mib = 1', "limits.memory_mib must lie between 16 and"),
+    ('name = "a"\npackages = "numpy"', "packages must be a list of texts"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -58,11 +59,8 @@ def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
         from deepsea_arena.play.analyst import analyse_now
         from deepsea_arena.play.shutdown import Stop
 
-        stop = Stop()
-        try:
+        with closing(Stop()) as stop:
             ended = analyse_now(store, asked.id, _Said(), stop)
-        finally:
-            stop.close()
         if not ended:
             raise Interrupted("; the analysis waits for `ladder run`")
     return found_of(store, game_id)
