@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
-from deepsea_arena.play.rated_games import RunningBots, StartPool
+import pytest
+
+from deepsea_arena.play.rated_games import RunningBots, StartPool, _spare_memory
 from deepsea_referee.bots.pool import BotPool
 
 
@@ -70,6 +73,19 @@ def test_those_that_played_last_stay() -> None:
 def test_bots_leave_when_memory_runs_short_but_never_those_that_play() -> None:
     log = played(["ab", "bc"], free=lambda: 49)
     assert [line for line in log if "stopped" in line] == ["a stopped"]
+
+
+@pytest.mark.parametrize(
+    ("text", "spare"),
+    [
+        ("MemTotal:  4000 kB\nMemFree: 9 kB\nMemAvailable:  3000 kB\n", 2000 * 1024),
+        ("MemTotal:  4000 kB\nMemAvailable:  900 kB\nHugePages_Total:  0\n", -100 * 1024),
+        ("MemTotal:  4000 kB\n", 1 << 62),
+    ],
+)
+def test_a_quarter_of_the_memory_is_left_to_others(tmp_path: Path, text: str, spare: int) -> None:
+    (tmp_path / "meminfo").write_text(text)
+    assert _spare_memory(tmp_path / "meminfo") == spare
 
 
 def test_a_bot_at_fault_and_one_that_has_played_enough_are_made_again() -> None:

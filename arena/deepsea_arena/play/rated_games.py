@@ -43,8 +43,10 @@ from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
-KEPT = 32
+KEPT = 128
 """The most bots that a worker keeps running."""
+SPARED = 4
+"""Bots that rest leave one in so many bytes of memory to others."""
 GAMES_OF_A_PROCESS = 200
 """The number of games after which a bot is restarted."""
 StartPool = Callable[[], BotPool]
@@ -246,10 +248,10 @@ class RunningBots:
         games: int = GAMES_OF_A_PROCESS,
         free_memory: Callable[[], int] | None = None,
     ) -> None:
-        """`free_memory`: bytes that are available; by default the kernel's figure."""
+        """`free_memory`: bytes for bots that rest; by default as many as others can spare."""
         self._most = most
         self._games = games
-        self._free_memory = free_memory or _available
+        self._free_memory = free_memory or _spare_memory
         self._bots: dict[Hashable, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -340,8 +342,10 @@ class LineUp:
         return self._pools[bot].output(0)
 
 
-def _available() -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 1 << 62
+def _spare_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """The bytes that are available, less what is left to others."""
+    lines = (line.split() for line in meminfo.read_text(encoding="ascii").splitlines())
+    kib = {words[0]: int(words[1]) for words in lines}
+    if "MemAvailable:" not in kib:
+        return 1 << 62
+    return 1024 * (kib["MemAvailable:"] - kib["MemTotal:"] // SPARED)
