@@ -121,7 +121,13 @@ def _games(kind: str, scale: Scale, size: int = GAMES) -> tuple[float, float]:
     def many() -> int:
         batch.decisions = 0
         for _ in range(TURNS[scale]):
-            over = batch.play_turn(policy, dice)
+            turn = batch.turn()
+            batch.declare(turn, policy)
+            batch.move(turn, dice(batch, turn))
+            ended = batch.search(turn, policy)
+            made = batch.decisions
+            over = batch.clean_up(ended, policy)
+            batch.decisions = made
             if len(over):
                 batch.results(over)
                 open_random(batch, over, rng)
