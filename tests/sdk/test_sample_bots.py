@@ -49,14 +49,14 @@ SAMPLES: dict[str, type[Bot]] = {
 }
 """The bots that decide by the game alone, however long they have."""
 DECISIONS = {
-    "cautious": "bc25d9a1a839522c23918a11e5aa3b9f492d77a16535ed81551dfc34ac505d25",
-    "greedy": "e0e99a8349d170d2e878f6a9d8506a5fb3899ee1c342b3f1a405d7c402db9e26",
-    "heuristic": "c2783a26a8f999ef26f486b528b23cdc94e4d3fce0b222bc85d7c836fadf13c3",
-    "pearl": "72c6cf64cceaba42df67b833d1ec38bfa2481ac796f910671c452c20d2cc1915",
-    "random_bot": "5f0cd079e5267374f8dc50f7734e7417592ddf12fb6b4ccb912fe3ec38160cd4",
-    "steady": "f2acd12cb2aaa50c286dd5a120b7e324051bb6bed0d0e2a1e3deb4f014c0bafc",
+    "cautious": "b22515f759d1fb0fce5e9b5b0c3b460711c486e251b3a0e6f8314244a6ac7d2f",
+    "greedy": "cecddfa3dfb9e64b738a1d1f662d963c2ccc9b1e6d260828a931aee4a0323105",
+    "heuristic": "dd8f02183ae82cf8c1a8a69847795db5ac25811782a3f384a01b31d8f3b16ab9",
+    "pearl": "3e20424a26753c8b1ee5bc71e0b535d25c0328b035c51bc3b3d4ab4f48cec67a",
+    "random_bot": "c4c11b439db03408cb447a6dd75ba81ff3d8c008fd518181d759949da523fbe4",
+    "steady": "6c9b2c66c9fa714273bf3ce6fe3129df00a2f8bec22931bd8136f172ae133539",
 }
-"""SHA-256 of what they decide in ninety games."""
+"""SHA-256 of what they decide in thirty games."""
 FOLDER = Path(deepsea_bots.__file__).parent
 RAW_BOT = Path(__file__).parent.parent / "bots" / "raw_bot.py"
 
@@ -75,7 +75,7 @@ def test_they_decide_as_ever(sample: str) -> None:
     """A change of the SDK or of a lesson's text changes no decision; a better bot changes these."""
     bot, decisions = SAMPLES[sample], hashlib.sha256()
     for preset in PRESETS:
-        for seats, number in itertools.product((2, 4, 6), range(6)):
+        for seats, number in itertools.product((2, 4, 6), range(2)):
             line_up = [bot, *[Random if number % 2 else bot] * (seats - 1)]
             game = play(line_up, preset, f"fixed/{preset}/{seats}/{number}")
             lines = [f"{decision.seat} {decision.action}" for decision in game.decisions]
