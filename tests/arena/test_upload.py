@@ -147,19 +147,12 @@ def test_an_upload_has_a_least_speed_and_a_longest_time() -> None:
 
 def test_a_form_says_neither_size_nor_digest() -> None:
     upload = an_upload()
-    upload.form(key=KEY, bot="mine")
-    upload.chunk(DATA)
-    upload.finish()
+    upload.form([DATA[:9], b"", DATA[9:]], key=KEY, bot="mine")
     assert (upload.size, upload.sha256, upload.bot) == (len(DATA), DIGEST, "mine")
     upload.close()
-    upload = an_upload()
-    upload.form(key=KEY)
-    with pytest.raises(ApiError, match="more than 2048 bytes"):
-        upload.chunk(DATA + b"1")
-    upload = an_upload()
-    upload.form(key=KEY)
-    with pytest.raises(ApiError, match="no file came"):
-        upload.finish()
+    for parts, words in (([DATA, b"1"], "more than 2048 bytes"), ([], "no file came")):
+        with pytest.raises(ApiError, match=words):
+            an_upload().form(parts, key=KEY)
 
 
 def test_what_is_there_already_need_not_come() -> None:

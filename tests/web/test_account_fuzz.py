@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.errors import UserError
 from deepsea_web.http import HEADERS
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
-from deepsea_web.site.uploads import Multipart
 from deepsea_web.site.words import may
-from helpers.members import Person, multipart
+from helpers.members import Person
 from helpers.tiers import daily
 from helpers.world import World, opened, stock_of
 
@@ -112,27 +110,12 @@ def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
     assert max(statuses) < 500
 
 
-@given(
-    content=st.binary(max_size=300),
-    fields=st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("ab", max_size=9)), max_size=4),
-    size=st.integers(1, 50),
-)
-def test_a_form_with_a_file_is_read_however_it_is_cut(
-    content: bytes, fields: list[tuple[str, str]], size: int
+def test_what_is_no_form_is_no_news(
+    people: tuple[Person, Person], caplog: pytest.LogCaptureFixture
 ) -> None:
-    kind, body = multipart(fields, "x.zip", content)
-    if f"\r\n--{kind.rpartition('=')[2]}".encode() in content:
-        return
-    reader = Multipart(kind)
-    found = [part for at in range(0, len(body), size) for part in reader.feed(body[at : at + size])]
-    reader.finish()
-    assert b"".join(part for part in found if isinstance(part, bytes)) == content
-    assert [tuple(part) for part in found if not isinstance(part, bytes)][: len(fields)] == fields
-
-
-def test_what_is_no_form_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(UserError, match="the form cannot be read"):
-        list(Multipart("multipart/form-data; boundary=b0und").feed(b"nothing\r\n"))
+    kind = "multipart/form-data; boundary=b0und"
+    answer = people[0].post_body("/submit", kind, b"nothing\r\n")
+    assert (answer.status, "the form cannot be read" in answer.text.lower()) == (400, True)
     assert caplog.messages == []
 
 

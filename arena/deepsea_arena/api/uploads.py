@@ -12,7 +12,7 @@ import re
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -33,7 +33,7 @@ _KEY = re.compile(r"[A-Za-z0-9._:-]{8,64}")
 
 
 class Upload:
-    """One upload: `header` once, then `chunk` as often as bytes come, then `finish`.
+    """One upload: `header` once, then `chunk` as often as bytes come, then `finish`; or `form`.
 
     clock      counts the time of the upload
     folder     where the temporary file is; None: the system's folder
@@ -90,11 +90,13 @@ class Upload:
         self.size, self.sha256 = size, sha256
         self._begin(bot, key)
 
-    def form(self, *, bot: str = "", key: str = "") -> None:
-        """Begin an upload whose size and digest the sender cannot say: a form of the pages."""
-        self._check(not self._begun, "an upload has one header, and this is another")
+    def form(self, parts: Iterable[bytes], *, bot: str = "", key: str = "") -> None:
+        """Take the whole of an upload whose size and digest the sender cannot say: a form's."""
         self._announced = False
         self._begin(bot, key)
+        for part in parts:
+            self._take(part)
+        self.finish()
 
     def chunk(self, data: bytes) -> None:
         """Take bytes of the archive."""
@@ -105,6 +107,9 @@ class Upload:
             self._empty += 1
             self._check(self._empty <= _EMPTY, "the parts of the upload are empty")
             return
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
         self._received += len(data)
         most = self.limits.archive_bytes
         self._check(self._received <= most, f"the archive has more than {size_in_words(most)}")
@@ -139,10 +144,14 @@ class Upload:
         self.size, self.sha256 = self._received, digest
         self._finished = True
 
-    def left(self) -> float:
-        """The seconds until more bytes must have come; not positive if it is too late."""
+    def left(self, elsewhere: int = 0) -> float:
+        """The seconds until more bytes must have come; not positive if it is too late.
+
+        elsewhere  bytes that have come and are not taken yet
+        """
         taken = (self._clock.now_us() - self._began_us) / 1_000_000
-        pace = _START_S + self._received / self.limits.upload_bytes_per_second
+        received = self._received + elsewhere
+        pace = _START_S + received / self.limits.upload_bytes_per_second
         return min(float(self.limits.upload_seconds), pace) - taken
 
     def too_slow(self) -> ApiError:

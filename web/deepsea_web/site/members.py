@@ -11,7 +11,7 @@ import asyncio
 import base64
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -37,12 +37,13 @@ from deepsea_web.site.forms import (
     Redirect,
     check_form_token,
     check_origin,
+    form_of,
     read_form,
 )
 from deepsea_web.site.page import Query, Visit, parameters_of
 from deepsea_web.site.rendering import PageRenderer, Refusal, refusal
 from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
-from deepsea_web.site.uploads import UploadForm
+from deepsea_web.site.uploads import read_upload, take_file
 
 _PLAIN = "What you send here can be read by others: use the https address of this ladder."
 _IN_PATH = re.compile(r"\{(\w+)\}")
@@ -167,20 +168,18 @@ class Answers:
     async def _upload(
         self, action: Action, begin: Callable[[Visit], Upload], request: Request
     ) -> Response:
-        """A form with a file, which is checked before its bytes are taken."""
-        seen = await self._sessions.seen(request)
-        check = partial(check_form_token, key=seen.key)
+        """A form with a file, of somebody who may send one."""
+        seen, form = await self._sessions.seen(request), Form()
         try:
-            upload = await self._sessions.in_thread(partial(begin, seen.visit))
+            with await self._sessions.in_thread(partial(begin, seen.visit)) as upload:
+                fields, file = await read_upload(request, upload, self._clock)
+                with file.file:
+                    form = form_of(fields, action.fields)
+                    check_form_token(form, seen.key)
+                    await self._sessions.in_thread(partial(take_file, upload, form, file))
+                return await self._act(action, request, replace(form, upload=upload))
         except UserError as error:
-            return await self._again(action, seen.visit, Form(), error)
-        with upload:
-            sent = UploadForm(action.fields, upload, self._sessions.in_thread, check)
-            try:
-                form = await sent.read(request, self._clock)
-            except UserError as error:
-                return await self._again(action, seen.visit, sent.form, error)
-            return await self._act(action, request, form)
+            return await self._again(action, seen.visit, form, error)
 
     async def _act(self, action: Action, request: Request, form: Form) -> Response:
         seen = await self._sessions.seen(request)
