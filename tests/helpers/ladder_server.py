@@ -54,7 +54,7 @@ def application(store: Store, public: Store, clock: ManualClock, how: Serving) -
     """The HTTP API of a ladder, as `ladder serve` makes it."""
     from deepsea_arena.api.service import LadderService
     from deepsea_arena.api.uploads import Uploads
-    from deepsea_web.serve import WithApi
+    from deepsea_web.serve import with_api
     from deepsea_web.server.access import access
     from deepsea_web.server.gateway import Gateway
     from deepsea_web.server.http_api import http_api
@@ -72,7 +72,7 @@ def application(store: Store, public: Store, clock: ManualClock, how: Serving) -
     service.url = "http://ladder.example/"
     reached = access("127.0.0.1", 80, proxies=["127.0.0.1"] if how.proxy else [])
     gateway = Gateway(service, clock)
-    app = WithApi(no_page, http_api(gateway, reached), reached, gateway)
+    app = with_api(no_page, http_api(gateway, reached), reached)
     return Application(app, gateway.closing.set, gateway.close)
 
 

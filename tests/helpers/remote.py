@@ -17,7 +17,7 @@ from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_web.serve import WithApi
+from deepsea_web.serve import with_api
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
@@ -215,9 +215,9 @@ def served(
     """Serve the API of a ladder."""
     gateway = Gateway(service, clock or SystemClock())
 
-    def app(port: int) -> WithApi:
+    def app(port: int) -> Any:
         found = access or Access(f"http://127.0.0.1:{port}")
-        return WithApi(no_page, http_api(gateway, found), found, gateway)
+        return with_api(no_page, http_api(gateway, found), found)
 
     with closing(gateway), listening(app, gateway.closing.set) as found:
         yield Server(gateway, found.port, found.loop)

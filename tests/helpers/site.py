@@ -64,13 +64,14 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     host: str = "127.0.0.1:8080",
     client: str = "127.0.0.1",
-    body: bytes | Iterable[bytes] = b"",
+    body: bytes | Iterable[bytes | None] = b"",
     whole: bool = True,
     noted: Callable[[Any], object] = lambda message: None,
 ) -> Answer:
     """The answer to one request, in a running loop.
 
-    body   in one part or in several, each of which is asked for when the one before is read
+    body   in one part or in several, each of which is asked for when the one before is read; at
+           None the client leaves
     whole  whether the client sends all of it; else it stops after these parts
     noted  called with each message of the answer
     """
@@ -95,6 +96,8 @@ async def ask(
 
     async def receive() -> Any:
         part, more = next(coming, (None, False))
+        if part is None and more:
+            return {"type": "http.disconnect"}
         if part is None:
             await asyncio.Event().wait()
         return {"type": "http.request", "body": part, "more_body": more}
@@ -110,7 +113,9 @@ async def ask(
     return Answer(start["status"], Headers(raw=start["headers"]), body)
 
 
-def _coming(body: bytes | Iterable[bytes], *, whole: bool) -> Iterator[tuple[bytes, bool]]:
+def _coming(
+    body: bytes | Iterable[bytes | None], *, whole: bool
+) -> Iterator[tuple[bytes | None, bool]]:
     """The parts of a body as they are asked for, and whether there is more."""
     if isinstance(body, bytes):
         yield body, not whole

@@ -29,7 +29,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.reports.person_games import choosing_of
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import RemoteLimits
-from deepsea_web.serve import WithApi
+from deepsea_web.serve import with_api
 from deepsea_web.server.gateway import RECHECK_US, Gateway
 from deepsea_web.server.http_api import http_api
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS
@@ -55,17 +55,17 @@ def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def with_api(world: World) -> Gateway:
+def api_of(world: World) -> Gateway:
     """Put the API of that ladder at the address of its site."""
     gateway = world.site.gateway
-    world.site.app = WithApi(world.site.app, http_api(gateway, LOCAL), LOCAL, gateway)
+    world.site.app = with_api(world.site.app, http_api(gateway, LOCAL), LOCAL)
     return gateway
 
 
 @pytest.fixture
 def gateway(world: World) -> Gateway:
     """The gateway of that ladder, with its API."""
-    return with_api(world)
+    return api_of(world)
 
 
 def machine(world: World) -> LocalLadder:
@@ -432,7 +432,7 @@ def test_every_stream_has_a_row() -> None:
 def private_world(stock: Stock, folder: Path, clock: ManualClock, **more: Any) -> Iterator[World]:
     """A ladder where everything needs a right, with the API at its address."""
     with opened(stock, folder, clock=clock, private=True, **more) as world:
-        with_api(world)
+        api_of(world)
         machine(world).request_analysis(game_id="s1-1")
         yield world
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import signal
@@ -14,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Upload, Uploads
 from deepsea_ladder.limits import RemoteLimits
@@ -22,7 +22,7 @@ from deepsea_ladder.model.bots import SubmissionLease
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.server.gateway import Beginning
+from deepsea_web.server.gateway import Gateway
 from helpers import ladder, submissions
 from helpers.commands import serving
 from helpers.manual_clock import ManualClock
@@ -243,23 +243,26 @@ def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> 
     assert grown < 64 * 1024 < count * len(content) // 1024
 
 
-@pytest.mark.parametrize("given_up", ["before", "while it begins", "after"])
-def test_an_upload_whose_sender_has_left_is_closed_whenever_that_was(given_up: str) -> None:
-    limits = replace(RemoteLimits(), open_submissions=1)
-    uploads = Uploads(ManualClock(), limits)
+async def test_an_upload_whose_sender_leaves_as_it_begins_is_closed(played: Store) -> None:
+    uploads = Uploads(ManualClock())
+    service = LadderService(played, played, entropy=fresh_seed, uploads=uploads)
+    caller = service.caller_of_token(a_token(service, "anna-senior"), "")
+    begun, left, closed = (threading.Event() for _ in range(3))
 
-    def begin() -> Upload:
-        if given_up == "while it begins":
-            beginning.close()
-        return uploads.begin(1, lambda _: False)
+    def slowly(*_: object) -> Upload:
+        begun.set()
+        left.wait()
+        return Upload(RemoteLimits(), ManualClock(), on_close=closed.set)
 
-    beginning = Beginning(begin)
-    if given_up == "before":
-        beginning.close()
-    upload = beginning()
-    if given_up == "after":
-        beginning.close()
-    with pytest.raises(ApiError, match="has ended"):
-        upload.finish()
-    # Its place is free again.
-    uploads.begin(1, lambda _: False).close()
+    uploads.begin = slowly  # type: ignore[method-assign]
+
+    async def parts() -> None:
+        """Nothing comes."""
+
+    with contextlib.closing(Gateway(service, ManualClock())) as gateway:
+        sending = asyncio.ensure_future(anext(gateway.upload(caller, parts)))
+        await asyncio.to_thread(begun.wait)
+        sending.cancel()
+        await asyncio.wait({sending})
+        left.set()
+        await asyncio.to_thread(closed.wait)

@@ -19,12 +19,8 @@ from functools import partial
 from pathlib import Path
 
 import uvicorn
-from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import ROOT
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
@@ -40,68 +36,24 @@ from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
 from deepsea_web.server.runner_process import RunnerProcess, runner_command
 from deepsea_web.site.app import Site
-from deepsea_web.site.members import Refused
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
-from deepsea_web.site.rendering import refusal
 
-_FREE = "/static/"
-"""Files that browsers keep for ever; a page asks for several of them."""
 PATIENCE_S = 1
 """The time that answers have to end, once a signal has come."""
 
 
-class WithApi:
-    """The site's application, which guards itself, and the API's at its address.
+def with_api(site: ASGIApp, api: ASGIApp, access: Access) -> ASGIApp:
+    """The site's application, which guards itself, and the API's at its address."""
+    root = f"{access.prefix}{ROOT}"
+    guarded = Guarded(Gate(api, access), access.hosts)
 
-    gateway  counts the pages that an address asks for
-    refused  makes the page for a browser that has asked for too many; others get a line
-    """
-
-    def __init__(
-        self,
-        site: ASGIApp,
-        api: ASGIApp,
-        access: Access,
-        gateway: Gateway,
-        refused: Refused | None = None,
-    ) -> None:
-        self._access = access
-        self._root = f"{access.prefix}{ROOT}"
-        self._free = f"{access.prefix}{_FREE}"
-        self._site = site
-        self._api = Guarded(Gate(api, access), access.hosts)
-        self._gateway = gateway
-        self._refused = refused
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._site(scope, receive, send)
-        elif scope["path"].startswith(f"{self._root}/"):
-            await self._api({**scope, "root_path": self._root}, receive, send)
-        elif error := self._too_many(scope):
-            answer: ASGIApp
-            if self._refused and "text/html" in Headers(scope=scope).get("accept", ""):
-                answer = await self._refused(Request(scope), error)
-            else:
-                found = refusal(error)
-                headers = {**found.headers, "Cache-Control": "no-store"}
-                answer = PlainTextResponse(f"{found.sentence}\n", found.status, headers)
-            await Guarded(answer, self._access.hosts)(scope, receive, send)
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(f"{root}/"):
+            await guarded({**scope, "root_path": root}, receive, send)
         else:
-            await self._site(scope, receive, send)
+            await site(scope, receive, send)
 
-    def _too_many(self, scope: Scope) -> ApiError | None:
-        """The refusal of a reader who has asked for too many pages; this one is counted."""
-        if scope["path"].startswith(self._free):
-            return None
-        peer, _ = scope.get("client") or ("", 0)
-        client = self._access.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
-        try:
-            if client is not None:
-                self._gateway.count_visit(client)
-        except ApiError as error:
-            return error
-        return None
+    return app
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +158,7 @@ def _http_config(
 ) -> uvicorn.Config:
     site = Site(gateway, access, PAGES, ENDPOINTS, MEMBERS)
     config = uvicorn.Config(
-        WithApi(site.app, http_api(gateway, access), access, gateway, site.refused),
+        with_api(site.app, http_api(gateway, access), access),
         http=partial(  # type: ignore[arg-type]
             Connection, access=access, limits=gateway.service.limits, opened=Counter()
         ),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
@@ -24,6 +23,7 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -44,7 +44,6 @@ _SECOND_US = 1_000_000
 Part = dict[str, Any] | bytes
 Parts = Callable[[], Awaitable[Part | None]]
 """Reads the next part of an upload: the fields of its header, bytes, or None at its end."""
-InThread = Callable[[Callable[[], object]], Awaitable[object]]
 THREADS = 8
 MOST_WAITING = 256
 """Calls and pages that wait for a thread; beyond it they are refused."""
@@ -136,53 +135,6 @@ class Slots:
             self._open[key] -= 1
             if not self._open[key]:
                 del self._open[key]
-
-
-class Beginning:
-    """Begins an upload in a thread, and closes it even if nobody waits for it any more."""
-
-    def __init__(self, begin: Callable[[], Upload]) -> None:
-        self._begin = begin
-        self._upload: Upload | None = None
-        self._ended = False
-        self._lock = threading.Lock()
-
-    def __call__(self) -> Upload:
-        """The upload; may raise what the beginning raises."""
-        upload = self._begin()
-        with self._lock:
-            self._upload = upload
-            if self._ended:
-                upload.close()
-        return upload
-
-    def close(self) -> None:
-        """Close the upload, now or as soon as it has begun."""
-        with self._lock:
-            self._ended = True
-            if self._upload is not None:
-                self._upload.close()
-
-
-async def receive(upload: Upload, parts: Parts, in_thread: InThread, clock: Clock) -> None:
-    """Feed an upload with all of its parts. Raises ApiError if it is refused."""
-    while (part := await _in_time(upload, parts, clock)) is not None:
-        await in_thread(_taking(upload, part))
-    await in_thread(upload.finish)
-
-
-async def _in_time(upload: Upload, parts: Parts, clock: Clock) -> Part | None:
-    try:
-        async with time_limit(clock, max(int(upload.left() * 1_000_000), 0)):
-            return await parts()
-    except TimeoutError:
-        raise upload.too_slow() from None
-
-
-def _taking(upload: Upload, part: Part) -> Callable[[], None]:
-    if isinstance(part, bytes):
-        return lambda: upload.chunk(part)
-    return lambda: upload.header(**part)
 
 
 class Gateway:
@@ -283,24 +235,36 @@ class Gateway:
         method = METHODS["submit"]
         self.service.check(caller, method)
         with self.place(caller.address):
-            ladder = LocalLadder(self.service, caller)
-            beginning = Beginning(ladder.begin_upload)
-            checked = self.clock.now_us()
-
-            async def rechecked() -> Part | None:
-                nonlocal checked
-                part = await parts()
-                checked = await self._recheck_token(caller, checked)
-                return part
-
+            begin = LocalLadder(self.service, caller).begin_upload
+            beginning = asyncio.ensure_future(self.in_thread(begin))
             try:
-                upload = await self.in_thread(beginning)
-                await receive(upload, rechecked, self.in_thread, self.clock)
+                upload = await asyncio.shield(beginning)
+            except asyncio.CancelledError:  # its sender has left: it is closed when it has begun
+                beginning.add_done_callback(_close_begun)
+                raise
+            with upload:
+                await self._receive(caller, upload, parts)
                 async for batch in self._answers(caller, method, {"archive": upload}):
                     upload.close()  # it is stored
                     yield batch
-            finally:
-                beginning.close()
+
+    async def _receive(self, caller: Caller, upload: Upload, parts: Parts) -> None:
+        """Feed an upload with all of its parts. Raises ApiError if it is refused."""
+        checked = self.clock.now_us()
+        while True:
+            try:
+                async with time_limit(self.clock, max(int(upload.left() * _SECOND_US), 0)):
+                    part = await parts()
+            except TimeoutError:
+                raise upload.too_slow() from None
+            checked = await self._recheck_token(caller, checked)
+            if part is None:
+                break
+            if isinstance(part, bytes):
+                await self.in_thread(partial(upload.chunk, part))
+            else:
+                await self.in_thread(partial(upload.header, **part))
+        await self.in_thread(upload.finish)
 
     def _call(self, caller: Caller, method: Method, fields: Mapping[str, Any]) -> Any:
         return getattr(LocalLadder(self.service, caller), method.name)(**fields)
@@ -376,6 +340,11 @@ def refused(error: Exception) -> ApiError:
         cause = error.__cause__ or error
         _log.error("a call from afar: %s", one_line(str(cause)), exc_info=cause)
     return found
+
+
+def _close_begun(beginning: asyncio.Future[Upload]) -> None:
+    if not beginning.cancelled() and beginning.exception() is None:
+        beginning.result().close()
 
 
 def _key(address: str) -> str | None:

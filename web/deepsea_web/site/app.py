@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.callers import READER
 from deepsea_arena.api.errors import ApiError
@@ -125,7 +125,22 @@ class Site:
         if self.sessions and self._answers and self.renderer.private:
             app = MembersOnly(inner, self.sessions, self._answers.open_paths(), self.refused)
         embeds = f"{self.access.prefix}/embed/"
-        return Guarded(Gate(app, self.access), self.access.hosts, embeds)
+        return Guarded(Gate(self._counted(app), self.access), self.access.hosts, embeds)
+
+    def _counted(self, app: ASGIApp) -> ASGIApp:
+        """An application for those who have not asked for too many pages."""
+        free = f"{self.access.prefix}/static/"  # browsers keep these; a page has several
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            answer = app
+            if scope["type"] == "http" and not scope["path"].startswith(free):
+                try:
+                    self.gateway.count_visit(scope["client"][0])
+                except ApiError as error:
+                    answer = await self.refused(Request(scope), error)
+            await answer(scope, receive, send)
+
+        return counted
 
     def _endpoint(self, number: int, *, embed: bool) -> Callable[[Request], Awaitable[Response]]:
         page = self._pages[number]

@@ -12,77 +12,30 @@ from typing import Any
 from deepsea_web.site.app import Endpoint
 from deepsea_web.site.members import Members
 from deepsea_web.site.page import Page
-from deepsea_web.site.pages.about import API, HOW, START, starter_zip
-from deepsea_web.site.pages.admin import ADMIN_ACTIONS, ADMIN_PAGES
-from deepsea_web.site.pages.games import (
-    ANALYSIS,
-    ASK,
-    FEED,
-    GAME,
-    GAMES,
-    TV,
-    events,
-    game_analysis,
-    game_frames,
-    game_record,
-)
-from deepsea_web.site.pages.members import (
-    ACCOUNT,
-    CREATE_TOKEN,
-    END_SESSION,
-    ENTER,
-    JOIN,
-    LEAVE,
-    LOGIN,
-    REDEEM,
-    REVOKE_TOKEN,
-    SEND,
-    SUBMISSION,
-    SUBMIT,
-    WITHDRAW,
-    bot_zip,
-    submission_events,
-)
-from deepsea_web.site.pages.play import BEGIN, DEED, PERSON_GAME, PLAY, SEAT, seat_news
-from deepsea_web.site.pages.standings import BOT, PAIRS, STANDINGS, TOURNAMENT, TOURNAMENTS
+from deepsea_web.site.pages import about, admin, games, members, play, standings
 
 PAGES: tuple[Page[Any], ...] = (
-    STANDINGS,
-    BOT,
-    GAMES,
-    TV,
-    FEED,
-    GAME,
-    PERSON_GAME,
-    PAIRS,
-    TOURNAMENTS,
-    TOURNAMENT,
-    HOW,
-    START,
-    API,
+    *(standings.STANDINGS, standings.BOT),
+    *(games.GAMES, games.TV, games.FEED, games.GAME, play.PERSON_GAME),
+    *(standings.PAIRS, standings.TOURNAMENTS, standings.TOURNAMENT),
+    *(about.HOW, about.START, about.API),
 )
 """Every page, in the order of the navigation."""
 ENDPOINTS: Mapping[str, Endpoint] = {
-    "/games/{id}/frames.json": game_frames,
-    "/games/{id}/record.json": game_record,
-    "/games/{id}/analysis.json": game_analysis,
-    "/start/{bot}.zip": starter_zip,
-    "/events": events,
+    "/games/{id}/frames.json": games.game_frames,
+    "/games/{id}/record.json": games.game_record,
+    "/games/{id}/analysis.json": games.game_analysis,
+    "/start/{bot}.zip": about.starter_zip,
+    "/events": games.events,
 }
 """Handlers of requests that no page answers, by path."""
 MEMBERS = Members(
-    pages=(LOGIN, JOIN, ACCOUNT, SUBMIT, SUBMISSION, ANALYSIS, PLAY, SEAT, *ADMIN_PAGES),
-    actions=(
-        *(ENTER, LEAVE, REDEEM),
-        *(CREATE_TOKEN, REVOKE_TOKEN, END_SESSION, WITHDRAW),
-        *(SEND, ASK),
-        *(BEGIN, DEED),
-        *ADMIN_ACTIONS,
-    ),
+    pages=(*members.PAGES, games.ANALYSIS, play.PLAY, play.SEAT, *admin.PAGES),
+    actions=(*members.ACTIONS, games.ASK, play.BEGIN, play.DEED, *admin.ACTIONS),
     endpoints={
-        "/account/bots/{bot}/bot.zip": bot_zip,
-        "/submissions/{id}/events": submission_events,
-        "/play/{id}/news": seat_news,
+        "/account/bots/{bot}/bot.zip": members.bot_zip,
+        "/submissions/{id}/events": members.submission_events,
+        "/play/{id}/news": play.seat_news,
     },
 )
 """The parts of the site for people with an account."""

@@ -164,8 +164,8 @@ def _to_author(name: str, done: str) -> Redirect:
     return Redirect(path=AUTHOR.path.format(author=name), done=done)
 
 
-ADMIN_PAGES = (ADMIN, SEASON, CODES, AUTHORS, AUTHOR, BOTS, AUDIT)
-ADMIN_ACTIONS = (
+PAGES = (ADMIN, SEASON, CODES, AUTHORS, AUTHOR, BOTS, AUDIT)
+ACTIONS = (
     Action(
         path="/admin/season/deadline",
         page=SEASON,

@@ -5,7 +5,7 @@ Invariant: a page of a game reads and replays its record once."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -137,45 +137,41 @@ async def game_frames(site: Site, request: Request) -> Response:
     record, found = await site.gateway.in_thread(read)
     # What was found is never changed, so its id stands for it.
     analysis = 0 if found.done is None else int(found.done.id)
-    headers = {**_SEEN, "ETag": site.tag(_ALWAYS, "frames", game_id, viewer, analysis)}
-    if same(request, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-
-    made = partial(_frames, record, viewer, found.document)
-    return sent(request, await site.gateway.in_thread(made), headers)
+    tag = site.tag(_ALWAYS, "frames", game_id, viewer, analysis)
+    return await _kept(site, request, tag, partial(_frames, record, viewer, found.document))
 
 
 async def game_analysis(site: Site, request: Request) -> Response:
     """The analysis of a game, as docs/analyse.md describes it."""
     game_id = request.path_params["id"]
-
     found = await site.gateway.in_thread(lambda: site.ladder.analysis(game_id=game_id))
     if found.done is None:
         raise ApiError(Kind.NOT_FOUND, "there is no analysis of that game yet")
-    text = found.document
-    headers = {
-        **_SEEN,
-        "ETag": site.tag(_ALWAYS, "analysis", game_id, hashlib.sha256(text.encode()).hexdigest()),
-        "Content-Disposition": f'attachment; filename="{game_id}-analysis.json"',
-    }
-    if same(request, headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return sent(request, Rendered.of(f"{text}\n", KINDS["json"]), headers)
+    text = f"{found.document}\n"
+    tag = site.tag(_ALWAYS, "analysis", game_id, hashlib.sha256(text.encode()).hexdigest())
+    make = partial(Rendered.of, text, KINDS["json"])
+    return await _kept(site, request, tag, make, f"{game_id}-analysis.json")
 
 
 async def game_record(site: Site, request: Request) -> Response:
     """The record of a game, to be kept and verified."""
     game_id = request.path_params["id"]
     found = await site.gateway.in_thread(lambda: site.ladder.record(game_id=game_id))
-    headers = {
-        **_SEEN,
-        "ETag": site.tag(_ALWAYS, "record", game_id),
-        # Ids of games are names of seasons with a number: nothing that needs quoting.
-        "Content-Disposition": f'attachment; filename="{record_file(game_id)}"',
-    }
-    if same(request, headers["ETag"]):
+    make = partial(Rendered.of, found.record, KINDS["json"])
+    tag = site.tag(_ALWAYS, "record", game_id)
+    return await _kept(site, request, tag, make, record_file(game_id))
+
+
+async def _kept(
+    site: Site, request: Request, tag: str, make: Callable[[], Rendered], file: str = ""
+) -> Response:
+    """What browsers keep and ask for again; saved as a file, if that has a name."""
+    headers = {**_SEEN, "ETag": tag}
+    if file:  # ids of games are names of seasons with a number: nothing that needs quoting
+        headers["Content-Disposition"] = f'attachment; filename="{file}"'
+    if same(request, tag):
         return Response(status_code=304, headers=headers)
-    return sent(request, Rendered.of(found.record, KINDS["json"]), headers)
+    return sent(request, await site.gateway.in_thread(make), headers)
 
 
 def _viewer(given: str | None) -> Viewer:

@@ -108,14 +108,6 @@ def _withdraw(visit: Visit, form: Form) -> Redirect:
     return Redirect(path=ACCOUNT.path, done="withdrawn")
 
 
-CREATE_TOKEN = Action(
-    path="/account/tokens", page=ACCOUNT, act=_create, fields=("label", "scopes", "days")
-)
-REVOKE_TOKEN = Action(path="/account/tokens/revoke", page=ACCOUNT, act=_revoke, fields=("id",))
-END_SESSION = Action(path="/account/sessions/end", page=ACCOUNT, act=_end, fields=("id",))
-WITHDRAW = Action(path="/account/bots/withdraw", page=ACCOUNT, act=_withdraw, fields=("bot",))
-
-
 async def bot_zip(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
     """The files of a bot of one's own, of its newest version or of the one that is named."""
     bot = request.path_params["bot"]
@@ -162,15 +154,6 @@ def _join(visit: Visit, form: Form) -> LoggedIn | OneTimePage:
     )
 
 
-REDEEM = Action(
-    path="/join",
-    page=JOIN,
-    act=_join,
-    fields=("code", "author", "label"),
-    secrets=("code",),
-)
-
-
 def local(path: str) -> str:
     """A path within this site as it is, and HOME for everything else."""
     return path if len(path) <= 100 and _LOCAL.fullmatch(path) else HOME
@@ -202,16 +185,6 @@ def _leave(visit: Visit, form: Form) -> LoggedOut:
     return LoggedOut(answer=Redirect(path=LOGIN.path, done="out"))
 
 
-ENTER = Action(
-    path="/login",
-    page=LOGIN,
-    act=_enter,
-    fields=("token", "next", "stay"),
-    secrets=("token",),
-)
-LEAVE = Action(path="/logout", page=LOGIN, act=_leave)
-
-
 def _read_form(visit: Visit, query: Query) -> Values:
     limits = visit.service.limits
     submissions = visit.ladder.submissions(limit=MOST_SUBMISSIONS).submissions
@@ -240,16 +213,6 @@ SUBMIT = OwnPage(
 def _submit(visit: Visit, form: Form) -> Redirect:
     step = next(filter(None, visit.ladder.submit(form.upload)))
     return Redirect(path=f"/submissions/{step.submission.id}")
-
-
-SEND = Action(
-    path="/submit",
-    page=SUBMIT,
-    act=_submit,
-    begin=lambda visit: visit.ladder.begin_upload(),
-    fields=("bot", "key"),
-    secrets=("key",),
-)
 
 
 def _read_submission(visit: Visit, query: Query) -> Values:
@@ -287,3 +250,35 @@ def _event(step: SubmissionStep) -> str:
         "of_games": one.of_games,
     }
     return f"event: step\ndata: {json_text(data)}\n"
+
+
+PAGES = (LOGIN, JOIN, ACCOUNT, SUBMIT, SUBMISSION)
+ACTIONS = (
+    Action(
+        path="/login",
+        page=LOGIN,
+        act=_enter,
+        fields=("token", "next", "stay"),
+        secrets=("token",),
+    ),
+    Action(path="/logout", page=LOGIN, act=_leave),
+    Action(
+        path="/join",
+        page=JOIN,
+        act=_join,
+        fields=("code", "author", "label"),
+        secrets=("code",),
+    ),
+    Action(path="/account/tokens", page=ACCOUNT, act=_create, fields=("label", "scopes", "days")),
+    Action(path="/account/tokens/revoke", page=ACCOUNT, act=_revoke, fields=("id",)),
+    Action(path="/account/sessions/end", page=ACCOUNT, act=_end, fields=("id",)),
+    Action(path="/account/bots/withdraw", page=ACCOUNT, act=_withdraw, fields=("bot",)),
+    Action(
+        path="/submit",
+        page=SUBMIT,
+        act=_submit,
+        begin=lambda visit: visit.ladder.begin_upload(),
+        fields=("bot", "key"),
+        secrets=("key",),
+    ),
+)
