@@ -18,10 +18,10 @@ ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
 HINTED = 3
 HINT_EFFORT = Effort.to(0.03)
 BOARD = (
-    "The dice show 2 to 6; each piece that you carry takes one",
-    "step off, and one air from all at the start of your turn.",
-    "Spaces with a diver are skipped. A number is the level of a",
-    "piece: 1 has 0 to 3 points, 2 4 to 7, 3 8 to 11, 4 12 to 15.",
+    "The dice show 2 to 6, less one step for each piece that you carry.",
+    "Each of these takes one air from all, too, at the start of your turn.",
+    "Spaces with a diver are skipped.",
+    "A number is the level of a piece: 1 has 0 to 3 points, 2 4 to 7, 3 8 to 11, 4 12 to 15.",
     "Only what you bring home before the air is used up counts.",
 )
 MOMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {

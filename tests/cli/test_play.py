@@ -19,7 +19,6 @@ from deepsea_cli.person import TerminalPerson
 from deepsea_referee.choices import choices
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.person import Asked
-from deepsea_rules.actions import LEVELS
 from deepsea_rules.game import Game
 from deepsea_rules.notation import read_position
 from deepsea_rules.randomness import seed_from_text
@@ -29,7 +28,7 @@ from deepsea_rules.view import view_for
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
 from helpers.commands import NAMES, Run, called, one_line, start
-from helpers.games import Chooser, players, rule_sets, salts
+from helpers.games import Chooser, other_values, players, rule_sets, salts
 from helpers.terminal import Terminal
 from helpers.tiers import daily
 
@@ -318,12 +317,7 @@ def test_hidden_values_change_no_byte_and_lines_fit(
         games = [Game(rules, players, seed_from_text(salt)) for _ in range(2)]
         scripts = [Script(salt, in_place=in_place) for _ in range(2)]
         known = scripts[0].play(games[0], 1, salt)
-        values = list(games[0].state.values)
-        for level in LEVELS:
-            hidden = [chip for chip in range(8 * level - 7, 8 * level + 1) if chip not in known]
-            for chip, value in zip(hidden, [values[chip] for chip in hidden][::-1], strict=True):
-                values[chip] = value
-        games[1].state.values = tuple(values)
+        games[1].state.values = other_values(games[0].state.values, known)
         scripts[1].play(games[1], 1, salt)
         assert scripts[1].seen == scripts[0].seen
         assert games[1].decisions == games[0].decisions

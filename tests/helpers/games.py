@@ -5,12 +5,13 @@ counter-examples stay what they are.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random  # noqa: TID251  (view.sample wants a source of numbers; seeded below)
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from deepsea_rules.actions import CHIPS, LEVEL_OF, LEVELS
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
@@ -156,3 +157,16 @@ rule_sets = presets | customs
 players = st.integers(2, 6)
 salts = st.integers(0, 10**9).map(str)
 choosers = st.builds(Chooser, salts, takes=st.booleans())
+
+
+def other_values(values: Sequence[int], known: Collection[int]) -> tuple[int, ...]:
+    """The values of another deal that those who know the values of these chips cannot tell apart.
+
+    Each value that they do not know is another chip's of the level.
+    """
+    found = list(values)
+    for level in LEVELS:
+        hidden = [chip for chip in CHIPS if LEVEL_OF[chip] == level and chip not in known]
+        for chip, other in zip(hidden, [*hidden[1:], *hidden[:1]], strict=True):
+            found[chip] = values[other]
+    return tuple(found)

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from deepsea_rules.actions import LEVELS
+from deepsea_rules import randomness
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import verify
@@ -18,7 +18,7 @@ from deepsea_web.http import HEADERS
 from deepsea_web.play.page import board, deed_of, place_of
 from deepsea_web.play.seat import Deed
 from deepsea_web.play.server import COOKIE, GRACE_US, MOST_STREAMS
-from helpers.games import Chooser
+from helpers.games import Chooser, other_values
 from helpers.pages import RUN
 from helpers.seat_page import ASKED, Visitor, sitting
 from helpers.tiers import daily
@@ -221,10 +221,13 @@ def test_a_stream_brings_the_frames_that_a_reader_lacks() -> None:
 # What is seen
 
 
-def seen(table_game: Game, salt: str) -> list[str]:
-    """All that is sent in a whole game: each page, and the stream of all frames after it."""
+def seen(table_game: Game, salt: str, *, told: bool = False) -> list[str]:
+    """All that is sent in a whole game: each page, and the stream of all frames after it.
+
+    told  also the page of the end
+    """
     pages: list[str] = []
-    with sitting(table_game, told=False) as table:
+    with sitting(table_game, told=told) as table:
         visitor = Visitor(table.server.address)
         visitor.enter()
         chooser = Chooser(salt)
@@ -237,7 +240,9 @@ def seen(table_game: Game, salt: str) -> list[str]:
             assert question is not None
             action = chooser.pick(question["choices"])["action"]
             visitor.post("deed", what=what, asked=asked.pop(), action=action)
-    return pages
+        while told and "that was the last game" not in page.lower():
+            page = visitor.settled()
+        return [*pages, page] if told else pages
 
 
 @pytest.mark.parametrize(
@@ -248,16 +253,23 @@ def test_hidden_values_change_no_byte(preset: str, seats: int) -> None:
     one, other = (game(preset, seats, preset) for _ in range(2))
     first = seen(one, preset)
     assert first
-    known = known_before_the_end(one)
-    values = list(one.state.values)
-    for level in LEVELS:
-        hidden = [chip for chip in range(8 * level - 7, 8 * level + 1) if chip not in known]
-        for chip, value in zip(hidden, [values[chip] for chip in hidden][::-1], strict=True):
-            values[chip] = value
-    assert other.state.values != tuple(values)
-    other.state.values = tuple(values)
+    values = other_values(one.state.values, known_before_the_end(one))
+    assert other.state.values != values
+    other.state.values = values
     assert seen(other, preset) == first
     assert other.decisions == one.decisions
+
+
+def test_of_the_end_a_page_shows_what_the_seat_knows_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = game("guide", 4)
+    first = seen(one, "guide", told=True)
+    assert "is over" in first[-1]
+    for known, same in ((one.view(1).known, True), ([], False)):
+        values = other_values(one.state.values, known)
+        assert values != one.state.values
+        with monkeypatch.context() as patched:
+            patched.setattr(randomness, "deal", lambda seed, values=values: values)
+            assert (seen(game("guide", 4), "guide", told=True) == first) is same
 
 
 def known_before_the_end(finished: Game) -> set[int]:

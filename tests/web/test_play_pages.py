@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text as sql
 
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.documents import json_text
+from deepsea_arena.reports.games import read_record
 from deepsea_ladder.season import PlaySettings
 from deepsea_ladder.store import Store
 from deepsea_rules import randomness
-from deepsea_rules.actions import CHIPS, LEVEL_OF, LEVELS
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS, preset
 from helpers import ladder
 from helpers.full_ladder import StoreClock
+from helpers.games import other_values
 from helpers.members import Person, forms_of
 from helpers.people import Runner
 from helpers.site import ask
@@ -184,29 +186,37 @@ def test_a_token_without_the_scope_to_submit_plays_no_game(world: World) -> None
 # Hidden information
 
 
-def other_values(store: Store, game_id: str) -> tuple[int, ...]:
-    """Other values of the chips than those that were dealt, where the person knows none."""
+def played_until_now(store: Store, game_id: str) -> Game:
+    """The game, to its next question or its end."""
     game = store.person_games.get(game_id)
+    decisions = read_record(game.record).decisions if game.record else game.decisions
     played = Game(preset(game.rules), len(game.names), game.seed)
     played.pending()
-    for decision in game.decisions:
+    for decision in decisions:
         played.decide(*decision[1:])
         played.pending()
-    known = played.view(game.seat).known
-    values = list(played.state.values)
-    for level in LEVELS:
-        hidden = [chip for chip in CHIPS if LEVEL_OF[chip] == level and chip not in known]
-        rest = [values[chip] for chip in hidden]
-        for chip, value in zip(hidden, [*rest[1:], *rest[:1]], strict=True):
-            values[chip] = value
-    return tuple(values)
+    return played
+
+
+def rewrite_record(store: Store, game_id: str) -> None:
+    """Store the record of a game that is over as it is with the values that are dealt now."""
+    game = store.person_games.get(game_id)
+    if game.record:
+        former, played = read_record(game.record), played_until_now(store, game_id)
+        record = GameRecord.of(played, game_id=game_id, clock=former.clock, seats=former.seats)
+        change = sql("UPDATE person_games SET record = :record WHERE game_id = :game_id")
+        with store.database.write() as connection:
+            connection.execute(change, {"record": record.to_json(), "game_id": game_id})
 
 
 def everything_sent(world: World, person: Person, address: str) -> list[bytes]:
-    """All that the site sends of a game: page, list, stream, JSON, with what it refuses."""
+    """All that the site sends of a game to its person: page, list, stream, JSON, with what it
+    refuses; of one that is over it gives everything away to everybody, but not on these."""
     game_id = address.rpartition("/")[2]
-    addresses = [address, "/play", f"{address}/game", f"{address}/game?format=json"]
-    addresses += [f"/games/{game_id}/{one}.json" for one in ("frames", "record", "analysis")]
+    addresses = [address, "/play"]
+    if not world.service.store.person_games.get(game_id).state.is_final:
+        addresses += [f"{address}/game", f"{address}/game?format=json"]
+        addresses += [f"/games/{game_id}/{one}.json" for one in ("frames", "record", "analysis")]
     bodies = [person.get(one).body for one in addresses]
     gateway = world.site.gateway
     caller = world.service.caller_of_token(world.tokens[ANNA], "")
@@ -233,28 +243,34 @@ def everything_sent(world: World, person: Person, address: str) -> list[bytes]:
 def test_what_is_sent_depends_on_nothing_that_the_seat_does_not_know(
     rules: str, stock: Stock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dealt = randomness.deal
     with StoreClock().installed(), opened(stock, tmp_path) as world:
         store = world.service.store
         anna = world.person(ANNA)
         address = begin(world, anna, rules=rules)
         game_id = address.rpartition("/")[2]
-        compared = 0
-        for turn in range(60):
-            if store.person_games.get(game_id).state.is_final:
-                break
+
+        def check() -> None:
+            """Nothing differs with other values of what the seat does not know."""
+            played = played_until_now(store, game_id)
+            values = other_values(played.state.values, played.view(1).known)
+            assert values != played.state.values
+            sent = everything_sent(world, anna, address)
+            assert all(sent)
+            with monkeypatch.context() as patched:
+                patched.setattr(randomness, "deal", lambda seed: values)
+                rewrite_record(store, game_id)
+                assert everything_sent(world, anna, address) == sent
+
+        turn = 0
+        while not store.person_games.get(game_id).state.is_final:
             if turn % 3 == 0:
-                values = other_values(store, game_id)
-                sent = everything_sent(world, anna, address)
-                assert all(sent)
-                with monkeypatch.context() as patched:
-                    patched.setattr(randomness, "deal", lambda seed, values=values: values)
-                    assert everything_sent(world, anna, address) == sent
-                assert values != dealt(store.person_games.get(game_id).seed)
-                compared += 1
+                check()
             offered = answers(anna.get(address).text)
             anna.send(
                 address, f"{address}/deed", {"action": html.unescape(offered[turn % len(offered)])}
             )
             Runner(store).play_on()
-        assert compared > 1
+            turn += 1
+        assert turn > 3
+        assert "is over" in anna.get(address).text
+        check()
