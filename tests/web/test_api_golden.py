@@ -142,7 +142,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/redeem", {"code": "1234"}),
         ask(VISITOR, "/redeem", {}),
         ask(VISITOR, "/redeem", {"code": code_of("revoked")}, times=3),
-        unread("/redeem", body={"code": 5}),
     ],
     "GET /account": [ask("visitor anna reader chief head finn former", "/account")],
     "GET /account/tokens": [ask("visitor anna reader head", "/account/tokens")],
@@ -156,14 +155,11 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("anna", "/account/tokens", {"days": 366}),
         ask("anna", "/account/tokens", {"days": -1}),
         ask("anna", "/account/tokens", {"label": "x" * 61}),
-        unread("/account/tokens", "anna", {"days": "soon"}),
-        unread("/account/tokens", "anna", {"scopes": "read"}),
         ask("anna", "GET /account/tokens"),
     ],
     "DELETE /account/tokens/{id}": [
         ask("visitor reader ben", "/account/tokens/4"),
         ask("anna", "/account/tokens/99"),
-        unread("/account/tokens/x", "anna"),
         ask("reader", "/account/tokens/7"),
         ask("reader", "/account"),
         ask("anna", "/account/tokens/4"),
@@ -176,7 +172,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("visitor reader ben", "/account/sessions/1"),
         ask("anna", "/account/sessions/1", times=2),
         ask("anna", "GET /account/sessions"),
-        unread("/account/sessions/x", "anna"),
     ],
     "GET /audit": [
         ask("visitor anna reader chief", "/audit"),
@@ -185,7 +180,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/audit?everybody=true&limit=2"),
         ask("anna", "/audit?limit=1001"),
         ask("anna", "/audit?limit=-1"),
-        unread("/audit?limit=many", "anna"),
     ],
     "PUT /bots/{bot}": [
         upload("visitor reader", "fresh", "a fresh one"),
@@ -215,7 +209,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("anna", "/submissions/5", events=1),
         ask("ben", "/submissions/6", events=1),
         ask("anna", "/submissions/99"),
-        unread("/submissions/x", "anna"),
         ask("anna", "/submissions/0"),
     ],
     "GET /submissions": [
@@ -232,7 +225,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("ben", "/bots/BEN/withdraw", times=2),
         ask("head", "/admin/bots/ben/state", {"state": "disabled", "reason": "too late"}),
         ask("ben", "/bots/ben/withdraw"),
-        unread("/bots/ben/withdraw", "ben", {"reason": "tired"}),
     ],
     "GET /bots/{bot}/archive": [
         ask("visitor ben head", "/bots/anna/archive"),
@@ -240,7 +232,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("anna", "/bots/anna/archive?version=1"),
         ask("anna", "/bots/anna/archive?version=9"),
         ask("anna", "/bots/nobody/archive"),
-        unread("/bots/anna/archive?version=x", "anna"),
     ],
     "GET /games/{game_id}/log": [
         ask("visitor anna reader ben head", "/games/main-2/log"),
@@ -295,7 +286,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/bots/nobody"),
         ask(VISITOR, "/bots/anna?version=9"),
         ask(VISITOR, "/bots/anna?season=secret"),
-        unread("/bots/anna?version=one"),
     ],
     "GET /games": [
         ask(READERS, "/games"),
@@ -309,7 +299,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/games?bot=nobody"),
         ask(VISITOR, "/games?lost=true"),
         ask(VISITOR, "/games?limit=501"),
-        unread("/games?before=x"),
     ],
     "GET /games/{game_id}/record": [
         ask(READERS, "/games/main-2/record"),
@@ -322,7 +311,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/games/main-2/frames?seat=3"),
         ask(VISITOR, "/games/main-2/frames?seat=-1"),
         ask(READERS, "/games/secret-1/frames"),
-        unread("/games/main-2/frames?seat=A"),
     ],
     "POST /games/{game_id}/analysis": [
         ask("visitor reader", "/games/spring-5/analysis", {}),
@@ -332,7 +320,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("ben", "/games/spring-4/analysis"),
         ask("anna head", "/games/secret-1/analysis"),
         ask("anna", "/games/none-1/analysis"),
-        unread("/games/spring-5/analysis", "anna", {"again": True}),
     ],
     "GET /games/{game_id}/analysis": [
         ask(READERS, "/games/spring-1/analysis"),
@@ -363,7 +350,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("ben", "/play", {"opponents": 1, "seat": "F"}),
         ask("ben", "/play", {"season": "cup"}),
         ask("ben", "/play", {"season": "spring"}),
-        unread("/play", "ben", {"bots": "hal"}),
     ],
     "GET /play": [
         ask("visitor anna reader ben head", "/play"),
@@ -381,7 +367,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("anna", "/play/person-asked/answer", {"asked": ASKED, "action": "leave"}),
         ask("anna", "/play/person-asked/answer", {"asked": ASKED, "action": "leave"}),
         ask("ben", "/play/person-done/answer", {"asked": 1, "action": "leave"}),
-        unread("/play/person-asked/answer", "anna", {"asked": "one"}),
     ],
     "POST /play/{game_id}/leave": [
         ask("visitor ben", "/play/person-asked/leave", {}),
@@ -404,7 +389,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
     "GET /feed": [
         ask(READERS, "/feed?after=19", events=2),
         ask(VISITOR, "/feed", events=0),
-        unread("/feed?after=x"),
     ],
     "POST /admin/codes": [
         ask(ADMINS, "/admin/codes", {"count": 2}),
@@ -416,8 +400,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/codes", {"authors": [""]}),
         ask("head", "/admin/codes", {"authors": ["finn-senior"]}),
         ask("head", "/admin/codes", {"authors": ["machine"]}),
-        unread("/admin/codes", "head", {"count": "two"}),
-        unread("/admin/codes", "head", {"number": 2}),
     ],
     "GET /admin/codes": [ask(ADMINS, "/admin/codes")],
     "DELETE /admin/codes/{id}": [
@@ -425,7 +407,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/codes/4"),
         ask("head", "/admin/codes/4"),
         ask("head", "GET /admin/codes"),
-        unread("/admin/codes/x", "head"),
     ],
     "GET /admin/authors": [ask(ADMINS, "/admin/authors")],
     "POST /admin/authors/{author}/reset": [
@@ -444,7 +425,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         rename("head", "ben-senior"),
         rename("head", "anonymous-7", to="gil-senior"),
         rename("head", "nobody", to="somebody"),
-        replace(rename("head", "ben-senior", to=7), words=False),
     ],
     "POST /admin/authors/{author}/anonymise": [
         ask("visitor anna chief", "/admin/authors/anna-senior/anonymise", {}),
@@ -460,7 +440,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/authors/anna-senior/blocked", {}),
         ask("head", "/admin/authors/anonymous-7/blocked", {"blocked": False}),
         ask("head", "/admin/authors/nobody/blocked", {"blocked": True}),
-        unread("/admin/authors/anna-senior/blocked", "head", {"blocked": "yes"}),
     ],
     "GET /admin/season": [
         ask(ADMINS, "/admin/season"),
@@ -486,7 +465,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/season/paused", {"paused": True}),
         ask("head", "/admin/season/paused", {"season": "main"}),
         ask("head", "/admin/season/paused", {"season": "spring", "paused": True}),
-        unread("/admin/season/paused", "head", {"paused": "yes"}),
         ask("head", "GET /audit?everybody=true&limit=2"),
     ],
     "GET /admin/status": [ask(ADMINS, "/admin/status")],
@@ -498,7 +476,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/seasons", {"settings": {"name": "winter", "speed": 3}}),
         ask("head", "/admin/seasons", {"settings": {"name": "winter"}, "deadline": "soon"}),
         ask("head", "/admin/seasons", {}),
-        unread("/admin/seasons", "head", {"settings": "winter"}),
         ask("head", "GET /audit?everybody=true&limit=2"),
     ],
     "POST /admin/season/close": [
@@ -519,7 +496,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/tournaments", {**LAST, "name": "cup"}),
         ask("head", "/admin/tournaments", {**LAST, "name": "x", "seats": 7}),
         ask("head", "/admin/tournaments", {**LAST, "name": "x", "embargo_until": "2026-01-01"}),
-        unread("/admin/tournaments", "head", {**LAST, "kind": "swiss"}),
         ask("head", "GET /audit?everybody=true&limit=2"),
     ],
     "POST /admin/bots/{bot}/state": [

@@ -15,7 +15,6 @@ from deepsea_arena.reports.plot_data import PlotData, PlotSums
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
 from deepsea_web.charts import charts_html, charts_of
-from deepsea_web.live.server import GRACE_US
 from helpers import chromium as browsers
 from helpers.chromium import WIDTHS, Scheme, fits, runs_nothing, without_violations
 from helpers.commands import faulty, played, record_of
@@ -141,17 +140,6 @@ def test_the_end_of_the_match_is_shown(chromium: Browser, served: Served) -> Non
         expect(page.locator("#state")).to_have_text("being played")
         served.tell(over="interrupted")
         expect(page.locator("#state")).to_have_text("interrupted")
-
-
-def test_a_page_that_is_left_is_noticed(chromium: Browser, served: Served) -> None:
-    with visited(chromium, served, "games/1") as page:
-        expect(page.locator(".ds-board")).to_be_visible()
-        served.tell(over="over")
-    # The page is closed now.
-    while served.clock.alarms < 2:
-        served.get("live.css")
-    served.jump(GRACE_US)
-    served.ends()
 
 
 def test_a_game_has_a_page_of_its_own(chromium: Browser, served: Served) -> None:

@@ -112,18 +112,3 @@ def test_moves_come_at_a_pace_and_are_skipped(chromium: Browser) -> None:
         page.reload()
         begun(page)
         expect(page.get_by_label("pace of the game")).to_have_value("0.5")
-
-
-def test_a_second_browser_is_refused(chromium: Browser) -> None:
-    with (
-        sitting(game()) as table,
-        visited(chromium, table.server.address, allowed=(at(table),)) as page,
-    ):
-        begun(page)
-        other = chromium.new_context().new_page()
-        answer = other.goto(table.server.address)
-        assert answer is not None
-        assert answer.status == 403
-        other.context.close()
-        page.reload()
-        begun(page)

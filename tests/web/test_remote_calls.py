@@ -75,24 +75,6 @@ def test_every_method_has_its_route_and_nothing_else_has(played: Store) -> None:
     gateway.close()
 
 
-def test_what_is_not_declared_cannot_be_called_from_afar(played: Store) -> None:
-    undeclared = {"begin_upload", "admin_token", "check_admin", "is_own"}
-    assert undeclared <= set(dir(LocalLadder))
-    assert not undeclared & set(METHODS)
-    with remote(played) as there:
-        token = there.token("head", admin=True)
-        connection = http.client.HTTPConnection("127.0.0.1", there.port)
-        for name in sorted(undeclared):
-            for verb in ("GET", "POST", "PUT", "DELETE"):
-                for path in (f"/{name}", f"/admin/{name}", f"/standings?{name}=1"):
-                    headers = {"authorization": f"Bearer {token}"}
-                    connection.request(verb, f"{ROOT}{path}", headers=headers)
-                    answer = connection.getresponse()
-                    assert answer.status in (400, 404, 405)
-                    answer.read()
-        connection.close()
-
-
 def test_what_fails_inside_is_refused_without_details_and_logged(
     played: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

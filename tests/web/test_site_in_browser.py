@@ -1,4 +1,4 @@
-"""Standings, games and bots in a real browser."""
+"""The pages of the site in a real browser."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ from helpers import ladder
 from helpers.chromium import SCHEMES, fits, visited, without_violations
 from helpers.listening import site_at
 from helpers.site import a_site
+from helpers.tiers import daily
 
 pytestmark = pytest.mark.slow
-PAGES = ("/", "/games", "/bots/anna", "/bots/newcomer")
-# All pages have their colours from one file: these have most of them, the others are seen in the
-# dark before a release.
-IN_THE_DARK = ("/", "/bots/anna")
+PAGES = (
+    *("/?season=s1", "/games", "/bots/anna?season=s1", "/bots/newcomer", "/games/s1-3?turn=12"),
+    *("/embed/games/s1-3", "/embed/standings?season=s1", "/pairs?season=s1", "/tournaments"),
+    *("/tournaments/cup", "/how", "/start", "/tv", "/feed"),
+)
+# All pages have their colours from one file and are made of the same parts: these are looked at in
+# every run, the first ones in the dark too, and the others before a release.
+IN_THE_DARK = ("/?season=s1", "/bots/anna?season=s1", "/games/s1-3?turn=12")
+IN_EVERY_RUN = (*IN_THE_DARK, "/embed/standings?season=s1", "/pairs?season=s1", "/start")
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The site of a ladder with games of six bots in two seasons, a former version, a newcomer."""
+    """The site of a ladder with games of six bots in two seasons, a former version, a newcomer and
+    an elimination."""
     path = tmp_path_factory.mktemp("site") / "ladder.db"
     with Store.create(path) as store:
         season = ladder.stocked(store, 6)
@@ -32,18 +39,21 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             ladder.play_all(store, rated, {"s1-3": ["ben"]})
         ladder.submit(store, "anna", "better", "anna-senior")
         store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4) * 2)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store)[2:], 4))
         ladder.play_all(store, season)
         store.bots.withdraw("finn")
         ladder.submit(store, "newcomer")
+        ladder.a_cup(store)
     with Store.open(path, read_only=True, public=True) as store, site_at(a_site(store)) as url:
         yield url
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", daily(PAGES, IN_EVERY_RUN))
 def test_a_page_fits_and_breaks_no_rule(chromium: Browser, address: str, page: str) -> None:
-    with visited(chromium, f"{address}{page}?season=s1", allowed=(f"{address}/",)) as seen:
+    with visited(chromium, address + page, allowed=(f"{address}/",)) as seen:
         seen.wait_for_load_state("networkidle")
-        fits(seen, f"site-{page.strip('/').replace('/', '-') or 'standings'}")
+        assert seen.locator("h1").count() == 1
+        fits(seen, f"site{page.partition('?')[0].replace('/', '-')}")
         for scheme in SCHEMES if page in IN_THE_DARK else SCHEMES[:1]:
             without_violations(seen, scheme)
 
@@ -51,7 +61,8 @@ def test_a_page_fits_and_breaks_no_rule(chromium: Browser, address: str, page: s
 @pytest.mark.release
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in IN_THE_DARK])
 def test_the_others_can_be_read_in_the_dark(chromium: Browser, address: str, page: str) -> None:
-    with visited(chromium, f"{address}{page}?season=s1", allowed=(f"{address}/",)) as seen:
+    with visited(chromium, address + page, allowed=(f"{address}/",), width=360) as seen:
+        seen.wait_for_load_state("networkidle")
         without_violations(seen, "dark")
 
 
@@ -111,3 +122,47 @@ def test_the_course_is_read_by_pointer_and_by_keys(chromium: Browser, address: s
         expect(said).to_contain_text("game 16, v2: rating")
         expect(page.locator(".course .narrow .at")).to_be_visible()
         expect(page.locator(".course .broad svg")).to_be_hidden()
+
+
+def test_a_link_leads_to_a_turn_as_a_seat_knew_it(chromium: Browser, address: str) -> None:
+    url = f"{address}/games/s1-3?turn=12&seat=B"
+    with visited(chromium, url, allowed=(f"{address}/",)) as page:
+        expect(page.locator(".ds-status")).to_contain_text("Turn 12 of")
+        expect(page.locator("#ds-view")).to_have_value("B")
+        expect(page.locator(".ds-knows")).to_contain_text("What B knew at this moment.")
+        page.keyboard.press("ArrowRight")
+        assert "seat=B" in page.url
+        assert "turn=13" in page.url
+        page.select_option("#ds-view", "watcher")
+        expect(page.locator(".ds-knows")).to_contain_text("What everybody knew at this moment.")
+
+
+def test_every_turn_in_the_list_is_a_target_for_fingers(chromium: Browser, address: str) -> None:
+    with visited(chromium, f"{address}/games/s1-3", width=360, allowed=(f"{address}/",)) as page:
+        page.locator(".ds-turns a").first.wait_for(state="attached")
+        heights = page.locator(".ds-turns a").evaluate_all(
+            "all => all.map((one) => one.getBoundingClientRect().height).filter((high) => high)"
+        )
+        assert heights
+        assert min(heights) >= 24
+
+
+def test_tv_is_the_same_for_everybody_and_results_come(chromium: Browser, address: str) -> None:
+    own = (f"{address}/",)
+    url = f"{address}/tv"
+    with visited(chromium, url, allowed=own) as one, visited(chromium, url, allowed=own) as other:
+        for page in (one, other):
+            expect(page.locator("#shown a")).to_contain_text("Game ")
+            expect(page.locator("#state")).to_have_text("Newer results come by themselves.")
+            expect(page.locator(".ds-board")).to_be_visible()
+        assert one.inner_text("#shown") == other.inner_text("#shown")
+        one.click("#pause")
+        expect(one.locator("#pause")).to_have_text("Follow")
+        assert one.url == url  # the place is the server's, and in no address
+
+
+def test_with_reduced_motion_tv_waits(chromium: Browser, address: str) -> None:
+    own = (f"{address}/",)
+    with visited(chromium, f"{address}/tv", allowed=own, reduced_motion="reduce") as page:
+        expect(page.locator("#shown a")).to_contain_text("Game ")
+        expect(page.locator("#pause")).to_have_text("Follow")
