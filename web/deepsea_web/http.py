@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Callable, Collection, Mapping, MutableMapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, Protocol, TypeVar
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
 import uvicorn
@@ -24,7 +26,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Clock, time_limit
+from deepsea_referee.timing.clock import Alarm, Clock, time_limit
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -58,6 +60,8 @@ _FORM = "application/x-www-form-urlencoded"
 MOST_DIGITS = 20
 LARGEST = 2**53 - 1
 """The largest number that every JSON reader has exactly."""
+GRACE_US = 3_000_000
+"""The time for which nobody may read a page: while it is loaded again, or the machine is busy."""
 T = TypeVar("T")
 
 
@@ -155,18 +159,77 @@ def loopback_server(app: ASGIApp) -> tuple[socket.socket, uvicorn.Server]:
     return listening, uvicorn.Server(config)
 
 
-class Source(Protocol[T]):
-    """The source of a stream; `T` is a reader's place in it."""
+class Source(Generic[T]):
+    """The source of streams, and their readers; `T` is a reader's place in it.
 
-    @property
-    def closed(self) -> bool:
-        """Whether there will be nothing new any more; then every reader is woken."""
+    Invariant: it may change, and end, in any thread; readers are woken in their event loop.
+    """
 
-    def watching(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
-        """Count a reader, who is woken when something is new."""
+    def __init__(self) -> None:
+        self.closed = False
+        """Whether there will be nothing new any more."""
+        self.readers = 0
+        self.on_readers: Callable[[], object] = lambda: None
+        """Called in the event loop when their number has changed."""
+        self._wakes: list[Callable[[], object]] = []
+        self._waking = threading.Lock()
 
     def since(self, has: T) -> tuple[T, str]:
         """A reader's place after these events, and the events: "" for none."""
+        raise NotImplementedError
+
+    def changed(self) -> None:
+        """Wake everybody: something is new."""
+        with self._waking, suppress(RuntimeError):  # the loop of a reader has ended
+            for wake in self._wakes:
+                wake()
+
+    def close(self) -> None:
+        """End all streams."""
+        self.closed = True
+        self.changed()
+
+    @contextmanager
+    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Have a function called with each change; called in an event loop, as that is."""
+        later = partial(asyncio.get_running_loop().call_soon_threadsafe, wake)
+        with self._waking:
+            self._wakes.append(later)
+        try:
+            yield
+        finally:
+            with self._waking:
+                self._wakes.remove(later)
+
+    @contextmanager
+    def watching(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Count a reader, who is woken when something is new."""
+        with self.waking(wake):
+            self.readers += 1
+            self.on_readers()
+            try:
+                yield
+            finally:
+                self.readers -= 1
+                self.on_readers()
+
+
+class Leaving:
+    """Acts when the last reader has left for longer than it takes to load a page again."""
+
+    def __init__(self, source: Source[Any], clock: Clock, act: Callable[[], object]) -> None:
+        self._source = source
+        self._clock = clock
+        self._act = act
+        self._alarm: Alarm | None = None
+
+    def look(self) -> None:
+        """See whether anybody reads."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if not self._source.readers:
+            self._alarm = self._clock.at(self._clock.now_us() + GRACE_US, self._act)
 
 
 class EventStream(Generic[T]):

@@ -7,9 +7,9 @@ a reader who says what it has gets what it lacks, whatever it missed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TypedDict
+
+from deepsea_web.http import Source
 
 KEPT = 200
 
@@ -48,22 +48,18 @@ class Message(TypedDict, total=False):
     """The reason why there will be no more games."""
 
 
-class News:
+class News(Source[int]):
     """The state of the page."""
 
     def __init__(self, title: str, facts: str, table: Table) -> None:
+        super().__init__()
         self.title = title
         self.facts = facts
         self.table = table
         self.over: str | None = None
-        self.closed = False
-        self.watched = False
-        """Whether anybody ever watched."""
-        self.on_watchers: Callable[[], object] = lambda: None
         self._number = 0
         self._games: dict[int, tuple[int, GameLine, str]] = {}
         """By number of the game: the number of the news, its line and record."""
-        self._wakes: list[Callable[[], object]] = []
 
     def take(self, message: Message) -> None:
         self._number += 1
@@ -75,16 +71,7 @@ class News:
         self.table = message.get("table", self.table)
         self.facts = message.get("facts", self.facts)
         self.over = message.get("over", self.over)
-        self._wake()
-
-    def close(self) -> None:
-        """End all streams."""
-        self.closed = True
-        self._wake()
-
-    def _wake(self) -> None:
-        for wake in self._wakes:
-            wake()
+        self.changed()
 
     def games(self) -> list[GameLine]:
         """The games that are kept, the newest one first."""
@@ -107,19 +94,3 @@ class News:
             }
         )
         return self._number, f"id: {self._number}\ndata: {text}\n\n"
-
-    @property
-    def watchers(self) -> int:
-        return len(self._wakes)
-
-    @contextmanager
-    def watching(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Count a watcher, who is woken by news."""
-        self._wakes.append(wake)
-        self.watched = True
-        self.on_watchers()
-        try:
-            yield
-        finally:
-            self._wakes.remove(wake)
-            self.on_watchers()

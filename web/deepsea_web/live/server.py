@@ -21,9 +21,16 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.timing.clock import Alarm, Clock, SystemClock
+from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.record import GameRecord
-from deepsea_web.http import LOOPBACK, EventStream, Guarded, loopback_server, whole_number
+from deepsea_web.http import (
+    LOOPBACK,
+    EventStream,
+    Guarded,
+    Leaving,
+    loopback_server,
+    whole_number,
+)
 from deepsea_web.live.news import KEPT, News
 from deepsea_web.viewer.assets import render, script, styles
 from deepsea_web.viewer.game_page import PageGame
@@ -32,8 +39,6 @@ MOST_STREAMS = 32
 _NO_STORE = {"Cache-Control": "no-store"}
 LINGER_US = 60_000_000
 """The time for which the page stays after the match."""
-GRACE_US = 3_000_000
-"""The time after the last watcher has left: a page that is loaded again leaves for a moment."""
 _LONGEST = 4 * 1024 * 1024
 
 
@@ -55,7 +60,7 @@ def live_app(news: News, path: str) -> ASGIApp:
         return JSONResponse(found.data(), headers=_NO_STORE)
 
     async def updates(request: Request) -> Response | EventStream[int]:
-        if news.watchers >= MOST_STREAMS:
+        if news.readers >= MOST_STREAMS:
             raise HTTPException(503, "too many pages are open")
         last = request.headers.get("last-event-id", request.query_params.get("after", ""))
         return EventStream(news, whole_number(last) or 0)
@@ -157,21 +162,20 @@ class Staying:
 
     def __init__(self, news: News, clock: Clock) -> None:
         self.ended = asyncio.Event()
-        self._news = news
         self._clock = clock
         self._begun = False
-        self._alarm: Alarm | None = None
-        news.on_watchers = self._look
+        self._watched = False
+        self._leaving = Leaving(news, clock, self.ended.set)
+        news.on_readers = self._look
 
     def begin(self) -> None:
         """The match is over."""
         self._begun = True
         self._clock.at(self._clock.now_us() + LINGER_US, self.ended.set)
-        self._look()
+        if self._watched:
+            self._leaving.look()
 
     def _look(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if self._begun and self._news.watched and not self._news.watchers:
-            self._alarm = self._clock.at(self._clock.now_us() + GRACE_US, self.ended.set)
+        self._watched = True
+        if self._begun:
+            self._leaving.look()

@@ -13,7 +13,7 @@ How it is used, by a command or by a runner whose pages are served by another pr
     seat.document()             what a page shows now (`SeatDocument`; plain JSON)
     news_of(document, has)      what a page that has something lacks, as a server-sent event
     seat.do(Deed("answer", asked, "take"))    what the person does, from any thread; never blocks
-    seat.watching, seat.since, seat.closed    the source of an `EventStream`
+    the seat is the source of an `EventStream`
 
 Deeds: "answer" with an action, "hint", "play on" (leave; defaults are played), "drop" (leave; the
 game does not count), "next" (the next game). One that is not for the question that is being asked
@@ -29,9 +29,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypedDict
 
@@ -50,6 +49,7 @@ from deepsea_rules.scoring import Result
 from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
+from deepsea_web.http import Source
 
 THINKING = "the coach is looking at it"
 
@@ -121,13 +121,13 @@ def news_of(document: SeatDocument, has: Place) -> tuple[Place, str]:
     return place, f"id: {'.'.join(map(str, place))}\ndata: {text}\n\n"
 
 
-class PageSeat:
+class PageSeat(Source[Place]):
     """The seat; every method may be called from any thread."""
 
     def __init__(self, clock: Clock, hint_effort: Effort = HINT_EFFORT) -> None:
+        super().__init__()
         self.on_drop: Callable[[], object] = lambda: None
         """Called when the person drops the game."""
-        self.on_watchers: Callable[[], object] = lambda: None
         self.hints = 0
         """How many hints it has asked for in this game."""
         self.away = False
@@ -135,9 +135,6 @@ class PageSeat:
         self.dropped = False
         self.skips = False
         """It does not wait for the judgement of its decisions."""
-        self.watchers = 0
-        self.closed = False
-        """All streams end."""
         self.interrupted = False
         self._asked = 0
         self._clock = clock
@@ -146,7 +143,6 @@ class PageSeat:
         self._deeds: SimpleQueue[Deed | None] = SimpleQueue()
         self._deciding = threading.Lock()
         self._changing = threading.Lock()
-        self._wakes: list[Callable[[], object]] = []
         self._document: SeatDocument = {
             "news": 0,
             "game": 0,
@@ -289,11 +285,6 @@ class PageSeat:
         self.on_drop = lambda: None
         self._change(ended=why, asked=None, more=False, judging=False)
 
-    def close(self) -> None:
-        """End all streams."""
-        self.closed = True
-        self._wake()
-
     # Of the page
 
     def do(self, deed: Deed) -> None:
@@ -318,47 +309,19 @@ class PageSeat:
         """What a reader lacks."""
         return news_of(self._document, has)
 
-    @contextmanager
-    def watching(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Count a reader; called in an event loop, in which it is woken."""
-        with self._waking(wake):
-            self.watchers += 1
-            self.on_watchers()
-            try:
-                yield
-            finally:
-                self.watchers -= 1
-                self.on_watchers()
-
     async def settled(self, news: int) -> None:
         """Wait until what followed these news waits for the person."""
         woken = asyncio.Event()
-        with self._waking(woken.set):
+        with self.waking(woken.set):
             while self._document["news"] == news or waits(self._document):
                 woken.clear()
                 await woken.wait()
-
-    @contextmanager
-    def _waking(self, wake: Callable[[], object]) -> Iterator[None]:
-        waking = partial(asyncio.get_running_loop().call_soon_threadsafe, wake)
-        with self._changing:
-            self._wakes.append(waking)
-        try:
-            yield
-        finally:
-            with self._changing:
-                self._wakes.remove(waking)
 
     def _change(self, **values: object) -> None:
         with self._changing:
             changed = {**self._document, **values, "news": self._document["news"] + 1}
             self._document = changed  # type: ignore[assignment]  # keys are those of the class
-        self._wake()
-
-    def _wake(self) -> None:
-        with self._changing, suppress(RuntimeError):  # the loop of a reader has ended
-            for wake in self._wakes:
-                wake()
+        self.changed()
 
 
 def _frame(seen: narration.SeenPosition) -> dict[str, Any]:

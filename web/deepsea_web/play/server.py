@@ -20,15 +20,20 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
-from deepsea_referee.timing.clock import Alarm, Clock, time_limit
+from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_sdk.entropy import fresh_token
-from deepsea_web.http import LOOPBACK, EventStream, Guarded, loopback_server, read_fields
+from deepsea_web.http import (
+    LOOPBACK,
+    EventStream,
+    Guarded,
+    Leaving,
+    loopback_server,
+    read_fields,
+)
 from deepsea_web.play.page import asset, deed_of, place_of, values
 from deepsea_web.play.seat import PageSeat, Place
 from deepsea_web.viewer.assets import render, script, styles
 
-GRACE_US = 3_000_000
-"""The time for which nobody may read the page: while it is loaded again, or the machine is busy."""
 LINGER_S = 60
 """The time for which the page stays after the games, at most."""
 SETTLING_US = 1_000_000
@@ -49,12 +54,11 @@ class PlayServer:
         self._secret = fresh_token()
         self._path = f"/{fresh_token()[:12]}/"
         self._entered = False
-        self._alarm: Alarm | None = None
         self._left = threading.Event()
         self.loop = asyncio.new_event_loop()
         self._listening, self._server = loopback_server(self._app())
         self.port: int = self._listening.getsockname()[1]
-        seat.on_watchers = self._look
+        seat.on_readers = Leaving(seat, clock, self._leave).look
         serving = self._server.serve(sockets=[self._listening])
         run = partial(self.loop.run_until_complete, serving)
         self._thread = threading.Thread(target=run, name="page", daemon=True)
@@ -75,14 +79,6 @@ class PlayServer:
         self._seat.close()
         self._thread.join()
         self.loop.close()
-
-    def _look(self) -> None:
-        """See whether anybody reads; in the server's loop."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if not self._seat.watchers:
-            self._alarm = self._clock.at(self._clock.now_us() + GRACE_US, self._leave)
 
     def _leave(self) -> None:
         self._left.set()
@@ -144,7 +140,7 @@ class PlayServer:
 
     async def _news(self, request: Request) -> Response | EventStream[Place]:
         self._check(request)
-        if self._seat.watchers >= MOST_STREAMS:
+        if self._seat.readers >= MOST_STREAMS:
             raise HTTPException(503, "too many pages are open")
         last = request.headers.get("last-event-id", request.query_params.get("after", ""))
         return EventStream(self._seat, place_of(last))

@@ -12,8 +12,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from deepsea_ladder.errors import LadderError
 from deepsea_referee.timing.clock import Alarm
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line
+from deepsea_web.http import Source
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.words import minute, result
 
@@ -70,18 +70,18 @@ class Program(NamedTuple):
     length_ms: int
 
 
-class Broadcast:
+class Broadcast(Source[ReaderCursor]):
     """The streams of a site; one event loop uses it."""
 
     def __init__(self, gateway: Gateway, url: Callable[[str], str]) -> None:
         """`url` makes the address of a path."""
+        super().__init__()
+        self.on_readers = self._look_at_readers
         self._gateway = gateway
         self._clock = gateway.clock
         self._store = gateway.service.public
         self._ladder = LocalLadder(gateway.service, READER)
         self._url = url
-        self._wakes: list[Callable[[], object]] = []
-        """Of the readers."""
         self._floor = 0
         """Games up to this one may be missing in what is kept."""
         self._seq = 0
@@ -100,30 +100,15 @@ class Broadcast:
         self._told_at = -1
         self._in_trouble = False
 
-    @property
-    def closed(self) -> bool:
-        """Whether the server ends."""
-        return self._gateway.closing.is_set()
-
-    @property
-    def readers(self) -> int:
-        return len(self._wakes)
-
-    @contextmanager
-    def watching(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Count a reader, who is woken by news."""
-        if not self._wakes:
+    def _look_at_readers(self) -> None:
+        if self.readers and self._ending is None:
             self._games.clear()
             self._seq = self._floor = 0
+            self.closed = self._gateway.closing.is_set()
             self._ending = asyncio.create_task(self._end())
             self._begin_poll()
-        self._wakes.append(wake)
-        try:
-            yield
-        finally:
-            self._wakes.remove(wake)
-            if not self._wakes:
-                self._rest()
+        elif not self.readers:
+            self._rest()
 
     def since(self, has: ReaderCursor) -> tuple[ReaderCursor, str]:
         """The events for a reader."""
@@ -186,7 +171,7 @@ class Broadcast:
                 trace = None if known else error
                 _log.error("live results have to wait: %s", one_line(str(error)), exc_info=trace)
             self._in_trouble = True
-        if self._wakes and not self.closed:
+        if self.readers and not self.closed:
             pause_us = POLL_US if self._quiet else max(POLL_US, REST_US * self.readers)
             self._alarm = self._clock.at(self._clock.now_us() + pause_us, self._begin_poll)
 
@@ -212,7 +197,8 @@ class Broadcast:
             self._quiet = 0
             self._beats += 1
         if self._quiet == 0:
-            self._wake()
+            self._told.clear()
+            self.changed()
 
     def _newer(self) -> list[GameLine]:
         """Games since the newest that is kept, the oldest first; KEPT at most."""
@@ -234,14 +220,9 @@ class Broadcast:
             new = list(self._games)
         return max(new[-_CHOICE:], key=_strength)
 
-    def _wake(self) -> None:
-        self._told.clear()
-        for wake in list(self._wakes):
-            wake()
-
     async def _end(self) -> None:
         await self._gateway.closing.wait()
-        self._wake()
+        self.close()
 
     def _rest(self) -> None:
         """Nobody watches: nothing is asked until somebody does."""
@@ -251,6 +232,7 @@ class Broadcast:
         for task in (self._polling, self._ending):
             if task is not None:
                 task.cancel()
+        self._ending = None
 
 
 def program(ladder: LadderApi, game: GameLine) -> Program:
