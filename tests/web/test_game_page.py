@@ -95,6 +95,7 @@ def test_the_script_is_one_module_made_of_all_the_others() -> None:
     assert "import " not in script().replace("// import", "")
     assert "</script" not in script()
     assert re.findall(r"^export .*", script(), re.M) == [
+        "export const { h } = $dom;",
         "export const { mount } = $viewer;",
         "export const { start } = $page;",
         "export const { draw, glide } = $board;",

@@ -1,7 +1,7 @@
 // The page of a running match: results and games come as server-sent events, the newest game plays.
 // The page of one game uses it too; its stream tells the server that somebody still reads.
 
-import { mount } from "./viewer.js";
+import { h, mount } from "./viewer.js";
 
 const alone = document.body.dataset.game;
 const base = new URL(alone ? "../" : "./", location.href);
@@ -13,13 +13,6 @@ let newest = null;
 let playing = false;
 let speed = 4;
 let over = null;
-
-function element(tag, text, attributes = {}) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.textContent = text;
-  return made;
-}
 
 /** Show a game at an address, to which the viewer adds the turn. */
 async function open(number, plays, address = location.href) {
@@ -71,22 +64,16 @@ function list(games) {
   const all = part("games");
   for (const { number, words } of games) {
     if (all.querySelector(`[data-game="${Number(number)}"]`)) continue;
-    const item = document.createElement("li");
-    item.append(element("a", `${number}: ${words}`, { href: `games/${number}`, "data-game": number }));
-    all.prepend(item);
+    const link = h("a", { href: `games/${number}`, "data-game": number }, `${number}: ${words}`);
+    all.prepend(h("li", {}, link));
     newest = number;
   }
   while (all.children.length > Number(all.dataset.kept)) all.lastElementChild.remove();
 }
 
 function row(tag, words) {
-  const made = document.createElement("tr");
-  for (const word of words) {
-    const cell = element(tag, "", tag === "th" ? { scope: "col" } : {});
-    cell.append(element("bdi", word));
-    made.append(cell);
-  }
-  return made;
+  const looks = tag === "th" ? { scope: "col" } : {};
+  return h("tr", {}, words.map((word) => h(tag, looks, h("bdi", {}, word))));
 }
 
 function update(news) {

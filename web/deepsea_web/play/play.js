@@ -2,18 +2,11 @@
 // then the panel of the same page, made by the server, takes the place of the old one. What may be
 // done, the panel's buttons say.
 
-import { draw, glide, parsePosition, seats, spoken } from "./viewer.js";
+import { draw, glide, h, parsePosition, seats, spoken } from "./viewer.js";
 
 const PACES = [["0.5", "slow"], ["1", "normal"], ["2", "fast"], ["4", "faster"], ["0", "at once"]];
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const part = (id) => document.getElementById(`seat-${id}`);
-
-function make(tag, attributes, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 /** Follow the seat of the page. */
 function sit(root) {
@@ -41,9 +34,9 @@ function sit(root) {
     if (svg && gliding && position && !calm.matches) glide(svg, position, now, 450 / pace);
     position = now;
     part("status").textContent = `Turn ${frame.t}, dive ${now.dive}`;
-    part("dice").replaceChildren(...(frame.dice ?? []).map((face) => make("span", { class: "ds-die" }, String(face))));
-    part("say").replaceChildren(...frame.say.map((text) => make("p", {}, text.trim())));
-    part("cards").replaceChildren(make("ul", { class: "ds-cards" }, ...seats(game, now, () => null)));
+    part("dice").replaceChildren(...(frame.dice ?? []).map((face) => h("span", { class: "ds-die" }, String(face))));
+    part("say").replaceChildren(...frame.say.map((text) => h("p", {}, text.trim())));
+    part("cards").replaceChildren(h("ul", { class: "ds-cards" }, ...seats(game, now, () => null)));
     part("spoken").replaceChildren(...spoken(now, game));
   }
 
@@ -127,14 +120,14 @@ function sit(root) {
     element.click();
   });
 
-  const chosen = make("select", { "aria-label": "pace of the game" },
-    ...PACES.map(([value, words]) => make("option", { value }, words)));
+  const chosen = h("select", { "aria-label": "pace of the game" },
+    ...PACES.map(([value, words]) => h("option", { value }, words)));
   chosen.value = String(pace);
   chosen.addEventListener("change", () => {
     pace = Number(chosen.value);
     try { localStorage.setItem("deepsea-pace", chosen.value); } catch { /* kept for this page only */ }
   });
-  const skipping = make("button", { type: "button" }, "skip (s)");
+  const skipping = h("button", { type: "button" }, "skip (s)");
   skipping.addEventListener("click", skip);
   part("pace").append(chosen, skipping);
   part("pace").hidden = false;

@@ -26,6 +26,7 @@ MODULES = (
 )
 """The modules of the viewer, each after those that it imports."""
 EXPORTED = {
+    "dom": ("h",),
     "viewer": ("mount",),
     "page": ("start",),
     "board": ("draw", "glide"),
