@@ -26,7 +26,7 @@ from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.reports.person_games import choosing_of
+from deepsea_arena.reports.seat import choosing_of
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.serve import with_api

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deepsea_arena.reports.person_games import choosing_of
+from deepsea_arena.reports.seat import choosing_of
 from helpers.chromium import SCHEMES, fits, visited, without_violations
 from helpers.listening import site_at
 from helpers.people import Runner

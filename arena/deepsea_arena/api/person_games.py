@@ -15,15 +15,12 @@ from deepsea_arena.api.service import LadderPart
 from deepsea_arena.api.types import Done
 from deepsea_arena.reports.games import read_record
 from deepsea_arena.reports.person_games import (
-    PICKS,
     PersonGameLine,
     PersonGameList,
     PersonGameReport,
     SeatText,
-    choosing_of,
     person_game_line,
     person_game_report,
-    seat_document,
 )
 from deepsea_arena.reports.seasons import find_season, open_seasons, preset_of
 from deepsea_arena.reports.standings import listed
@@ -98,6 +95,8 @@ class PersonGameMethods(LadderPart):
         return self._steps_of(self._own_game(game_id, or_ended=True))
 
     def decide(self, *, game_id: str, asked: int = 0, action: str = "") -> Done:
+        from deepsea_arena.reports.seat import PICKS, choosing_of  # loads the SDK
+
         game = self._own_game(game_id)
         number, whole = asked // PICKS, None
         if (found := choosing_of(game)) is not None and found[0] == asked:
@@ -155,6 +154,8 @@ class PersonGameMethods(LadderPart):
         return game
 
     def _steps_of(self, game: PersonGame) -> Iterator[SeatText | None]:
+        from deepsea_arena.reports.seat import seat_document  # loads the SDK
+
         news = None
         while True:
             document = seat_document(game, self.store.now())

@@ -32,12 +32,13 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from deepsea_arena.coach.analysis import GameAnalysis
 from deepsea_arena.coach.own import in_words, worst
-from deepsea_arena.reports.frames import LONGEST_NAME, frames
-from deepsea_referee.choices import HINT_EFFORT, QUESTIONS, Choosing, hint, rules_of
+from deepsea_arena.reports.frames import LONGEST_NAME
+from deepsea_arena.reports.seat import SeatDocument, course, ending, nothing_yet, question
+from deepsea_referee.choices import HINT_EFFORT, Choosing, hint
 from deepsea_referee.person import Asked
 from deepsea_referee.timing.clock import Clock
 from deepsea_referee.workbench.replay import game_at
@@ -45,43 +46,12 @@ from deepsea_rules import narration
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_rules.scoring import Result
 from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_web.http import Source
 
 THINKING = "the coach is looking at it"
-
-
-class SeatDocument(TypedDict):
-    """What a page shows."""
-
-    news: int
-    """Grows with each change."""
-    game: int
-    """The number of the game, from 1."""
-    seat: str
-    """The person's letter; "" before its first decision."""
-    rules: str
-    names: list[str]
-    frames: list[dict[str, Any]]
-    """Positions, with the keys `t`, `p`, `dice` and `say` of docs/viewer.md."""
-    asked: dict[str, Any] | None
-    """The decision: `id`, `words`, `choices` (each `key`, `action`, `meaning`) and `rules`."""
-    left_us: int | None
-    """The time that is left for it."""
-    note: list[str]
-    """Words for the person, such as a hint."""
-    table: list[str]
-    """The final table, once the game is over."""
-    judging: bool
-    judged: dict[str, Any] | None
-    """`words`, and `worst`: each `turn`, `dive`, `position`, `played`, `better`, `lost`."""
-    more: bool
-    """Another game may follow."""
-    ended: str
-    """Why nothing comes any more; "" while something may."""
 
 
 class Deed(NamedTuple):
@@ -143,22 +113,7 @@ class PageSeat(Source[Place]):
         self._deeds: SimpleQueue[Deed | None] = SimpleQueue()
         self._deciding = threading.Lock()
         self._changing = threading.Lock()
-        self._document: SeatDocument = {
-            "news": 0,
-            "game": 0,
-            "seat": "",
-            "rules": "",
-            "names": [],
-            "frames": [],
-            "asked": None,
-            "left_us": None,
-            "note": [],
-            "table": [],
-            "judging": False,
-            "judged": None,
-            "more": False,
-            "ended": "",
-        }
+        self._document = nothing_yet()
 
     # Of the referee
 
@@ -190,7 +145,7 @@ class PageSeat(Source[Place]):
             self._change(
                 seat=SEAT_LETTERS[view.me.seat],
                 rules=one_line(view.rules.name, LONGEST_NAME),
-                frames=[_frame(seen) for seen in asked.course()],
+                frames=course(asked.course()),
             )
             self._due_us = None
             if asked.time_left != NO_CLOCK:
@@ -229,15 +184,8 @@ class PageSeat(Source[Place]):
         return None
 
     def _ask(self, view: View, choosing: Choosing, note: list[str]) -> None:
-        assert view.kind is not None
         self._asked += 1
-        asked = {
-            "id": self._asked,
-            "words": QUESTIONS[view.kind],
-            "choices": [choice._asdict() for choice in choosing.offered],
-            "rules": rules_of(view),
-        }
-        self._change(asked=asked, note=note)
+        self._change(asked=question(self._asked, view, choosing), note=note)
 
     # Of who plays the games
 
@@ -246,19 +194,14 @@ class PageSeat(Source[Place]):
 
         judging  its decisions are being judged, which "next" skips
         """
-        result = Result(record.points, record.placements)
         names = [one_line(name, LONGEST_NAME) for name in narration.names(record)]
         self.skips = False
         self._change(
             game=game,
             seat=SEAT_LETTERS[place],
-            frames=[
-                {"t": one["t"], "p": one["p"], "dice": one["dice"], "say": one["say"]}
-                for one in frames(record, place)["frames"]
-            ],
-            table=narration.tell_end(result, names),
             judging=judging,
             more=more,
+            **ending(record, place, names),
         )
 
     def judged(self, found: GameAnalysis | None, place: int) -> None:
@@ -322,10 +265,6 @@ class PageSeat(Source[Place]):
             changed = {**self._document, **values, "news": self._document["news"] + 1}
             self._document = changed  # type: ignore[assignment]  # keys are those of the class
         self.changed()
-
-
-def _frame(seen: narration.SeenPosition) -> dict[str, Any]:
-    return {"t": seen.turn, "p": seen.text, "dice": seen.dice, "say": seen.lines}
 
 
 def _judged(found: GameAnalysis, place: int) -> dict[str, Any]:
