@@ -254,7 +254,7 @@ async def test_an_upload_whose_sender_leaves_as_it_begins_is_closed(played: Stor
         left.wait()
         return Upload(RemoteLimits(), ManualClock(), on_close=closed.set)
 
-    uploads.begin = slowly  # type: ignore[method-assign]
+    uploads.begin = slowly  # type: ignore[assignment, method-assign]
 
     async def parts() -> None:
         """Nothing comes."""
