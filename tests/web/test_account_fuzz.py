@@ -114,7 +114,7 @@ def test_what_is_no_form_is_no_news(
     people: tuple[Person, Person], caplog: pytest.LogCaptureFixture
 ) -> None:
     kind = "multipart/form-data; boundary=b0und"
-    answer = people[0].post_body("/submit", kind, b"nothing\r\n")
+    answer = people[1].post_body("/submit", kind, b"nothing\r\n")
     assert (answer.status, "the form cannot be read" in answer.text.lower()) == (400, True)
     assert caplog.messages == []
 
