@@ -1,6 +1,7 @@
 """Whether the coach marks what was a blunder: python bench/blunders.py.
 
     python bench/blunders.py [--games N] [--truth TRIALS] [--precision X] [--seats N]...
+    python bench/blunders.py --reports N [--bot NAME]... [--games N] [--precision X] [--seats N]...
 
 Bots with a planted fault play against `steady`, and sample bots among themselves. The truth of a
 decision is the mean of many roll-outs of each action to the end of the game, on other luck than the
@@ -11,13 +12,16 @@ on less, and the same for whole dives: the sums of their decisions. Needs numpy.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import process_time
 from typing import NamedTuple
 
 import numpy as np
 
-from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, GameAnalysis
+from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, GameAnalysis, mean
+from deepsea_arena.coach.deviations import deviations_of
+from deepsea_arena.coach.weaknesses import Deviation, find_weaknesses
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
@@ -101,10 +105,15 @@ def true_regret(step: Step, label: str, trials: int) -> float:
     return float(max(means) - means[actions.index(step.action)]) / (2 * (view.players - 1))
 
 
-def games(fault: str, seats: int, count: int) -> Iterator[tuple[int | None, LocalGame]]:
+def games(
+    fault: str, seats: int, count: int, season: str = ""
+) -> Iterator[tuple[int | None, LocalGame]]:
     """Games, and the seat of the bot with the fault; all seats are looked at of sample bots."""
     for number in range(count):
-        seed = game_seed(seed_from_text(f"blunders {fault} {seats}"), number)
+        seed = game_seed(seed_from_text(f"blunders {fault} {seats}{season}"), number)
+        if fault == "steady":
+            yield number % seats, play([planted(steady)] * seats, seed=seed)
+            continue
         if fault not in FAULTS:
             yield None, play([SAMPLES[(number + seat) % 3] for seat in range(seats)], seed=seed)
             continue
@@ -159,25 +168,61 @@ def dives(found: Sequence[Judged], analyses: Sequence[GameAnalysis]) -> list[str
     return [f"{len(costly & (marked | whole))} of {len(costly)}", f"{wrong} of {len(whole)}"]
 
 
+def reports(fault: str, seats: int, given: argparse.Namespace) -> list[str]:
+    """Reports that have a line, what they name first, and what is lost in a game."""
+    first: Counter[str] = Counter()
+    behind, lost = [], []
+    for number in range(given.reports):
+        season: list[list[Deviation]] = []
+        for seat, game in games(fault, seats, given.games, f" {number}"):
+            settings = AnalysisSettings(Effort.to(given.precision), seat=seat)
+            (analysis,) = Analysis([("", game.record())], settings).run()
+            season.append(list(deviations_of(analysis)))
+            lost.append(sum(one.lost for one in season[-1]))
+            behind.append(0.5 - analysis.results[seat or 0])
+        found = find_weaknesses("", season).weaknesses
+        first.update([found[0].situation.partition(",")[0]] if found else [])
+    named = ", ".join(f"{situation} ({count})" for situation, count in first.most_common())
+    return [f"{first.total()} of {given.reports}", named or "-", *map(with_error, (lost, behind))]
+
+
+def with_error(numbers: Sequence[float]) -> str:
+    """The mean with its interval."""
+    found = mean(numbers)
+    assert found is not None
+    return f"{found.mean:.3f} ±{found.error:.3f}"
+
+
 def main() -> None:
     """Print a row for each fault and number of seats."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--games", type=int, default=12)
+    parser.add_argument("--reports", type=int, default=0)
+    parser.add_argument("--bot", action="append")
     parser.add_argument("--truth", type=int, default=10_000)
     parser.add_argument("--precision", type=float, default=0.03)
     parser.add_argument("--seats", type=int, action="append")
     given = parser.parse_args()
     print(f"# {described()}")
-    print("| bot | seats | decisions | marks ≥ 0.05 | ≥ 0.10 | on less than 0.05 | ", end="")
-    print("dives ≥ 0.10 | marks on less |")
-    print("|---|---|---|---|---|---|---|---|")
+    if given.reports:
+        print("| bot | seats | reports with a line | named first | lost a game | behind steady |")
+        print("|---|---|---|---|---|---|")
+    else:
+        print("| bot | seats | decisions | marks ≥ 0.05 | ≥ 0.10 | on less than 0.05 | ", end="")
+        print("dives ≥ 0.10 | marks on less |")
+        print("|---|---|---|---|---|---|---|---|")
     began = process_time()
     for seats in given.seats or (2, 4):
-        for fault in (*FAULTS, "sample bots"):
-            found, analyses = judged(fault, seats, given)
-            row = [fault, str(seats), *marks(found), *dives(found, analyses)]
-            print(f"| {' | '.join(row)} |", flush=True)
-    print(f"{process_time() - began:.0f} s of CPU time; truth by {given.truth} roll-outs")
+        others = ["steady" if given.reports else "sample bots"]
+        for fault in given.bot or [*FAULTS, *others]:
+            if given.reports:
+                row = reports(fault, seats, given)
+            else:
+                found, analyses = judged(fault, seats, given)
+                row = [*marks(found), *dives(found, analyses)]
+            print(f"| {' | '.join([fault, str(seats), *row])} |", flush=True)
+    truth = "" if given.reports else f"; truth by {given.truth} roll-outs"
+    print(f"{process_time() - began:.0f} s of CPU time{truth}")
 
 
 if __name__ == "__main__":

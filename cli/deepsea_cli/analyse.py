@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,6 +25,9 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 
+if TYPE_CHECKING:
+    from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, GameAnalysis
+
 
 @click.command("analyse")
 @click.argument(
@@ -38,6 +42,13 @@ from deepsea_rules.ruleset import SEAT_LETTERS
     help="Instead: N roll-outs of each option, no more and no fewer.",
 )
 @click.option("--luck", is_flag=True, help="Measure the luck of dice and of values too.")
+@click.option(
+    "--report", "as_report", is_flag=True, help="Show in which situations bots lose over all games."
+)
+@click.option("--bot", metavar="NAME", help="With --report: of that bot only.")
+@path_option(
+    "--before", metavar="DIR", help="With --report: show what has changed since those records."
+)
 @click.option("--all", "show_all", is_flag=True, help="Show every decision, not only marked ones.")
 @click.option(
     "--seed", metavar="TEXT", default="", help="Change the text to get different random numbers."
@@ -58,6 +69,9 @@ def command(
     precision: float,
     rollouts: int | None,
     luck: bool,
+    as_report: bool,
+    bot: str | None,
+    before: Path | None,
     show_all: bool,
     seed: str,
     workers: int,
@@ -71,31 +85,42 @@ def command(
     placement score or more, ? 0.10, ?? 0.20; a dive whose decisions lost more together has a mark,
     too. A folder stands for the records in it; `-` reads one from stdin. Ctrl-C shows what is
     complete.
+
+    With --report: the situations in which a bot surely loses by not playing as the roll-outs do,
+    and their clearest positions.
     """
-    from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings
+    from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, AnalysisSettings
     from deepsea_sdk.coach.decisions import Effort
 
     given = ctx.get_parameter_source("precision") is not click.core.ParameterSource.DEFAULT
     if given and rollouts is not None:
         raise click.UsageError("--precision and --rollouts exclude each other")
+    if as_report and (seat is not None or luck or show_all):
+        raise click.UsageError("--report excludes --seat, --luck and --all")
+    if not as_report and (bot is not None or before is not None):
+        raise click.UsageError("--bot and --before need --report")
     refuse_unwritable("--html", html)
     settings = AnalysisSettings(
         effort=Effort.to(precision) if rollouts is None else Effort.of(rollouts),
         luck=(rollouts or LUCK_ROLLOUTS) if luck else 0,
         seat=None if seat is None else SEAT_LETTERS.index(seat),
         seed=seed,
+        bot=bot,
     )
-    games = [(str(path), _load(path, settings.seat)) for path in _files(records)]
-    analysis = Analysis(games, settings)
-    with Progress(analysis.steps, "steps", printed=True) as counter:
-        analyses = analysis.run(workers=workers, on_steps=counter.advance)
+    former = [] if before is None else _loaded((before,), settings)
+    analysis, analyses = _analysed(_loaded(records, settings), settings, workers)
     if analysis.interrupted and not analyses[0].chances:
         settings = replace(settings, luck=0)
     if html is not None:
         from deepsea_cli.pages import write_analyses
 
         write_analyses(html, analyses)
-    if as_json:
+    if as_report:
+        from deepsea_cli.analysis_report import report_weaknesses
+
+        of_before = [] if analysis.interrupted else _analysed(former, settings, workers)[1]
+        report_weaknesses(analyses, of_before, settings, as_json=as_json)
+    elif as_json:
         from deepsea_arena.coach.document import document
 
         print_json(document(analyses, settings))
@@ -105,6 +130,29 @@ def command(
         report(analyses, settings, show_all=show_all)
     if analysis.interrupted:
         raise Interrupted(analysis.interrupted)
+
+
+def _loaded(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple[str, GameRecord]]:
+    """The records with their names; those of the bot, if one is named."""
+    games = [(str(path), _load(path, settings.seat)) for path in _files(paths)]
+    if settings.bot is None:
+        return games
+    names = [[seat.name for seat in record.seats] for _, record in games]
+    found = [game for game, among in zip(games, names, strict=True) if settings.bot in among]
+    if not found:
+        known = ", ".join(sorted({name for among in names for name in among}))
+        raise UserError(f"--bot: {', '.join(map(str, paths))} has games of {known}")
+    return found
+
+
+def _analysed(
+    games: Sequence[tuple[str, GameRecord]], settings: AnalysisSettings, workers: int
+) -> tuple[Analysis, list[GameAnalysis]]:
+    from deepsea_arena.coach.analysis import Analysis
+
+    analysis = Analysis(games, settings)
+    with Progress(analysis.steps, "steps", printed=True) as counter:
+        return analysis, analysis.run(workers=workers, on_steps=counter.advance)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Prints analyses of games: the decisions that lost something, and sums by seat and by bot.
+"""Prints analyses of games: the decisions that lost something, sums, and where bots lose.
 
 Invariant: the numbers are those of the analysis and its sums, nothing is estimated here.
 """
@@ -22,7 +22,19 @@ from deepsea_arena.coach.analysis import (
     by_seat,
     mean,
 )
-from deepsea_cli.output import Column, echo, grid, print_command
+from deepsea_arena.coach.deviations import games_of_bots
+from deepsea_arena.coach.document import settings_data
+from deepsea_arena.coach.weaknesses import (
+    FEWEST,
+    WORTH,
+    Deviation,
+    Weakness,
+    Weaknesses,
+    find_weaknesses,
+)
+from deepsea_arena.documents import to_object
+from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
+from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
 from deepsea_rules.printable import printable
@@ -35,6 +47,7 @@ WORST = 10
 """How many decisions of many games are shown."""
 LUCKY = 0.10
 """The luck of a roll or of a reveal that is shown, if that is sure."""
+WEAKNESSES_FORMAT = "deepsea-weaknesses/1"
 
 
 def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show_all: bool) -> None:
@@ -266,3 +279,102 @@ def _mean(numbers: Sequence[float]) -> str:
     if found is None:
         return "-"
     return f"{found.mean:.2f}" + (f" ±{found.error:.2f}" if len(numbers) > 1 else "")
+
+
+# Where bots lose
+
+
+def report_weaknesses(
+    analyses: Sequence[GameAnalysis],
+    before: Sequence[GameAnalysis],
+    settings: AnalysisSettings,
+    *,
+    as_json: bool,
+) -> None:
+    """Print where each bot loses, or the one that was named.
+
+    before  games of former versions, which are found by the names of their bots
+    """
+    former = {bot.name: games for bot, games in games_of_bots(before).items()}
+    found = [
+        find_weaknesses(bot.name, games, former.get(bot.name, ()))
+        for bot, games in games_of_bots(analyses).items()
+        if settings.bot in (None, bot.name) and (not former or bot.name in former)
+    ]
+    if not found:
+        raise UserError("--before: no bot of these games has the name of one of those")
+    if as_json:
+        print_json(
+            {
+                "format": WEAKNESSES_FORMAT,
+                "policy": COACH_VERSION,
+                **settings_data(settings),
+                "bots": [to_object(one) for one in found],
+            }
+        )
+        return
+    echo(f"{count(len(analyses), 'game')}, {_method(settings)}")
+    echo("what is lost by deciding otherwise than this policy; all lines are right with 95 %")
+    for one in found:
+        _print_bot(one)
+
+
+def _print_bot(found: Weaknesses) -> None:
+    click.echo()
+    games = count(found.games, "game")
+    if not found.weaknesses:
+        echo(f"{found.bot}: no situation in which it surely loses, in {games}")
+        if found.games < FEWEST:
+            echo(f"it takes {FEWEST} games at least, and some tens to see what loses 0.05 a game")
+    else:
+        echo(f"{found.bot}, {games}, {count(found.tested, 'situation')} tested")
+        rows = found.weaknesses
+        grid(
+            Column("situation", [row.situation for row in rows], text=True),
+            Column("times a game", [f"{row.decisions:.1f}" for row in rows]),
+            Column("lost a game", [f"{row.lost:.3f} ±{row.error:.3f}" for row in rows]),
+        )
+        for row in rows:
+            _print_weakness(row, found.bot)
+    if found.before:
+        _print_changes(found)
+
+
+def _print_weakness(row: Weakness, bot: str) -> None:
+    click.echo()
+    echo(f"{row.situation}{': ' if row.mostly else ''}{', '.join(row.mostly)}")
+    for position in row.clearest:
+        _print_position(position, bot, f"decision {position.decision}")
+    if row.plan is not None:
+        echo(
+            f"  in {row.plans:.2f} dives a game these steps lose more than the mark of any one says"
+        )
+        _print_position(row.plan, bot, f"from decision {row.plan.decision} on")
+
+
+def _print_position(position: Deviation, bot: str, where: str) -> None:
+    letter = SEAT_LETTERS[position.seat]
+    echo(
+        f"  {position.record}, {where}, dive {position.dive}: {letter} {position.played}, "
+        f"{position.lost:.3f} ±{position.error:.3f} behind {position.policy}"
+    )
+    at = (position.record, "--at", str(position.decision))
+    print_command("deepsea-referee", "branch", *at, "--action", position.policy, "--games", "100")
+    print_command("deepsea-referee", "debug", position.record, bot, "--seat", letter)
+
+
+def _print_changes(found: Weaknesses) -> None:
+    click.echo()
+    among = f"{found.before} and {count(found.games, 'game')}, before and now"
+    if not found.changes:
+        echo(f"{found.bot}: no change by more than {WORTH} a game is sure, in {among}")
+        return
+    echo(f"{found.bot}: what has changed, in {among}")
+    rows = found.changes
+    grid(
+        Column("situation", [row.situation for row in rows], text=True),
+        Column("", ["worse" if row.more > 0 else "better" for row in rows], text=True),
+        Column("lost before", [f"{row.before:.3f}" for row in rows]),
+        Column("now", [f"{row.now:.3f}" for row in rows]),
+        Column("change", [f"{row.more:+.3f} ±{row.error:.3f}" for row in rows]),
+    )

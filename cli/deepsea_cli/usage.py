@@ -62,6 +62,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "analyse": (
         "runs/first/game-0001.json --seat B",
         "runs/first --workers 2 --html analysis.html",
+        "runs/first --report --bot mine",
     ),
     "branch": (
         "runs/first/game-0001.json --at 12 --action leave",

@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from deepsea_cli.progress import Progress
+from deepsea_rules.actions import BACK, TAKE
+from deepsea_rules.view import View
+from deepsea_sdk.bot import AnyBot
+from deepsea_sdk.table import play
 from helpers.commands import Run, faulty, one_line, played, record_of, written
-from helpers.planted import planted
+from helpers.planted import Steady, planted
 
 QUICK = ("--rollouts", "4")
 
@@ -160,3 +164,105 @@ def test_names_of_bots_cannot_write_to_the_terminal(run: Run, tmp_path: Path) ->
     path.write_text(replace(record, seats=seats).to_json())
     assert "\x1b" not in run("analyse", path, *QUICK, "--all", "--luck").out
     assert "\x1b" not in run("analyse", path, path, *QUICK, "--all").out
+    assert "\x1b" not in run("analyse", path, path, *QUICK, "--report").out
+
+
+# Where bots lose
+
+
+class Early(Steady):
+    """Turns back with its first piece."""
+
+    def decide(self, view: View) -> str:
+        action = TAKE if not view.me.load else BACK
+        return action if action in view.legal else super().decide(view)
+
+
+def season(folder: Path, version: type[Steady], games: int = 8) -> Path:
+    """Games of a bot, named as Early is, against the policy, in seats that change."""
+    folder.mkdir()
+    mine = type("Early", (version,), {})
+    for number in range(games):
+        bots: list[AnyBot] = [mine, Steady]
+        game = play(bots if number % 2 else bots[::-1], seed=f"season {number}")
+        game.save(folder / f"game-{number:04}.json")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seasons(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Eight games of a bot that turns back early, and of a version that does not."""
+    folder = tmp_path_factory.mktemp("seasons")
+    return season(folder / "early", Early), season(folder / "steady", Steady)
+
+
+REPORT = ("--report", "--rollouts", "50")
+
+
+def test_a_report_names_the_situation_and_its_clearest_positions(
+    run: Run, seasons: tuple[Path, Path]
+) -> None:
+    early, steady = seasons
+    done = run("analyse", early, *REPORT)
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0].startswith("8 games, placement scores by roll-outs of steady-2-leads-1")
+    assert "Steady: no situation in which it surely loses, in 8 games" in lines
+    head = lines.index(next(line for line in lines if line.startswith("situation ")))
+    assert lines[head + 1].startswith("turns back ")
+    where = next(line for line in lines if line.startswith("turns back: "))
+    assert "instead of going on down" in where
+    assert "load 1 or less" in where
+    position = lines[lines.index(where) + 1 :]
+    record, number = position[0].split()[0].rstrip(","), position[0].split()[2].rstrip(",")
+    assert position[1].endswith(f"branch {record} --at {number} --action down --games 100")
+    assert f"debug {record} Early --seat " in position[2]
+    # The policy itself has no weakness, whatever the roll-outs say.
+    assert "loses, in 8 games" in run("analyse", steady, *REPORT, "--bot", "Early").out
+
+
+def test_a_report_says_what_has_changed(run: Run, seasons: tuple[Path, Path]) -> None:
+    early, steady = seasons
+    done = run("analyse", steady, *REPORT, "--bot", "Early", "--before", early)
+    assert "Early: what has changed, in 8 and 8 games, before and now" in done.out.splitlines()
+    (row,) = (line for line in done.out.splitlines() if line.startswith("turns back "))
+    assert row.split()[2] == "better"
+    assert "no change by more than" in run("analyse", early, *REPORT, "--before", early).out
+
+
+def test_a_report_for_programs(run: Run, seasons: tuple[Path, Path]) -> None:
+    early, _ = seasons
+    done = run("analyse", early, *REPORT, "--bot", "Early", "--json")
+    assert (
+        done.out == run("analyse", early, *REPORT, "--bot", "Early", "--json", "--workers", "2").out
+    )
+    data = json.loads(done.out)
+    assert (data["format"], data["rollouts"]) == ("deepsea-weaknesses/1", 50)
+    (bot,) = data["bots"]
+    assert (bot["bot"], bot["games"], bot["before"]) == ("Early", 8, 0)
+    worst = bot["weaknesses"][0]
+    assert worst["situation"] == "turns back"
+    assert worst["lost"] - worst["error"] > 0
+    assert [(one["played"], one["policy"]) for one in worst["clearest"]] == [("back", "down")] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--report", "--luck"), "excludes"),
+        (("--report", "--seat", "A"), "excludes"),
+        (("--report", "--all"), "excludes"),
+        (("--bot", "Early"), "need --report"),
+        (("--before", "."), "need --report"),
+        (("--report", "--bot", "nobody"), "has games of Early, Steady"),
+        (("--report", "--before", "OTHERS"), "has the name"),
+    ],
+)
+def test_a_report_refuses_what_makes_no_sense(
+    run: Run, seasons: tuple[Path, Path], folder: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    early, _ = seasons
+    words = [folder if word == "OTHERS" else word for word in arguments]
+    done = run("analyse", early, "--rollouts", "2", *words)
+    assert (done.status, done.out) == (2, "")
+    assert reason in one_line(done.err)

@@ -14,6 +14,10 @@ from deepsea_referee.workbench.confidence import (
     AdjustedSequence,
     ConfidenceSequence,
     Interval,
+    Mean,
+    difference,
+    holm,
+    mean_of,
 )
 from deepsea_sdk.coach.chance_sum import Luck
 from helpers.games import rng
@@ -191,3 +195,35 @@ def test_figures() -> None:
 def test_an_adjusted_lead_out_of_bounds_is_refused(lead: float, luck: Luck) -> None:
     with pytest.raises(ValueError, match="outside"):
         AdjustedSequence(0.5, 0.4).add(lead, luck)
+
+
+# A fixed number of observations
+
+
+@pytest.mark.parametrize(
+    ("degrees", "t", "chance"),
+    [(4, 2.1318, 0.05), (9, 2.2622, 0.025), (9, 4.2968, 0.001), (39, 3.3128, 0.001), (39, 0, 0.5)],
+)
+def test_the_tail_is_that_of_students_distribution(degrees: int, t: float, chance: float) -> None:
+    assert Mean(1 + t / 2, 0.5, degrees).chance(1) == pytest.approx(chance, rel=0.04)
+    assert Mean(1 - t / 2, 0.5, degrees).chance(1) == pytest.approx(1 - chance, abs=0.001)
+    assert Mean(0, 1, degrees).half_width == pytest.approx(
+        {4: 2.7764, 9: 2.2622, 39: 2.0227}[degrees], rel=0.01
+    )
+
+
+def test_a_mean_and_a_difference_have_the_error_of_their_spread() -> None:
+    one, other = mean_of([1.0, 2.0, 3.0, 4.0]), mean_of([1.0, 1.0, 1.0])
+    assert one == pytest.approx((2.5, 0.6455, 3), abs=1e-4)
+    assert other == pytest.approx((1, 0, 2))
+    assert (other.chance(0.5), other.chance(1), other.half_width) == (0, 1, 0)
+    assert difference(one, other) == pytest.approx((1.5, 0.6455, 3), abs=1e-4)
+    assert difference(one, one) == pytest.approx((0, 0.9129, 6), abs=1e-4)
+    assert difference(other, other).error == 0
+
+
+def test_holm_rejects_from_the_smallest_on_until_one_stays() -> None:
+    assert holm([]) == []
+    assert holm([0.04, 0.01, 0.02]) == [True, True, True]
+    assert holm([0.03, 0.01, 0.03]) == [False, True, False]
+    assert holm([0.2, 0.02, 0.2]) == [False, False, False]

@@ -57,6 +57,7 @@ class AnalysisSettings:
     luck    roll-outs for each sum that the dice may show, and before and after each reveal of
             values; 0: luck is not measured
     seat    the seat whose decisions are judged; None: all
+    bot     the name of the bot whose decisions are judged; None: all
     seed    a text from which all random numbers follow
     """
 
@@ -64,6 +65,7 @@ class AnalysisSettings:
     luck: int = 0
     seat: int | None = None
     seed: str = ""
+    bot: str | None = None
 
 
 class AnalysedDecision(NamedTuple):
@@ -128,12 +130,8 @@ class GameAnalysis:
                 decisions.setdefault((one.seat, one.judged.dive), []).append(one)
         found = []
         for (seat, dive), together in decisions.items():
-            loss = _sum(one.judged.loss for one in together)
-            mark = mark_of(loss)
-            if mark in GRAVE and GRAVE.index(mark) > max(
-                [GRAVE.index(one.judged.mark) for one in together if one.judged.mark in GRAVE],
-                default=-1,
-            ):
+            loss = sum_of(one.judged.loss for one in together)
+            if mark := graver_mark(loss, [one.judged.mark for one in together]):
                 found.append(MarkedDive(seat, dive, together[-1].number, loss, mark))
         return sorted(found, key=lambda one: one.last)
 
@@ -157,7 +155,7 @@ class Lost:
     @property
     def loss(self) -> Interval:
         """The sum; its error is that of the roll-outs, not of which games were played."""
-        return _sum(self.losses)
+        return sum_of(self.losses)
 
     @property
     def mean(self) -> float:
@@ -179,7 +177,7 @@ class SeatLuck:
 
     @property
     def total(self) -> Interval:
-        return _sum((self.own_dice, self.other_dice, self.values))
+        return sum_of((self.own_dice, self.other_dice, self.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +301,7 @@ class _Job:
         turn = 0
         for number, step in enumerate(steps):
             turn += step.kind == "roll"
-            if _is_wanted(step, settings):
+            if _is_wanted(step, record, settings):
                 its_turn = turn + (step.before.state.phase == "declare")
                 self.notes[number] = _Note(its_turn, step.seat, step.decision, step.dice)
 
@@ -333,9 +331,11 @@ def steps_of(record: GameRecord) -> list[Step]:
     return list(course(verify(record)))
 
 
-def _is_wanted(step: Step, settings: AnalysisSettings) -> bool:
+def _is_wanted(step: Step, record: GameRecord, settings: AnalysisSettings) -> bool:
     if step.kind == "decision":
-        return settings.seat is None or step.seat == settings.seat
+        assert step.seat is not None
+        names = (None, record.seats[step.seat].name)
+        return settings.seat in (None, step.seat) and settings.bot in names
     return settings.luck > 0 and step.kind != "forced"
 
 
@@ -441,10 +441,17 @@ def _luck(analysis: GameAnalysis, seat: int) -> SeatLuck | None:
         [event.luck[seat] for event in analysis.chances if (event.seat in seats) is inside]
         for seats, inside in (((seat,), True), ((seat, None), False), ((None,), True))
     )
-    return SeatLuck(_sum(own), _sum(others), _sum(values))
+    return SeatLuck(sum_of(own), sum_of(others), sum_of(values))
 
 
-def _sum(parts: Iterable[Interval]) -> Interval:
+def graver_mark(loss: Interval, marks: Iterable[Mark]) -> Mark:
+    """The mark of a dive's loss, if it is graver than those of its decisions; "" if not."""
+    mark = mark_of(loss)
+    worst = max([GRAVE.index(one) for one in marks if one in GRAVE], default=-1)
+    return mark if mark in GRAVE and GRAVE.index(mark) > worst else ""
+
+
+def sum_of(parts: Iterable[Interval]) -> Interval:
     """The sum of independent estimates."""
     means, errors = [], []
     for mean_part, error in parts:

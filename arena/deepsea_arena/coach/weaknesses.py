@@ -1,0 +1,248 @@
+"""Where a bot loses: situations in which it surely loses over many games, and what has changed.
+
+Invariants: what is summed is how far an action is behind the one that the policy of the roll-outs
+would have played, which is known before any roll-out: so noise makes no losses, and the policy
+itself has none. A game is one observation. Every situation that came up in `FEWEST` games is
+tested, and Holm's procedure sees to it that all lines of a report are right with 95 %.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, compress
+from typing import Final, TypeAlias
+
+from deepsea_referee.workbench.confidence import Mean, difference, holm, mean_of
+
+FEWEST: Final = 5
+"""Games in which a situation has to come up to be tested."""
+WORTH: Final = 0.01
+"""Placement score a game that a situation has to lose, or a change to make, more than."""
+CLEAREST = 3
+"""Positions of a situation that are shown."""
+MOST = 0.8
+"""The share of a loss from which on a part of it is named."""
+DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """A decision in which a bot did something else than the policy would have done."""
+
+    record: str
+    """Where the record is from."""
+    game_id: str
+    seat: int
+    decision: int
+    """Its index among the game's decisions."""
+    turn: int
+    dive: int
+    act: str
+    """What it did, in words."""
+    traits: tuple[tuple[str, ...], ...]
+    """What else can be said of the decision, by kind, the same kinds in each deviation."""
+    played: str
+    policy: str
+    """The action of the policy."""
+    lost: float
+    """How far the action is behind that of the policy; below 0 if it is ahead."""
+    error: float
+    """That of 95 %, by the roll-outs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weakness:
+    """A situation in which a bot surely loses."""
+
+    situation: str
+    """In words."""
+    decisions: float
+    """How many there are in a game."""
+    lost: float
+    """Placement score a game."""
+    error: float
+    """That of 95 %, by the spread over the games."""
+    chance: float
+    """The probability of such a loss if it were `WORTH`; before Holm's correction."""
+    mostly: tuple[str, ...]
+    """By dive, air and so on the rarest part with nearly all of the loss."""
+    clearest: tuple[Deviation, ...]
+    """The positions that lost most for sure."""
+    plans: float
+    """Dives of a game in which these decisions together have a graver mark than any of them."""
+    plan: Deviation | None
+    """The clearest of these dives, by its first decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A situation in which a bot loses more than before, or less."""
+
+    situation: str
+    before: float
+    now: float
+    more: float
+    """By how much more it loses in a game; below 0 it has become better."""
+    error: float
+    chance: float
+    """The probability of such a change, up or down, if it were `WORTH`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weaknesses:
+    """What is found in games of a bot; where it loses most comes first."""
+
+    bot: str
+    games: int
+    tested: int
+    """The number of situations that were tested."""
+    weaknesses: tuple[Weakness, ...]
+    before: int
+    """Games of a former version that these are compared with; 0 for none."""
+    changes: tuple[Change, ...]
+
+
+Games: TypeAlias = Sequence[Sequence[Deviation]]
+"""The deviations of a bot in each of its games."""
+
+
+def find_weaknesses(bot: str, games: Games, before: Games = ()) -> Weaknesses:
+    """Where a bot loses in games, and what is otherwise than in games of a former version."""
+    now, then = _tally(games), _tally(before)
+    tested = _tested(now)
+    found = _significant(tested)
+    changes = _significant(_tested(now, then)) if before else {}
+    return Weaknesses(
+        bot=bot,
+        games=len(games),
+        tested=len(tested),
+        weaknesses=tuple(_weakness(key, games, found) for key in _worst(found)),
+        before=len(before),
+        changes=tuple(
+            Change(
+                situation=_in_words(key),
+                before=round(mean_of(then[key]).mean, DIGITS),
+                now=round(mean_of(now[key]).mean, DIGITS),
+                **_figures("more", changes[key]),
+            )
+            for key in _worst(changes)
+        ),
+    )
+
+
+# Statistics
+
+_Key: TypeAlias = tuple[str, str]
+"""An act, and a trait or "" for all of its decisions."""
+_Tests: TypeAlias = Mapping[_Key, tuple[Mean, float]]
+"""By situation, what it loses in a game, and the probability of that by chance."""
+
+
+def _tally(games: Games) -> defaultdict[_Key, list[float]]:
+    """By situation, what was lost in each game."""
+    found: defaultdict[_Key, list[float]] = defaultdict(lambda: [0.0] * len(games))
+    for number, game in enumerate(games):
+        for one in game:
+            for trait in ("", *chain.from_iterable(one.traits)):
+                found[one.act, trait][number] += one.lost
+    return found
+
+
+def _tested(*tallies: defaultdict[_Key, list[float]]) -> _Tests:
+    """What is lost, or how much more than in a second tally, in each situation of enough games."""
+    tests = {}
+    for key in sorted(set().union(*tallies)):
+        losses = [tally[key] for tally in tallies]
+        is_whole = key[1] and losses == [tally[key[0], ""] for tally in tallies]
+        if is_whole or min(map(len, losses)) < FEWEST or sum(map(bool, chain(*losses))) < FEWEST:
+            continue
+        first, *second = map(mean_of, losses)
+        if not second:
+            tests[key] = first, first.chance(WORTH)
+            continue
+        more = difference(first, *second)
+        tests[key] = more, min(1.0, 2 * more._replace(mean=abs(more.mean)).chance(WORTH))
+    return tests
+
+
+def _significant(tests: _Tests) -> _Tests:
+    return dict(compress(tests.items(), holm([chance for _, chance in tests.values()])))
+
+
+def _worst(found: _Tests) -> list[_Key]:
+    """Of each act the situation that surely loses most, or has changed most, that first."""
+    worst: dict[str, _Key] = {}
+    for key in sorted(found, key=lambda key: found[key][0].half_width - abs(found[key][0].mean)):
+        worst.setdefault(key[0], key)
+    return list(worst.values())
+
+
+# What is shown of a situation
+
+
+def _in_words(key: _Key) -> str:
+    act, trait = key
+    return f"{act} {trait}" if trait.startswith("instead") else f"{act}, {trait}" if trait else act
+
+
+def _figures(name: str, test: tuple[Mean, float]) -> dict[str, float]:
+    mean, chance = test
+    half_width = round(mean.half_width, DIGITS)
+    return {name: round(mean.mean, DIGITS), "error": half_width, "chance": float(f"{chance:.2g}")}
+
+
+def _weakness(key: _Key, games: Games, found: _Tests) -> Weakness:
+    act, trait = key
+    deviations = [
+        one
+        for one in chain.from_iterable(games)
+        if one.act == act and trait in ("", *chain.from_iterable(one.traits))
+    ]
+    surely = sorted(deviations, key=lambda one: one.error - one.lost)
+    plans = sorted(_plans(deviations), key=lambda plan: plan.error - plan.lost)
+    return Weakness(
+        situation=_in_words(key),
+        decisions=round(len(deviations) / len(games), DIGITS),
+        **_figures("lost", found[key]),
+        mostly=tuple(_mostly(key, deviations, found)),
+        clearest=tuple(one for one in surely[:CLEAREST] if one.lost > one.error),
+        plans=round(len(plans) / len(games), DIGITS),
+        plan=plans[0] if plans else None,
+    )
+
+
+def _mostly(key: _Key, deviations: Sequence[Deviation], found: _Tests) -> Iterator[str]:
+    """By kind of trait the rarest one that has nearly all of the loss, and surely loses itself."""
+    total = sum(one.lost for one in deviations)
+    for kind in zip(*[one.traits for one in deviations], strict=True):
+        having = defaultdict(list)
+        for traits, one in zip(kind, deviations, strict=True):
+            for trait in traits:
+                having[trait].append(one.lost)
+        most = [
+            (len(lost), trait)
+            for trait, lost in having.items()
+            if sum(lost) >= MOST * total
+            and ((key[0], trait) in found or len(lost) == len(deviations))
+            and not (trait.endswith(" seats") and len(lost) == len(deviations))
+        ]
+        if most and min(most)[1] != key[1]:
+            yield min(most)[1]
+
+
+def _plans(deviations: Iterable[Deviation]) -> Iterator[Deviation]:
+    """The first decision of each dive with a mark, with what all of them lost."""
+    from deepsea_arena.coach.analysis import graver_mark, sum_of  # loads the SDK
+    from deepsea_sdk.coach.decisions import Interval, mark_of
+
+    dives: dict[tuple[str, int, int], list[Deviation]] = {}
+    for one in deviations:
+        dives.setdefault((one.record, one.seat, one.dive), []).append(one)
+    for together in dives.values():
+        losses = [Interval(one.lost, one.error) for one in together]
+        lost = sum_of(losses)
+        if graver_mark(lost, map(mark_of, losses)):
+            mean, error = (round(number, DIGITS) for number in lost)
+            yield replace(together[0], lost=mean, error=error)
