@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
@@ -17,6 +21,7 @@ from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
+from helpers import ladder
 from helpers.site import a_site, get
 from helpers.world import ANNA, BEN, World
 
@@ -24,12 +29,17 @@ QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
 PAGE = "/games/s1-1"
 
 
-def analysed(store: Store, game_id: str = "s1-1", asked: AnalysisPlan | None = None) -> str:
+def analysed(
+    store: Store,
+    game_id: str = "s1-1",
+    asked: AnalysisPlan | None = None,
+    settings: AnalysisSettings = QUICK,
+) -> str:
     """Let a game be analysed, quickly; what was found."""
     number = store.analyses.request(game_id, None, asked or plan(), USUAL_LIMITS).id
     lease = store.analyses.claim("runner", 60, number)
     assert lease is not None
-    found = analyse(AnalyseGame(lease.record, QUICK), int)
+    found = analyse(AnalyseGame(lease.record, settings), int)
     policy = found.policy if asked is None else asked.policy
     assert store.analyses.finish(lease, policy, found.document, USUAL_LIMITS)
     return found.document
@@ -126,3 +136,39 @@ def test_one_that_failed_says_why_and_may_be_asked_for_again(world: World) -> No
     last = store.analyses.of_game("s1-1").last
     assert last is not None
     assert last.state is AnalysisState.QUEUED
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Iterator[Store]:
+    """A ladder with sixteen games of four bots that choose at random, all with an analysis."""
+    with Store.open(ladder.played(tmp_path / "ladder.db", games=16, crashing={})) as store:
+        for number in range(1, 17):
+            analysed(store, f"s1-{number}", settings=AnalysisSettings(Effort.of(20)))
+        yield store
+
+
+def test_the_page_of_a_bot_says_where_it_loses_in_games_with_an_analysis(many: Store) -> None:
+    site = a_site(many)
+    page = get(site, "/bots/ben").text
+    (found,) = re.findall(r'<section>\s*<h2 id="weaknesses".*?</section>', page, re.DOTALL)
+    said = " ".join(re.sub(r"<[^>]*>", " ", found).split())
+    data = json.loads(get(site, "/bots/ben?format=json").text)["weaknesses"]
+    assert (data["bot"], data["games"], data["before"]) == ("ben v1", 16, 0)
+    assert "Of 16 games with an analysis" in said
+    worst = data["weaknesses"][0]
+    assert worst["situation"] in said
+    first = worst["clearest"][0]
+    turn = first["turn"] - (first["played"] in ("down", "back"))
+    assert f'href="/games/{first["game_id"]}?turn={turn}&amp;' in found
+    assert f'seat={"ABCDEF"[first["seat"]]}"' in found
+
+
+def test_the_page_of_a_bot_without_analyses_says_nothing_of_weaknesses(played: Store) -> None:
+    site = a_site(played)
+    before = get(site, "/bots/anna")
+    assert "Weaknesses" not in before.text
+    assert json.loads(get(site, "/bots/anna?format=json").text)["weaknesses"] is None
+    analysed(played)
+    after = get(site, "/bots/anna")
+    assert after.headers["etag"] != before.headers["etag"]
+    assert "No situation in which it surely loses" in after.text

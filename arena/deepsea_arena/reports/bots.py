@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from deepsea_arena.coach.ladder_analyses import document_of
+from deepsea_arena.coach.weaknesses import Deviation, Weaknesses, find_weaknesses
+from deepsea_arena.documents import DocumentError
 from deepsea_arena.reports.games import GameLine, game_line
 from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.reports.standings import listed, standing_lines
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
-from deepsea_ladder.model.games import SeatLog, StoredGame, StoredSeason
+from deepsea_ladder.model.games import AnalysedGame, SeatLog, StoredGame, StoredSeason
 from deepsea_ladder.standings import HeadToHead, SeatLine, StandingLine
 from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_rules.game import Decision
@@ -31,6 +36,8 @@ POINTS = 400
 NEWEST = 20
 FAULTY = 50
 """How many games with faults, the newest, are listed, and the kinds in them counted."""
+ANALYSED = 100
+"""How many games with an analysis, the newest, say where a version loses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +164,8 @@ class BotProfile:
     """Of how many games these are."""
     faults: tuple[FaultLine, ...]
     """One for each of the newest of these games, the newest first."""
+    weaknesses: Weaknesses | None = None
+    """Where it loses, and what is otherwise than in the version before; None without analyses."""
 
 
 def bot_profile(
@@ -204,7 +213,42 @@ def bot_profile(
         fault_kinds=_fault_kinds(found for _, found in faults),
         fault_kinds_of=len(faults),
         faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),
+        weaknesses=_weaknesses(store, season, versions, chosen),
     )
+
+
+def _weaknesses(
+    store: Store, season: StoredSeason, versions: Sequence[BotVersion], chosen: BotVersion
+) -> Weaknesses | None:
+    analysed = {
+        one.number: store.analyses.of_version(season, one.id, ANALYSED)
+        for one in versions
+        if one.number in (chosen.number, chosen.number - 1)
+    }
+    now = analysed[chosen.number]
+    return _lost_in(store, chosen.label, now, analysed.get(chosen.number - 1, ())) if now else None
+
+
+@lru_cache(maxsize=64)
+def _lost_in(
+    store: Store, bot: str, now: tuple[AnalysedGame, ...], before: tuple[AnalysedGame, ...]
+) -> Weaknesses:
+    """The weaknesses in these games, by the present policy: analyses do not change."""
+    from deepsea_arena.coach.deviations import deviations_of  # loads the SDK
+    from deepsea_arena.coach.document import read_analysis
+    from deepsea_sdk.coach.roll_outs import COACH_VERSION
+
+    def deviations(games: Iterable[AnalysedGame]) -> Iterator[Sequence[Deviation]]:
+        for game in games:
+            with suppress(DocumentError):  # the page of the game says so
+                found = read_analysis(document_of(store, game.game_id))
+                if found.policy != COACH_VERSION:
+                    continue
+                record = GameRecord.from_json(store.games.record(game.game_id))
+                every = list(deviations_of(found.analysis(record)))
+                yield [one for one in every if one.seat == game.seat]
+
+    return find_weaknesses(bot, list(deviations(now)), list(deviations(before)))
 
 
 def _standing(

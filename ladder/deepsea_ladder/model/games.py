@@ -318,6 +318,14 @@ class GameAnalyses(NamedTuple):
     """The one that was asked for last, whatever became of it."""
 
 
+class AnalysedGame(NamedTuple):
+    """A game that has an analysis, and a bot's seat in it."""
+
+    analysis: int
+    game_id: str
+    seat: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysisLease:
     """An analysis that its owner is to do now."""

@@ -17,11 +17,13 @@ from sqlalchemy import Connection, Row, Select, func, insert, or_, select
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import DAY_MS, RemoteLimits, check_author, check_queue
 from deepsea_ladder.model.games import (
+    AnalysedGame,
     AnalysisLease,
     AnalysisPlan,
     AnalysisState,
     GameAnalyses,
     StoredAnalysis,
+    StoredSeason,
 )
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
@@ -103,6 +105,29 @@ class Analyses(LeasedRows):
             return GameAnalyses(
                 None if done is None else _analysis(done, {}), _analysis(last, order)
             )
+
+    def of_version(
+        self, season: StoredSeason, version_id: int, limit: int
+    ) -> tuple[AnalysedGame, ...]:
+        """The newest games of a version in the season that have an analysis."""
+        seats = schema.game_seats
+        query = (
+            select(func.max(_rows.c.id), _games.c.game_id, seats.c.seat)
+            .join(_games, _games.c.seq == _rows.c.seq)
+            .join(seats, seats.c.seq == _rows.c.seq)
+            .join(_seasons, _seasons.c.id == _games.c.season_id)
+            .where(
+                seats.c.version_id == version_id,
+                seats.c.season_id == season.id,
+                _rows.c.state == AnalysisState.DONE,
+                visible(public=self._public),
+            )
+            .group_by(_rows.c.seq, _games.c.game_id, seats.c.seat)
+            .order_by(_rows.c.seq.desc())
+            .limit(limit)
+        )
+        with self._database.read() as connection:
+            return tuple(AnalysedGame(*row) for row in connection.execute(query))
 
     def document(self, game_id: str) -> str:
         """What the newest analysis of a game found, as JSON. Raises `NotOnLadder` for none."""
