@@ -16,8 +16,7 @@ from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.transport.session import Session
-from deepsea_referee.transport.stream import Stream
+from deepsea_referee.transport.session import Session, Stream
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
-from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
+from deepsea_referee.transport.session import OnAnswer, TimedAnswer
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Question
 from deepsea_rules.time_control import duration_text

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.clock import Alarm, Clock
-from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
+from deepsea_referee.transport.session import OnAnswer, TimedAnswer
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
 from deepsea_rules.narration import SeenPosition, seen

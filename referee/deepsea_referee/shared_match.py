@@ -31,7 +31,7 @@ from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.system.interface import equal_shares
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.timing.off_turn import OffTurn
+from deepsea_referee.timing.pauses import OffTurn
 from deepsea_referee.worker import GRACE_S, Link, Perform
 from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Sent, Task, Workers
 from deepsea_rules.record import GameRecord

@@ -35,10 +35,8 @@ from deepsea_referee.game_loop import play_to_end
 from deepsea_referee.sandbox import cleanup, cleanup_process
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.timing.freezing import Freezer
-from deepsea_referee.timing.off_turn import OffTurn
-from deepsea_referee.transport.session import Session
-from deepsea_referee.transport.stream import Stream
+from deepsea_referee.timing.pauses import Freezer, OffTurn
+from deepsea_referee.transport.session import Session, Stream
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text

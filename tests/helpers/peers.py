@@ -16,9 +16,8 @@ from typing import TypeAlias, TypeVar
 import grpc
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.transport.answers import TimedAnswer
 from deepsea_referee.transport.server import SeatServer
-from deepsea_referee.transport.session import Session
+from deepsea_referee.transport.session import Session, TimedAnswer
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.clock import TimeLeft
 

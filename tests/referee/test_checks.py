@@ -14,8 +14,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.game_loop import play_to_end
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
-from deepsea_referee.transport.session import Session
+from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
 from deepsea_referee.workbench.advice import CheckResult
 from deepsea_referee.workbench.checks import AtRandom, CheckReport, TooLate, examine
 from deepsea_rules.faults import Fault

@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_referee.timing.clock import SystemClock, ThreadClock, time_limit
-from deepsea_referee.timing.decision_timer import STALL_US, Charged, DecisionTimer, TimedOut
-from deepsea_referee.timing.shared_time import SharedTime
+from deepsea_referee.timing.decision_timer import (
+    STALL_US,
+    Charged,
+    DecisionTimer,
+    SharedTime,
+    TimedOut,
+)
 from deepsea_sdk.clock import TimeLeft
 from helpers.manual_clock import ManualClock
 

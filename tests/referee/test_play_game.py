@@ -11,8 +11,7 @@ from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.play_game import play_game
-from deepsea_referee.transport.answers import OnAnswer
-from deepsea_referee.transport.session import Session
+from deepsea_referee.transport.session import OnAnswer, Session
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text

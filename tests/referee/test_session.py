@@ -9,11 +9,8 @@ import grpc
 import pytest
 
 from deepsea_referee.errors import BotFault
-from deepsea_referee.transport.answers import TimedAnswer
-from deepsea_referee.transport.late_requests import LateRequests
-from deepsea_referee.transport.outbox import HELD_BYTES
-from deepsea_referee.transport.pauses import Pauses
-from deepsea_referee.transport.stream import MESSAGE_BYTES
+from deepsea_referee.timing.pauses import Pauses
+from deepsea_referee.transport.session import HELD_BYTES, LATE_KEPT, MESSAGE_BYTES, TimedAnswer
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
@@ -364,20 +361,20 @@ async def test_a_stall_gives_no_second_reprieve(tmp_path: Path) -> None:
         assert isinstance(asked.exception(), BotFault)
 
 
-# Late requests
-
-
-def test_an_answer_is_expected_once() -> None:
-    late = LateRequests()
-    late.add(7)
-    assert [late.take(7), late.take(7), late.take(8)] == [True, False, False]
-
-
-def test_the_oldest_are_forgotten() -> None:
-    late = LateRequests(kept=2)
-    for request_id in (1, 2, 3):
-        late.add(request_id)
-    assert [late.take(request_id) for request_id in (1, 2, 3)] == [False, True, True]
+async def test_late_answers_are_expected_once_and_only_to_the_last_requests(tmp_path: Path) -> None:
+    async with seat(tmp_path) as it, it.peer() as peer:
+        asked = [ask(it.session, question(), LIMIT_US) for _ in range(LATE_KEPT + 1)]
+        first, *_, last = (await peer.next()).requests
+        await it.alarm_is_set()
+        it.clock.jump((LATE_KEPT + 1) * (LIMIT_US + 1))
+        assert all(isinstance(one.exception(), BotFault) for one in asked)
+        await peer.answer(last, "down")
+        now = ask(it.session, question(), LIMIT_US)
+        await peer.answer(await peer.request(), "back")
+        assert (await now).action == "back"
+        await peer.answer(first, "down")
+        with pytest.raises(BotFault, match=f"request {first.request_id}, which is not open"):
+            await ask(it.session, question(), LIMIT_US)
 
 
 # Pauses: when a bot has answered everything, and when it is asked again

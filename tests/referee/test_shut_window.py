@@ -15,12 +15,15 @@ import grpc
 import pytest
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.timing.freezing import LAZY_US, Freezer
-from deepsea_referee.transport.answers import TimedAnswer
-from deepsea_referee.transport.outbox import HELD_BYTES
-from deepsea_referee.transport.pauses import Pauses
-from deepsea_referee.transport.session import WRITE_LIMIT_US, Session
-from deepsea_referee.transport.stream import MESSAGE_BYTES, Stream
+from deepsea_referee.timing.pauses import LAZY_US, Freezer, Pauses
+from deepsea_referee.transport.session import (
+    HELD_BYTES,
+    MESSAGE_BYTES,
+    WRITE_LIMIT_US,
+    Session,
+    Stream,
+    TimedAnswer,
+)
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb

@@ -22,8 +22,8 @@ from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.play_game import play_game
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_referee.timing.freezing import Freezer
-from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
+from deepsea_referee.timing.pauses import Freezer
+from deepsea_referee.transport.session import OnAnswer, TimedAnswer
 from deepsea_referee.worker import Link, Perform
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.ruleset import preset

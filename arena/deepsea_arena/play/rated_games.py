@@ -36,7 +36,7 @@ from deepsea_referee.sandbox.interface import MIB, ResourceLimits, SandboxUnavai
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.timing.freezing import Freezer
+from deepsea_referee.timing.pauses import Freezer
 from deepsea_referee.worker import Link
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game

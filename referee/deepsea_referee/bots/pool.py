@@ -21,8 +21,7 @@ from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotStartError, HostTooBusy, RefereeError
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Clock
-from deepsea_referee.timing.freezing import Freezer
-from deepsea_referee.timing.off_turn import OffTurn
+from deepsea_referee.timing.pauses import Freezer, OffTurn
 from deepsea_rules.faults import Fault
 from deepsea_sdk.wire import CONCURRENT_GAMES
 

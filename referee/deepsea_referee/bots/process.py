@@ -38,11 +38,9 @@ from deepsea_referee.sandbox.interface import (
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Alarm, Clock, time_limit
 from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, Starved, TimedOut
-from deepsea_referee.timing.freezing import BotTurns, Freezer
 from deepsea_referee.timing.host_load import Gauge
-from deepsea_referee.timing.off_turn import OffTurn
+from deepsea_referee.timing.pauses import BotTurns, Freezer, OffTurn, Pauses
 from deepsea_referee.transport.lines import LinesServer
-from deepsea_referee.transport.pauses import Pauses
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
@@ -325,7 +323,7 @@ class BotProcess:
         if gauge is not None:
             self.session.timer.gauge = gauge(contained)
         self._turns = self._freezer.join(contained) if self._hosting.freezes else None
-        self.session.pauses = Pauses(contained if gauge else None, self._turns)
+        self.session.pauses = Pauses(contained.cpu_us if gauge else None, self._turns)
 
     def _environment(self) -> dict[str, str]:
         return {

@@ -19,7 +19,7 @@ from typing import Self
 
 from deepsea_referee.bots.output import BotLog, frames
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.timing.off_turn import OffTurn, computes_off_turn
+from deepsea_referee.timing.pauses import OffTurn, computes_off_turn
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Forfeit
 from deepsea_rules.printable import one_line

@@ -16,8 +16,7 @@ from typing import cast
 import grpc
 
 from deepsea_referee.errors import BotFault
-from deepsea_referee.transport.session import Session
-from deepsea_referee.transport.stream import Stream, refusal
+from deepsea_referee.transport.session import Session, Stream, refusal
 from deepsea_sdk.errors import WireError
 from deepsea_sdk.wire.lines import (
     LINE_BYTES,

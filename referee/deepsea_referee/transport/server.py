@@ -19,8 +19,7 @@ from grpc_reflection.v1alpha import reflection
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.timing.clock import Clock, time_limit
-from deepsea_referee.transport.session import Session
-from deepsea_referee.transport.stream import MESSAGE_BYTES, Stream, read
+from deepsea_referee.transport.session import MESSAGE_BYTES, Session, Stream, read
 from deepsea_sdk import wire
 from deepsea_sdk.errors import WireError
 from deepsea_sdk.wire import METHOD, SERVICE

@@ -12,27 +12,50 @@ timeout is ignored.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
-from typing import Final
+from typing import NamedTuple, TypeAlias
 
 import grpc
 
-from deepsea_referee.errors import BotFault, HostTooBusy
+from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.timing.clock import Clock, EarliestAlarm
 from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, TimedOut
-from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
-from deepsea_referee.transport.late_requests import LateRequests
-from deepsea_referee.transport.outbox import Outbox
-from deepsea_referee.transport.pauses import Pauses
-from deepsea_referee.transport.stream import Stream, abort, answers_of, read, refusal
+from deepsea_referee.timing.pauses import Pauses
 from deepsea_rules.events import new_tuple
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import overrun
 from deepsea_sdk import wire
 from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.errors import WireError
+from deepsea_sdk.notes import Note
 
-WRITE_LIMIT_US: Final = 10_000_000
+WRITE_LIMIT_US = 10_000_000
 """Timeout of a write: the time in which a bot must read a message."""
+MESSAGE_BYTES = 64 * 1024
+"""The longest message from a bot, and the length up to which requests are put into one message."""
+HELD_BYTES = MESSAGE_BYTES // 2
+"""Messages without a request that wait for a frozen bot; more are sent, and it is thawed."""
+LATE_KEPT = 1_000
+"""Requests that timed out of which a late answer is ignored; answers to older ones are refused."""
+
+Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+
+
+class TimedAnswer(NamedTuple):
+    """A bot's decision and the time that it is charged."""
+
+    action: str
+    us: int
+    error: str | None = None
+    """What the bot raised instead of deciding."""
+    wall_us: int = 0
+    """The time since the message with the request was written: alone it took no longer."""
+    note: Note | None = None
+
+
+OnAnswer = Callable[[TimedAnswer | BotFault | RefereeError], object]
+"""Receives a request's outcome: an answer, the bot's fault, or the referee's error."""
 
 
 class Session:
@@ -48,7 +71,8 @@ class Session:
         self._sent_id = 0
         """The last request that was written: the same, unless a write before it takes long."""
         self._open: dict[int, OnAnswer] = {}
-        self._late = LateRequests()
+        self._late: dict[int, None] = {}
+        """The last requests that timed out and were not answered since, the oldest first."""
         self._outbox = Outbox()
         self._write_by_us: int | None = None
         self._asked_us = 0
@@ -182,8 +206,9 @@ class Session:
         unsent = request_id > self._sent_id
         timed = None if unsent else self.timer.stop(request_id, now_us)
         if timed is None:
-            if not self._late.take(request_id):
+            if request_id not in self._late:
                 raise refusal(f"it answered request {request_id}, which is not open")
+            del self._late[request_id]
             return None
         on_answer = self._open.pop(request_id)
         if isinstance(timed, TimedOut):
@@ -270,7 +295,9 @@ class Session:
                 self._alarm.ring_by(self._write_by_us)
 
     def _give_up(self, request_id: int, ended: Ended) -> None:
-        self._late.add(request_id)
+        self._late[request_id] = None
+        if len(self._late) > LATE_KEPT:
+            del self._late[next(iter(self._late))]
         if request_id > self._sent_id:
             self._outbox.cut()  # the notice of its timeout comes in a later message than it
         self._advance()
@@ -285,3 +312,113 @@ class Session:
 
 def _timeout(ended: TimedOut) -> BotFault:
     return BotFault(Fault.TIMEOUT, overrun(ended.limit_us), ended.us)
+
+
+class Outbox:
+    """A queue of messages, with the ids and times of those that are requests, for one writer."""
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[bytes, tuple[int, TimeLeft] | None]] = []
+        self._bytes = 0
+        self._cuts: list[int] = []
+        """The numbers of messages after which another message of the stream begins."""
+        self._wake: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def writer_waits(self) -> bool:
+        """Whether the writer is in `wait`, and nothing has woken it."""
+        return self._wake is not None and not self._wake.done()
+
+    @property
+    def can_be_held(self) -> bool:
+        """Whether it can wait until the bot is asked: there is no request, and not much else."""
+        return self._bytes < HELD_BYTES and all(request is None for _, request in self._messages)
+
+    def put(self, message: bytes, request: tuple[int, TimeLeft] | None = None) -> None:
+        self._messages.append((message, request))
+        self._bytes += len(message)
+
+    def cut(self) -> None:
+        """Keep what is put later out of the message with what waits now."""
+        self._cuts.append(len(self._messages))
+
+    def first_after(self, request_id: int) -> tuple[int, TimeLeft] | None:
+        """The first request that waits with a higher id; ids rise in the order of the queue."""
+        waiting = (one for _, one in self._messages if one is not None and one[0] > request_id)
+        return next(waiting, None)
+
+    def clear(self) -> None:
+        """Drop every message."""
+        self._messages.clear()
+        self._bytes = 0
+
+    async def wait(self) -> None:
+        """Wait until something has changed."""
+        self._wake = asyncio.get_running_loop().create_future()
+        await self._wake
+
+    def wake(self) -> None:
+        """Wake the writer: it may be able to write now."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def take(self) -> tuple[bytes, list[tuple[int, TimeLeft]]]:
+        """Take messages up to the length of one: protobuf messages merge when they are joined."""
+        batch = self._messages
+        if self._bytes <= MESSAGE_BYTES and not self._cuts:
+            self._messages = []
+        else:
+            size = count = 0
+            for data, _ in batch[: self._cuts[0] if self._cuts else None]:
+                size += len(data)
+                if count and size > MESSAGE_BYTES:
+                    break
+                count += 1
+            self._messages = batch[count:]
+            del batch[count:]
+            self._cuts = [cut - count for cut in self._cuts if cut > count]
+        message = b"".join([data for data, _ in batch])
+        self._bytes -= len(message)
+        return message, [request for _, request in batch if request is not None]
+
+
+# The stream
+
+
+async def read(stream: Stream) -> bytes | None:
+    """Read the next message; None at the end of the stream, also within a message.
+
+    gRPC refuses a message that is too long, and raises.
+    """
+    try:
+        data: object = await stream.read()
+    except grpc.aio.InternalError:
+        return None
+    return data if isinstance(data, bytes) else None
+
+
+async def abort(stream: Stream, code: grpc.StatusCode, detail: str) -> None:
+    """End a stream with a status, unless the other side has ended it."""
+    with contextlib.suppress(grpc.aio.InternalError):
+        await stream.abort(code, detail)
+
+
+def answers_of(data: bytes) -> list[wire.Answer]:
+    """The answers of a message; raises BotFault if it is anything else."""
+    try:
+        hello, answers = wire.read_from_bot(data)
+    except WireError as error:
+        raise refusal(str(error)) from None
+    if hello is not None:
+        raise refusal("it sent hello twice")
+    if not answers:
+        raise refusal("it sent a message without a decision")
+    return answers
+
+
+def refusal(detail: str) -> BotFault:
+    """The fault of a message that nobody asked for; it ends the stream."""
+    return BotFault(Fault.PROTOCOL_ERROR, detail)

@@ -26,8 +26,7 @@ from deepsea_referee.game_loop import AskedSeat
 from deepsea_referee.play_game import play_game
 from deepsea_referee.tables import QUICK_US
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_referee.transport.answers import OnAnswer, TimedAnswer
-from deepsea_referee.transport.session import Session
+from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
 from deepsea_referee.workbench.advice import FLUSH, REMEDIES, CheckResult, files, requirements
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
