@@ -28,8 +28,7 @@ from deepsea_referee.interrupts import WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.folder import WriteBehind
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-from deepsea_referee.system import SYSTEM
-from deepsea_referee.system.interface import equal_shares
+from deepsea_referee.system import SYSTEM, equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.pauses import OffTurn
 from deepsea_referee.worker import GRACE_S, Link, Perform

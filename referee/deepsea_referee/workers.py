@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from deepsea_referee.interrupts import WakePipe, first_ready
-from deepsea_referee.system import SYSTEM
-from deepsea_referee.system.interface import ALL_CPUS, CpuShare, ExitSignal
+from deepsea_referee.system import ALL_CPUS, SYSTEM, CpuShare
 from deepsea_referee.worker import GRACE_S, Setup
 
 _MAIN: Final = """
@@ -100,7 +100,7 @@ def no_files(digest: str) -> bytes:
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: subprocess.Popen[bytes]
-    exit: ExitSignal
+    exit: FileIO | WakePipe
     connection: Connection
     tasks: deque[Task] = field(default_factory=deque)
     files: set[str] = field(default_factory=set)
@@ -157,7 +157,7 @@ class LocalWorkers:
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
         """Receive the workers' messages, one of each."""
         # The process too, because a child of it may hold the connection open.
-        sources: dict[Connection | ExitSignal, _Worker] = {
+        sources: dict[Connection | FileIO | WakePipe, _Worker] = {
             source: worker
             for worker in self._workers
             if worker is not None and worker.tasks

@@ -32,7 +32,7 @@ from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.interface import SandboxUnavailable
-from deepsea_referee.system.interface import equal_shares
+from deepsea_referee.system import equal_shares
 from deepsea_referee.system.linux import core_of, cpus_of
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent
 from deepsea_rules.randomness import seed_from_text

@@ -187,6 +187,6 @@ def test_an_author_who_has_submitted_enough_plays_no_games(here: Store, tmp_path
 def test_rated_bots_are_charged_the_wall_where_not_every_process_is_counted(
     monkeypatch: pytest.MonkeyPatch, counts: bool, gauge: type[BotGauge]
 ) -> None:
-    places = Hierarchies(cpuacct=Path("/")) if counts else Hierarchies()
+    places = Hierarchies(core=Path("/")) if counts else Hierarchies()
     monkeypatch.setattr(rated_games, "choose", lambda _: Sandbox(places))
     assert hosting("sandbox").gauge is gauge

@@ -16,9 +16,9 @@ import pytest
 from deepsea_bundle import folder, reader_process
 from deepsea_referee.bots.output import OutputCapture
 from deepsea_referee.interrupts import first_ready
+from deepsea_referee.sandbox.cleanup import CleanupProcess
 from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
-from deepsea_referee.system import guardian, portable
-from deepsea_referee.system.interface import System
+from deepsea_referee.system import System, portable
 from deepsea_referee.system.portable import PortableSystem, WallGauge
 from deepsea_referee.system.threads import BEAT_S, LATE_US, Pulse, exit_signal
 from deepsea_referee.timing.decision_timer import Charged, DecisionTimer, TimedOut
@@ -185,25 +185,15 @@ def test_a_sandbox_is_refused_in_a_line() -> None:
     assert PORTABLE.choose("auto").name == "process"
 
 
-def test_the_guardian_keeps_what_was_not_removed() -> None:
-    lines = [
-        b"+\tfolder\t/a b\t0\n",
-        b"+\tmark\tm1\t0\n",
-        b"+\tsession\t7\t0\n",
-        b"-\tmark\tm1\t0\n",
-    ]
-    assert guardian.kept_at_end(lines) == {
-        "mark": {},
-        "session": {"7": "0"},
-        "folder": {"/a b": "0"},
-    }
-
-
 def test_the_guardian_removes_folders_when_its_stdin_ends(tmp_path: Path) -> None:
-    folder = tmp_path / "ä folder"
-    folder.mkdir()
-    guardian.clean_up({"mark": {}, "session": {}, "folder": {str(folder): "0"}})
-    assert not folder.exists()
+    entries = CleanupProcess(portable.GUARDIAN)
+    gone, stays = tmp_path / "ä folder", tmp_path / "another"
+    for place in (gone, stays):
+        place.mkdir()
+        entries.register("folder", str(place))
+    entries.unregister("folder", str(stays))
+    entries.stop()
+    assert [place.exists() for place in (gone, stays)] == [False, True]
 
 
 def test_ticks_come_in_the_main_thread_until_the_end() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.sandbox import process_tree
-from deepsea_referee.system.interface import equal_shares
+from deepsea_referee.system import equal_shares
 from deepsea_referee.system.linux import core_of, cpus_of
 
 

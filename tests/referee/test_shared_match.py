@@ -21,7 +21,7 @@ from deepsea_referee.match import MatchSettings, Share
 from deepsea_referee.results.folder import ResultsJson
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.shared_match import run_match
-from deepsea_referee.system.interface import ALL_CPUS, CpuShare
+from deepsea_referee.system import ALL_CPUS, CpuShare
 from deepsea_referee.system.linux import core_of, cpus_of
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord

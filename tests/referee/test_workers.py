@@ -15,7 +15,7 @@ import pytest
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.system.interface import equal_shares
+from deepsea_referee.system import equal_shares
 from deepsea_referee.system.linux import core_of, cpus_of
 from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Sent, Task
 from helpers import deeds

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import bot_users, probe, watchdog
+from deepsea_referee.sandbox import bot_users, bubblewrap, probe
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
-from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
+from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits, Watchdog
 
 PYTHON = (sys.executable, "-I", "-S", "-B", "-c")
 
@@ -135,9 +135,7 @@ def test_the_watchdog_does_not_look_at_a_sandbox_that_is_being_built(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Until it is built, its /tmp is this machine's.
-    hasty = watchdog.Watchdog(0.0002)
-    monkeypatch.setattr(watchdog, "watch", hasty.watch)
-    monkeypatch.setattr(watchdog, "forget", hasty.forget)
+    monkeypatch.setattr(bubblewrap, "WATCHDOG", Watchdog(0.0002))
     for _ in range(10):
         outcome = probe.run(Sandbox(Hierarchies()), ("true",))
         assert outcome.over_limit is None

@@ -131,9 +131,9 @@ def test_version_2_does_everything_in_one_group(fake_kernel: Path) -> None:
     assert (content("memory.swap.max"), content("memory.oom.group")) == ("0", "1")
     assert content("pids.max") == str(10 + OWN_TASKS)
     assert content("cpu.weight") == "100"
-    group.freeze()
+    group.set_frozen(True)
     assert content("cgroup.freeze") == "1"
-    group.thaw()
+    group.set_frozen(False)
     assert content("cgroup.freeze") == "0"
     assert group.cpu_us() == 1_234_567
     assert group.over_limit() == "memory: more than 64 MiB"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import cgroup, cleanup_process, probe, process_tree
+from deepsea_referee.sandbox import cleanup_process, probe, process_tree
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import (
@@ -32,9 +32,7 @@ SPIN = "print('on', flush=True)\nwhile True: pass"
 WAIT = "import time\nprint('on', flush=True)\ntime.sleep(60)"
 
 
-@pytest.fixture(
-    params=["process", "sandbox", "sandbox with version 1", "sandbox without control groups"]
-)
+@pytest.fixture(params=["process", "sandbox", "sandbox without control groups"])
 def isolation(request: pytest.FixtureRequest) -> Isolation:
     """Every way of starting a bot that this machine has."""
     if request.param == "process":
@@ -45,12 +43,6 @@ def isolation(request: pytest.FixtureRequest) -> Isolation:
         if not hierarchies().folders():
             pytest.skip("no control group can be made here")
         return Sandbox()
-    if request.param == "sandbox with version 1":
-        places = cgroup.mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))
-        found = cgroup.find([place for place in places if place.controllers])
-        if found.freezer is None or not hierarchies().core:
-            pytest.skip("no version 1 beside version 2 here: the case above has it, or nothing has")
-        return Sandbox(found)
     return Sandbox(Hierarchies())
 
 

@@ -197,10 +197,8 @@ EVERYTHING = Hierarchies(memory=SOME, pids=SOME, core=SOME, cpu=SOME)
     ("places", "missing"),
     [
         (EVERYTHING, ""),
-        (EVERYTHING._replace(core=None, freezer=SOME, cpuacct=SOME), ""),
         (EVERYTHING._replace(cpu=None), "CPU shares"),
-        (EVERYTHING._replace(core=None, freezer=SOME), "CPU time"),
-        (EVERYTHING._replace(core=None, cpuacct=SOME), "freezing"),
+        (EVERYTHING._replace(core=None), "freezing, CPU time"),
         (Hierarchies(core=SOME), "memory, processes, CPU shares"),
         (Hierarchies(), "memory, processes, freezing, CPU time, CPU shares"),
     ],
@@ -226,6 +224,5 @@ def test_where_nobody_counts_what_a_bot_was_denied_doctor_says_so() -> None:
 
 def test_a_sandbox_counts_every_process_where_the_kernel_does() -> None:
     assert Sandbox(EVERYTHING).counts_every_process
-    assert Sandbox(EVERYTHING._replace(core=None, cpuacct=SOME)).counts_every_process
-    assert not Sandbox(Hierarchies(memory=SOME)).counts_every_process
+    assert not Sandbox(EVERYTHING._replace(core=None)).counts_every_process
     assert not PlainProcess().counts_every_process

@@ -7,19 +7,13 @@ import subprocess
 import sys
 import threading
 
-import pytest
-
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import ThreadTimes
 
 GONE = 4_000_000  # beyond the largest number that a process can have
 
 
-@pytest.mark.parametrize("listed", [True, False], ids=["children files", "search"])
-def test_a_tree_is_found_with_and_without_the_kernels_list(
-    monkeypatch: pytest.MonkeyPatch, listed: bool
-) -> None:
-    monkeypatch.setattr(process_tree, "_lists_children", lambda: listed)
+def test_a_tree_is_found_and_memory_that_it_shares_counts_once_if_that_matters() -> None:
     program = "import os; os.fork(); print('on', flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", program],
@@ -29,12 +23,10 @@ def test_a_tree_is_found_with_and_without_the_kernels_list(
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == process.stdout.readline() == b"on\n"
-        assert len(process_tree.tree(process.pid)) == 2
-        usage = process_tree.usage(process_tree.tree(process.pid))
-        assert usage.tasks == 2
-        exact = process_tree.exact_memory_bytes(process_tree.tree(process.pid))
-        assert exact is not None
-        assert 0 < exact < usage.memory_bytes
+        tree = process_tree.tree(process.pid)
+        (tasks, most), (_, exact) = (process_tree.usage(tree, limit) for limit in (1 << 40, 0))
+        assert len(tree) == tasks == 2
+        assert 0 < exact < most
         process.communicate(b"\n")
 
 
@@ -43,8 +35,7 @@ def test_what_is_gone_counts_as_nothing() -> None:
     assert process_tree.cpu_us(GONE) == 0
     assert process_tree.threads([GONE]) == {}
     assert not process_tree.is_ready(GONE)
-    assert process_tree.usage([GONE]) == process_tree.Usage(0, 0)
-    assert process_tree.exact_memory_bytes([GONE]) == 0
+    assert process_tree.usage([GONE], -1) == (0, 0)
     assert process_tree.is_stopped(GONE)
 
 

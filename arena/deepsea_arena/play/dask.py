@@ -29,7 +29,7 @@ import distributed
 from deepsea_ladder.errors import WorkerError
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import WakePipe, pause
-from deepsea_referee.system.interface import CpuShare, equal_shares
+from deepsea_referee.system import CpuShare, equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.worker import GRACE_S, Setup
 from deepsea_referee.workers import Died, Event, Failed, LocalWorkers, Sent, Task, no_files

@@ -47,7 +47,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import UserError
-from deepsea_referee.system.interface import equal_shares
+from deepsea_referee.system import equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.workers import LocalWorkers, Workers
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from deepsea_referee.system import SYSTEM
-from deepsea_referee.system.interface import System
+from deepsea_referee.system import SYSTEM, System
 from deepsea_rules.printable import printable
 from deepsea_sdk.bot import HINT
 

@@ -34,12 +34,13 @@ from deepsea_referee.sandbox import (
     process_tree,
     python_paths,
     seccomp,
-    watchdog,
 )
-from deepsea_referee.sandbox.cgroup import OWN_TASKS, Group
+from deepsea_referee.sandbox.cgroup import Group
 from deepsea_referee.sandbox.interface import (
     ADDRESS_VARIABLE,
     MIB,
+    WATCHDOG,
+    IsolatedProcess,
     LaunchSpec,
     ResourceLimits,
     ThreadTimes,
@@ -198,7 +199,7 @@ def _descriptor_with(content: bytes) -> int:
 # A bot that runs: measured, frozen and killed from outside
 
 
-class SandboxedProcess:
+class SandboxedProcess(IsolatedProcess):
     """A bot in its sandbox; see `interface.IsolatedProcess`."""
 
     def __init__(
@@ -210,9 +211,8 @@ class SandboxedProcess:
         stage: bot_users.Stage,
         status: int,
     ) -> None:
-        self._process = process
+        super().__init__(process, limits)
         self._mark = mark
-        self._limits = limits
         self._group = group
         self._stage = stage
         self._status = status
@@ -222,26 +222,12 @@ class SandboxedProcess:
         self._first: int | None = None  # the sandbox's process 1, in our numbers
         self._first_handle = -1
         self._cpu_us = 0
-        self._over_limit: str | None = None
         self._frozen = False
         self._killed = False
-        self._closed = False
-        watchdog.watch(self._look)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.returncode
+        WATCHDOG.watch(self._look)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
         return process_tree.on_exit(self.pid, call)
-
-    def poll(self) -> int | None:
-        self.cpu_us()  # the last chance to read it
-        return self._process.poll()
 
     def kill(self) -> None:
         with self._lock:
@@ -256,8 +242,7 @@ class SandboxedProcess:
                 if self._group is not None:
                     self._group.kill()
                 self._kill_during_setup()  # it may not have joined its group yet
-            # Not before: killed processes must not run again. A v1 freezer delays even SIGKILL.
-            self.thaw()
+            self.thaw()  # or the monitor could not exit; not before, lest killed ones run again
 
     def abort(self) -> None:
         process_tree.send_signal(self._members(), signal.SIGABRT)
@@ -281,12 +266,11 @@ class SandboxedProcess:
 
     def freeze(self) -> None:
         with self._lock:
-            # A killed one must not be frozen any more: a v1 freezer delays even SIGKILL.
             if self._killed or self._closed:
                 return
             self._frozen = True
             if self._group is not None and self._group.freezes:
-                self._group.freeze()
+                self._group.set_frozen(True)
             else:
                 process_tree.stop_all(self._members)
 
@@ -296,7 +280,7 @@ class SandboxedProcess:
                 return
             self._frozen = False
             if self._group is not None and self._group.freezes:
-                self._group.thaw()
+                self._group.set_frozen(False)
             else:
                 process_tree.go_all(self._members)
 
@@ -321,7 +305,7 @@ class SandboxedProcess:
         if self._closed:
             return
         self._closed = True
-        watchdog.forget(self._look)
+        WATCHDOG.forget(self._look)
         self.cpu_us()
         self.over_limit()
         self.kill()
@@ -381,17 +365,10 @@ class SandboxedProcess:
         members = self._members()
         if not members:  # not yet set up: the figures would be this machine's
             return
-        usage = process_tree.usage(members)
         in_files = self._bytes_in_files()
-        most = self._limits.memory_bytes
-        if usage.memory_bytes + in_files > most:
-            exact = process_tree.exact_memory_bytes(members)
-            if exact is None or exact + in_files > most:
-                self._over_limit = f"memory: more than {most // MIB} MiB"
-        if usage.tasks > self._limits.processes + OWN_TASKS:
-            self._over_limit = f"processes: more than {self._limits.processes}"
-        if self._over_limit is not None:
-            self.kill()
+        most = self._limits.memory_bytes - in_files
+        tasks, memory_bytes = process_tree.usage(members, most)
+        self._end_if_over(tasks, memory_bytes + in_files)
 
     def _bytes_in_files(self) -> int:
         """The size of /tmp and /dev/shm, including what empty files cost."""

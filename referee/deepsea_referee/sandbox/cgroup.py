@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deepsea_referee.sandbox import cleanup, cleanup_process
-from deepsea_referee.sandbox.interface import MIB, ResourceLimits
+from deepsea_referee.sandbox.interface import ResourceLimits
 
 GIVEN = "deepsea"
 # The leaf into which this process moves so that its own group may have children with limits.
@@ -36,27 +36,24 @@ class Hierarchies(NamedTuple):
     memory: Path | None = None
     pids: Path | None = None
     core: Path | None = None
-    """cgroup v2: kill, freeze and cpu.stat, which need no controller."""
-    freezer: Path | None = None
-    """cgroup v1, used where `core` is missing."""
-    cpuacct: Path | None = None
+    """cgroup v2: kill, freeze and cpu.stat, also of a hierarchy without controllers beside v1."""
     pressure: Path | None = None
-    """cgroup v2: cpu.pressure, also of a hierarchy without controllers beside cgroup v1."""
+    """The same, if there is a cpu.pressure."""
     cpu: Path | None = None
     """Every bot has the same share of the CPU, however many processes and sessions it makes."""
 
     @property
     def counts_cpu(self) -> bool:
         """Whether the kernel counts the CPU time of all processes, also of those that are gone."""
-        return self.core is not None or self.cpuacct is not None
+        return self.core is not None
 
     def missing(self) -> list[str]:
         """What the kernel does not do for groups here, in words."""
         does = {
             "memory": self.memory,
             "processes": self.pids,
-            "freezing": self.core or self.freezer,
-            "CPU time": self.core or self.cpuacct,
+            "freezing": self.core,
+            "CPU time": self.core,
             "CPU shares": self.cpu,
         }
         return [name for name, place in does.items() if place is None]
@@ -124,8 +121,6 @@ def find(places: list[Mounted]) -> Hierarchies:
         memory=bounded or v1("memory"),
         pids=bounded or v1("pids"),
         core=core,
-        freezer=None if core else v1("freezer"),
-        cpuacct=None if core else v1("cpuacct"),
         pressure=pressure,
         cpu=bounded if bounded and _delegates(bounded, "cpu") else v1("cpu"),
     )
@@ -198,7 +193,7 @@ def group_name() -> str:
 
 
 def write(file: Path, text: str) -> bool:
-    """Write to a file of a group; False if the kernel refuses it."""
+    """Write to a file of a group; False if there is none or the kernel refuses it."""
     try:
         file.write_text(text)
     except OSError:
@@ -254,8 +249,16 @@ class Group:
                 self._made.append(folder)
                 folder.mkdir()
             self._set_bounds()
-            self._cpu = self._cpu_counter()
-            self._denied = self._pressure_counter()
+            if core := self._in(self._places.core):
+                self._cpu = _Counter(core / "cpu.stat", lambda text: int(text.split(maxsplit=2)[1]))
+            if pressure := self._in(self._places.pressure):
+                # Two lines, "some" and "full"; Linux before 5.13 has the first alone, and started
+                # without PSI none can be read.
+                with contextlib.suppress(OSError, ValueError):
+                    self._denied = _Counter(
+                        pressure / "cpu.pressure",
+                        lambda text: int(text.partition(b"full ")[2].rpartition(b"total=")[2]),
+                    )
         except OSError:
             self.remove()
             raise
@@ -268,7 +271,7 @@ class Group:
     @property
     def freezes(self) -> bool:
         """Whether `freeze` works."""
-        return self._places.core is not None or self._places.freezer is not None
+        return self._places.core is not None
 
     def joins(self) -> list[Path]:
         """Files to which a process writes 0 to join."""
@@ -278,17 +281,17 @@ class Group:
         memory, pids = self._in(self._places.memory), self._in(self._places.pids)
         if cpu := self._in(self._places.cpu):
             for name, share in SHARES:
-                _write_if_there(cpu / name, share)
+                write(cpu / name, share)
         if memory is not None:
             most = str(self._limits.memory_bytes)
             if (memory / "memory.max").exists():
                 (memory / "memory.max").write_text(most)
-                _write_if_there(memory / "memory.swap.max", "0")
-                _write_if_there(memory / "memory.oom.group", "1")
+                write(memory / "memory.swap.max", "0")
+                write(memory / "memory.oom.group", "1")
             else:
                 (memory / "memory.limit_in_bytes").write_text(most)
-                _write_if_there(memory / "memory.memsw.limit_in_bytes", most)
-                _write_if_there(memory / "memory.swappiness", "0")
+                write(memory / "memory.memsw.limit_in_bytes", most)
+                write(memory / "memory.swappiness", "0")
         if pids is not None:
             (pids / "pids.max").write_text(str(self._limits.processes + OWN_TASKS))
 
@@ -300,19 +303,18 @@ class Group:
         if core := self._in(self._places.core):
             write(core / "cgroup.kill", "1")
 
-    def freeze(self) -> None:
-        """Stop every member until `thaw`."""
-        self._set_frozen(True)
-
-    def thaw(self) -> None:
-        """Resume every member."""
-        self._set_frozen(False)
-
-    def _set_frozen(self, frozen: bool) -> None:
+    def set_frozen(self, frozen: bool) -> None:
+        """Stop every member, or let all go on."""
         if core := self._in(self._places.core):
-            _switch(core / "cgroup.freeze", b"1" if frozen else b"0")
-        elif freezer := self._in(self._places.freezer):
-            _switch(freezer / "freezer.state", b"FROZEN" if frozen else b"THAWED")
+            # In half the time of Path.write_text: bots are frozen and thawed between decisions.
+            with contextlib.suppress(OSError):
+                descriptor = os.open(
+                    core / "cgroup.freeze", os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
+                )
+                try:
+                    os.write(descriptor, b"1" if frozen else b"0")
+                finally:
+                    os.close(descriptor)
 
     def cpu_us(self) -> int | None:
         """CPU time of all members so far, also of ended ones; None if the kernel counts none."""
@@ -321,27 +323,6 @@ class Group:
     def denied_us(self) -> int | None:
         """Time in which members were ready and none had a CPU; None if the kernel counts none."""
         return None if self._denied is None else self._denied.us()
-
-    def _cpu_counter(self) -> _Counter | None:
-        if core := self._in(self._places.core):
-            return _Counter(core / "cpu.stat", lambda text: int(text.split(maxsplit=2)[1]))
-        if cpuacct := self._in(self._places.cpuacct):
-            return _Counter(cpuacct / "cpuacct.usage", lambda text: int(text) // 1000)
-        return None
-
-    def _pressure_counter(self) -> _Counter | None:
-        pressure = self._in(self._places.pressure)
-        if pressure is None:
-            return None
-        try:
-            # Two lines, "some" and "full"; older kernels have the first alone.
-            counter = _Counter(
-                pressure / "cpu.pressure",
-                lambda text: int(text.partition(b"full ")[2].rpartition(b"total=")[2]),
-            )
-        except (OSError, ValueError):
-            return None  # an older kernel, or started without PSI
-        return counter
 
     def over_limit(self) -> str | None:
         """The limit because of which the kernel killed a member; None if there was none."""
@@ -355,7 +336,7 @@ class Group:
                 continue
             counts = dict(zip(words[::2], words[1::2], strict=False))
             if counts.get("oom_kill", "0") != "0":
-                return f"memory: more than {self._limits.memory_bytes // MIB} MiB"
+                return self._limits.memory_text
         return None
 
     def remove(self) -> None:
@@ -368,19 +349,3 @@ class Group:
             cleanup_process.remove_group(str(folder))
             cleanup.unregister("group", folder)
         self._made = []
-
-
-def _switch(file: Path, text: bytes) -> None:
-    """Write in half the time of Path.write_text: bots are frozen and thawed between decisions."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, text)
-        finally:
-            os.close(descriptor)
-
-
-def _write_if_there(file: Path, text: str) -> None:
-    if file.exists():
-        with contextlib.suppress(OSError):
-            file.write_text(text)

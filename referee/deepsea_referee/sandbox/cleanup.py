@@ -47,7 +47,6 @@ class CleanupProcess:
     After a fork the copied object still belongs to the parent.
 
     command      starts it
-    first        what it reads before the entries
     environment  all that it gets; None: that of this process
     flags        how it is kept apart from this process where there are no sessions
     """
@@ -56,12 +55,10 @@ class CleanupProcess:
         self,
         command: Sequence[str],
         *,
-        first: bytes = b"",
         environment: Mapping[str, str] | None = None,
         flags: int = 0,
     ) -> None:
         self._command = tuple(command)
-        self._first = first
         self._environment = environment
         self._flags = flags
         self._owner = os.getpid()
@@ -107,7 +104,7 @@ class CleanupProcess:
         return True
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -119,10 +116,6 @@ class CleanupProcess:
             start_new_session=True,
             creationflags=self._flags,
         )
-        assert process.stdin is not None
-        with suppress(OSError):
-            process.stdin.write(self._first)
-        return process
 
 
 _running: dict[int, CleanupProcess] = {}

@@ -15,8 +15,11 @@ import shutil
 import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+Kept = defaultdict[str, dict[str, str]]
+"""What is registered: by kind, the values, and what goes with each."""
 PAUSE_S = 0.005
 LONGEST_S = 1.0
 
@@ -130,19 +133,20 @@ def _kill_group(path: str) -> None:
                 os.kill(int(line), signal.SIGKILL)
     except (OSError, ValueError):
         pass
-    # A cgroup v1 freezer delays even SIGKILL.
-    state = os.path.join(path, "freezer.state")
-    if os.path.exists(state):
-        try:
-            with open(state, "w") as file:
-                file.write("THAWED")
-        except OSError:
-            pass
+
+
+def keep(kept: Kept, line: bytes) -> None:
+    """Note a line of the cleanup process's input: something to be cleaned up, or not any more."""
+    sign, kind, value, extra = os.fsdecode(line).rstrip("\n").split("\t")
+    if sign == "+":
+        kept[kind][value] = extra
+    else:
+        kept[kind].pop(value, None)
 
 
 def main(owner: int) -> None:
     """Read the list of resources from standard input; when `owner` ends, clean them up."""
-    kept: dict[str, dict[str, str]] = {"mark": {}, "session": {}, "group": {}, "folder": {}}
+    kept = Kept(dict)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     waiting = select.poll()
@@ -160,14 +164,10 @@ def main(owner: int) -> None:
         unread += received
         *lines, unread = unread.split(b"\n")
         for line in lines:
-            sign, kind, value, extra = os.fsdecode(line).split("\t")
-            if sign == "+":
-                kept[kind][value] = extra
-            else:
-                kept[kind].pop(value, None)
+            keep(kept, line)
         if not received and (0 in ready or handle in ready):
             break
-    # Groups first: killing by group is exact, and a frozen one must be thawed to die.
+    # Groups first: killing by group is exact.
     for group in kept["group"]:
         remove_group(group)
     end_all(

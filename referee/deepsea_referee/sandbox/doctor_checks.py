@@ -162,9 +162,9 @@ def control_groups_check(places: cgroup.Hierarchies) -> Check:
         "cgroup v2: start the referee with `systemd-run --user --scope -p Delegate=yes "
         "deepsea-referee ...`, as a service with `Delegate=yes` in its unit; if that lacks the "
         "controllers, write `[Service]` and `Delegate=cpu memory pids` to "
-        "/etc/systemd/system/user@.service.d/delegate.conf and log in again. cgroup v1: as root, "
-        "`mkdir /sys/fs/cgroup/{memory,pids,freezer,cpuacct,cpu}/deepsea` and chown these folders "
-        "and the files in them to the referee's user",
+        "/etc/systemd/system/user@.service.d/delegate.conf and log in again. cgroup v1 "
+        "beside v2: as root, `mkdir /sys/fs/cgroup/{memory,pids,cpu,unified}/deepsea` and chown "
+        "these folders and the files in them to the referee's user",
     )
 
 

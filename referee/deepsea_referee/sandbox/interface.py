@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -49,6 +50,11 @@ class ResourceLimits(NamedTuple):
     file_bytes: int = 16 * MIB
     """Largest file; in the sandbox also the size of /tmp and of /dev/shm."""
 
+    @property
+    def memory_text(self) -> str:
+        """The fault of a bot that exceeds its memory."""
+        return f"memory: more than {self.memory_bytes // MIB} MiB"
+
 
 class LaunchSpec(NamedTuple):
     """The settings to start one bot process.
@@ -79,46 +85,67 @@ class ThreadTimes(NamedTuple):
     """It was ready to run but had no CPU; a wait counts when it is over."""
 
 
-class IsolatedProcess(Protocol):
-    """A started bot: the handle of its whole process tree."""
+class IsolatedProcess:
+    """A started bot: the handle of its whole process tree.
+
+    What is given here is true of bots at the level `process`, which are trusted.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], limits: ResourceLimits) -> None:
+        self._process = process
+        self._limits = limits
+        self._over_limit: str | None = None
+        self._closed = False
 
     @property
     def pid(self) -> int:
         """The process to wait for: it exits when the bot's first process has exited."""
+        return self._process.pid
 
     @property
     def returncode(self) -> int | None:
         """None while it runs (as of the last `poll`); negative or 128 + n: killed by signal n."""
+        return self._process.returncode
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
         """Call from the running event loop once its first process has exited.
 
         Returns what cancels that. Raises OSError if its exit cannot be waited for.
         """
+        raise NotImplementedError
 
     def poll(self) -> int | None:
         """Refresh and return `returncode`."""
+        self.cpu_us()  # the last chance to read it
+        return self._process.poll()
 
     def kill(self) -> None:
         """Kill every process of the tree, frozen or not. May be called again."""
+        raise NotImplementedError
 
     def abort(self) -> None:
         """Send SIGABRT to the bot's processes: Python writes its stack to stderr and exits."""
+        with suppress(OSError, ValueError):  # Windows has no signals
+            self._process.send_signal(signal.SIGABRT)
 
     def cpu_us(self) -> int:
         """CPU time of the whole tree so far, in microseconds; never decreases."""
+        raise NotImplementedError
 
     def denied_us(self) -> int | None:
         """Time in which the tree was ready and nothing of it had a CPU, in microseconds.
 
         Never decreases; None if the kernel does not count it (cpu.pressure of a control group).
         """
+        return None
 
     def threads(self) -> dict[int, ThreadTimes]:
-        """The times of every thread of the tree."""
+        """The times of every thread of the tree, where they are known."""
+        return {}
 
     def is_ready(self) -> bool:
-        """Whether a thread of the tree is running or waits for a CPU at this moment."""
+        """Whether a thread of the tree is known to run or to wait for a CPU at this moment."""
+        return False
 
     def freeze(self) -> None:
         """Stop every process of the tree until `thaw`, except at the level `process`."""
@@ -128,12 +155,24 @@ class IsolatedProcess(Protocol):
 
     def over_limit(self) -> str | None:
         """The limit that the bot was killed for ("memory: more than 512 MiB"), or None."""
+        return self._over_limit
 
     def setup_error(self) -> str | None:
         """The reason why the isolation failed before the bot started, or None: no bot's fault."""
+        return None
 
     def close(self) -> None:
         """Kill what still runs and remove cgroups and folders. May be called again."""
+        raise NotImplementedError
+
+    def _end_if_over(self, tasks: int, memory_bytes: int) -> None:
+        """Kill it if its processes and threads, or its memory, are more than its limits."""
+        if memory_bytes > self._limits.memory_bytes:
+            self._over_limit = self._limits.memory_text
+        if tasks > self._limits.processes:
+            self._over_limit = f"processes: more than {self._limits.processes}"
+        if self._over_limit is not None:
+            self.kill()
 
 
 class Isolation(Protocol):
@@ -155,43 +194,49 @@ class Isolation(Protocol):
         """Start a bot; returns at once. Raises OSError if nothing could be started."""
 
 
-class TrustedProcess:
-    """A part of `interface.IsolatedProcess`: bots at the level `process` are trusted."""
+class Watchdog:
+    """Calls the check of every running bot each `gap_s`, in one thread.
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._over_limit: str | None = None
+    The thread starts with the first bot and ends with the last. A check must be short and must not
+    raise for a bot that has just exited. Without a control group these checks limit a bot's memory,
+    so a bot may be over its limit for that time.
+    """
 
-    def cpu_us(self) -> int:
-        raise NotImplementedError
+    def __init__(self, gap_s: float = 0.1) -> None:
+        self._gap_s = gap_s
+        self._lock = threading.Lock()
+        self._looks: list[Callable[[], None]] = []
+        self._changed = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+    def watch(self, look: Callable[[], None]) -> None:
+        """Call `look` from now on."""
+        with self._lock:
+            self._looks.append(look)
+            # A thread does not survive a fork of the process.
+            if self._thread is None or not self._thread.is_alive():
+                self._changed = threading.Event()
+                self._thread = threading.Thread(
+                    target=self._run, name="deepsea-watchdog", daemon=True
+                )
+                self._thread.start()
 
-    @property
-    def returncode(self) -> int | None:
-        return self._process.returncode
+    def forget(self, look: Callable[[], None]) -> None:
+        """Stop calling `look`; a call that is under way may still finish."""
+        with self._lock:
+            if look in self._looks:
+                self._looks.remove(look)
+            if not self._looks:
+                self._thread = None
+                self._changed.set()
 
-    def poll(self) -> int | None:
-        self.cpu_us()  # the last chance to read it
-        return self._process.poll()
+    def _run(self) -> None:
+        ended = self._changed
+        while not ended.wait(self._gap_s):
+            with self._lock:
+                looks = list(self._looks)
+            for look in looks:
+                look()
 
-    def abort(self) -> None:
-        with suppress(OSError, ValueError):  # Windows has no signals
-            self._process.send_signal(signal.SIGABRT)
 
-    def denied_us(self) -> None:
-        return None
-
-    def freeze(self) -> None:
-        """Do nothing: these bots are trusted."""
-
-    def thaw(self) -> None:
-        """Do nothing."""
-
-    def over_limit(self) -> str | None:
-        return self._over_limit
-
-    def setup_error(self) -> str | None:
-        return None
+WATCHDOG = Watchdog()

@@ -16,19 +16,14 @@ import signal
 import subprocess
 from collections.abc import Callable
 
-from deepsea_referee.sandbox import (
-    cleanup,
-    cleanup_process,
-    process_tree,
-    watchdog,
-)
+from deepsea_referee.sandbox import cleanup, cleanup_process, process_tree
 from deepsea_referee.sandbox.interface import (
     MARK_VARIABLE,
-    MIB,
+    WATCHDOG,
+    IsolatedProcess,
     LaunchSpec,
     ResourceLimits,
     ThreadTimes,
-    TrustedProcess,
 )
 from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
 
@@ -63,19 +58,17 @@ class PlainProcess:
         return PlainContained(process, mark, launch.limits)
 
 
-class PlainContained(TrustedProcess):
+class PlainContained(IsolatedProcess):
     """A running plain process; see `interface.IsolatedProcess`."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:
-        super().__init__(process)
+        super().__init__(process, limits)
         self._mark = mark
-        self._limits = limits
         self._started = cleanup_process.start_time(process.pid)
         self._cpu_us = 0
-        self._closed = False
         cleanup.register("session", str(process.pid), self._started)
         self._set_limits()
-        watchdog.watch(self._look)
+        WATCHDOG.watch(self._look)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
         return process_tree.on_exit(self.pid, call)
@@ -101,7 +94,7 @@ class PlainContained(TrustedProcess):
         if self._closed:
             return
         self._closed = True
-        watchdog.forget(self._look)
+        WATCHDOG.forget(self._look)
         self.kill()
         cleanup_process.end_all([self._mark.encode()], {self.pid: self._started})
         self._process.wait()
@@ -126,12 +119,4 @@ class PlainContained(TrustedProcess):
 
     def _look(self) -> None:
         pids = self._tree()
-        usage = process_tree.usage(pids)
-        if usage.tasks > self._limits.processes:
-            self._over_limit = f"processes: more than {self._limits.processes}"
-        elif usage.memory_bytes > self._limits.memory_bytes:
-            exact = process_tree.exact_memory_bytes(pids)
-            if exact is None or exact > self._limits.memory_bytes:
-                self._over_limit = f"memory: more than {self._limits.memory_bytes // MIB} MiB"
-        if self._over_limit is not None:
-            self.kill()
+        self._end_if_over(*process_tree.usage(pids, self._limits.memory_bytes))

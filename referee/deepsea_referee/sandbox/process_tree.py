@@ -13,10 +13,8 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from deepsea_referee.sandbox.cleanup_process import read_proc, stat_fields
 from deepsea_referee.sandbox.interface import ThreadTimes
@@ -26,20 +24,13 @@ COUNTED_THREADS = 128
 # How often stopping is tried: a process may fork while it is being stopped.
 ROUNDS = 50
 _KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
+_PSS_FIELDS = (b"Pss:", b"SwapPss:")
 
 Members = Callable[[], Iterable[int]]
 
 
-@cache
-def _lists_children() -> bool:
-    me = os.getpid()
-    return Path(f"/proc/{me}/task/{me}/children").exists()
-
-
 def children(pid: int) -> list[int]:
     """The processes whose parent is `pid`."""
-    if not _lists_children():
-        return _children_by_search(pid)
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -52,17 +43,6 @@ def children(pid: int) -> list[int]:
             continue
         if listed:
             found.extend(map(int, listed.split()))
-    return found
-
-
-def _children_by_search(parent: int) -> list[int]:
-    # Kernels without CONFIG_PROC_CHILDREN.
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            fields = stat_fields(int(name))
-            if fields is not None and int(fields[1]) == parent:
-                found.append(int(name))
     return found
 
 
@@ -157,47 +137,37 @@ def is_ready(pid: int, but: int = 0) -> bool:
     return False
 
 
-class Usage(NamedTuple):
-    """Memory and tasks of a tree at one moment."""
+def usage(pids: Sequence[int], suspicious_bytes: int) -> tuple[int, int]:
+    """The tasks (processes and threads) of these processes, and their memory in bytes.
 
-    memory_bytes: int
-    """Resident, swapped out and page tables, shared pages counted once for each process."""
-    tasks: int
-    """Processes and threads."""
-
-
-def usage(pids: list[int]) -> Usage:
-    """Sum memory and tasks of these processes."""
+    Memory is what is resident, swapped out and in page tables. It counts what they share once for
+    each of them; where that is more than `suspicious_bytes`, exactly, if that can be read.
+    """
     kib = tasks = 0
     for pid in pids:
-        try:
-            with open(f"/proc/{pid}/status", "rb") as file:
-                lines = file.read().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            if line.startswith(_KIB_FIELDS):
-                kib += int(line.split()[1])
-            elif line.startswith(b"Threads:"):
-                tasks += int(line.split()[1])
-    return Usage(kib * 1024, tasks)
+        for name, value in _kib_fields(pid, "status", (*_KIB_FIELDS, b"Threads:")):
+            if name == b"Threads:":
+                tasks += value
+            else:
+                kib += value
+    if kib * 1024 > suspicious_bytes:
+        with suppress(PermissionError):
+            kib = sum(
+                value for pid in pids for _, value in _kib_fields(pid, "smaps_rollup", _PSS_FIELDS)
+            )
+    return tasks, kib * 1024
 
 
-def exact_memory_bytes(pids: list[int]) -> int | None:
-    """Memory of these processes with shared pages counted once; None if that cannot be read."""
-    kib = 0
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-                for line in file:
-                    if line.startswith((b"Pss:", b"SwapPss:")):
-                        kib += int(line.split()[1])
-        except FileNotFoundError:
-            continue
-        except OSError:
-            if os.path.exists(f"/proc/{pid}"):
-                return None
-    return kib * 1024
+def _kib_fields(pid: int, file: str, names: Collection[bytes]) -> list[tuple[bytes, int]]:
+    """Lines of a file of /proc by their names; PermissionError if only that is in the way."""
+    try:
+        lines = read_proc(f"/proc/{pid}/{file}").splitlines()
+    except OSError as error:
+        if isinstance(error, PermissionError) and os.path.exists(f"/proc/{pid}"):
+            raise
+        return []
+    words = [line.split() for line in lines]
+    return [(line[0], int(line[1])) for line in words if line and line[0] in names]
 
 
 # Signals

@@ -1,19 +1,53 @@
-"""What differs between operating systems, behind one interface; this module alone chooses.
+"""What differs between operating systems; this module alone chooses.
 
 Invariants: the choice is made by what Python offers here, once, when this is imported; Linux's form
-(linux.py) uses what only Linux has, the portable form (portable.py) runs on macOS and Windows, and
-on Linux too, which is how it is tested. Nobody else asks which system this is.
+(linux.py, where each method says what it does) uses what only Linux has, the portable form
+(portable.py) runs on macOS and Windows, and on Linux too, which is how it is tested. Nobody else
+asks which system this is. No method waits for a bot; what is started here ends with this process,
+however this process ends.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from deepsea_referee.system.interface import System
+if TYPE_CHECKING:
+    from deepsea_referee.system.linux import LinuxSystem
+    from deepsea_referee.system.portable import PortableSystem
+
+System: TypeAlias = "LinuxSystem | PortableSystem"
 
 _CALLS = ("pidfd_open", "pipe2", "sched_getaffinity")
 """What Linux's form cannot do without; some builds of Python lack them."""
+OWN_GROUP_FLAGS: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
+    subprocess, "CREATE_NO_WINDOW", 0
+)
+"""On Windows neither Ctrl-C nor a closed window reaches such a process; elsewhere 0, and
+`start_new_session` does that."""
+
+
+class CpuShare(NamedTuple):
+    """One of `of` equal shares of the CPUs, for workers side by side; its number begins at 0.
+
+    A game is a ping-pong between the referee and one bot at a time. Where both are on one CPU,
+    nothing has to wake another CPU for it: N workers on N CPUs play nearly N times as many games.
+    All shares are equally large, and no CPU is in two of them; where there are more workers than
+    CPUs, the kernel divides all among all.
+    """
+
+    number: int
+    of: int
+
+
+ALL_CPUS = CpuShare(0, 1)
+
+
+def equal_shares(workers: int) -> list[CpuShare]:
+    """A share for each of so many workers."""
+    return [CpuShare(number, workers) for number in range(workers)]
 
 
 def _choose() -> System:

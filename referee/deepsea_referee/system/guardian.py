@@ -1,52 +1,96 @@
-"""The cleanup process of macOS and Windows: cleans up after the referee, also when it is killed.
+"""The cleanup process of macOS and Windows, and how the processes of a bot end there; with psutil.
 
-Invariants: this file is run as a program (`python -I guardian.py`, see portable.py). Its
-stdin ends when the referee does, in any way; then what is still registered is killed and removed.
+Invariants: the cleanup process runs `main` (see portable.py). Its stdin ends when the referee does,
+in any way; then what is still registered is killed and removed.
+psutil compares the time of a process's start before it kills it, so a reused number is never hit;
+what vanishes meanwhile counts as gone. A process belongs to a bot if it descends from the bot's
+first process, is in its process group, or has the bot's mark in its first environment.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 import signal
 import sys
+import time  # noqa: TID251  (gives killed processes a moment to vanish)
 from collections.abc import Iterable
-from typing import IO
+from contextlib import suppress
+
+import psutil
+
+from deepsea_referee.sandbox.cleanup_process import Kept, keep
+from deepsea_referee.sandbox.interface import MARK_VARIABLE
+
+LONGEST_S = 2.0
+"""How long killed processes may take to vanish."""
+_PAUSE_S = 0.01
+_GONE = (psutil.Error, OSError)
 
 
-def kept_at_end(lines: Iterable[bytes]) -> dict[str, dict[str, str]]:
-    """What is registered when the lines end: by kind, the value and what goes with it."""
-    kept: dict[str, dict[str, str]] = {"mark": {}, "session": {}, "folder": {}}
-    for line in lines:
-        sign, kind, value, extra = line.decode("utf-8", "surrogateescape").rstrip("\n").split("\t")
-        if sign == "+":
-            kept[kind][value] = extra
-        else:
-            kept[kind].pop(value, None)
-    return kept
+def tree(first: psutil.Process) -> list[psutil.Process]:
+    """A process and all its descendants, as far as they can be seen now."""
+    with suppress(*_GONE):
+        return [first, *first.children(recursive=True)]
+    return []
 
 
-def clean_up(kept: dict[str, dict[str, str]]) -> None:
+def marked(marks: Iterable[str]) -> list[psutil.Process]:
+    """The living processes of this user that have one of these marks."""
+    wanted, me, found = frozenset(marks), os.getpid(), []
+    if not wanted:
+        return []
+    for process in psutil.process_iter():
+        with suppress(*_GONE):
+            is_marked = process.pid != me and process.environ().get(MARK_VARIABLE) in wanted
+            if is_marked and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def kill(processes: Iterable[psutil.Process]) -> None:
+    """Kill each of these processes; those that are gone are skipped."""
+    for process in processes:
+        with suppress(*_GONE):
+            process.kill()
+
+
+def kill_group(leader: int) -> None:
+    """Kill the process group of a leader, where there are process groups."""
+    if hasattr(os, "killpg") and hasattr(signal, "SIGKILL"):
+        with suppress(OSError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def end_marked(marks: Iterable[str]) -> bool:
+    """Kill the processes with these marks until none is left; False after LONGEST_S."""
+    marks, deadline_s = list(marks), time.monotonic() + LONGEST_S
+    while found := marked(marks):
+        kill(found)
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(_PAUSE_S)
+    return True
+
+
+# The cleanup process
+
+
+def clean_up(kept: Kept) -> None:
     """End the processes and remove the folders."""
-    if kept["mark"] or kept["session"]:
-        from deepsea_referee.system import groups
-
-        for session in kept["session"]:
-            groups.kill_group(int(session))
-        groups.end_marked(kept["mark"])
+    for session in kept["session"]:
+        kill_group(int(session))
+    end_marked(kept["mark"])
     for folder in kept["folder"]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main(stdin: IO[bytes]) -> None:
+def main() -> None:
     """Read what is registered until the referee has ended, and clean up."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
         if (number := getattr(signal, name, None)) is not None:
             signal.signal(number, signal.SIG_IGN)
-    if first := stdin.readline():
-        sys.path[:] = json.loads(first)
-        clean_up(kept_at_end(stdin))
-
-
-if __name__ == "__main__":
-    main(sys.stdin.buffer)
+    kept = Kept(dict)
+    for line in sys.stdin.buffer:
+        keep(kept, line)
+    clean_up(kept)

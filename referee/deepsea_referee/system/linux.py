@@ -13,15 +13,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from io import FileIO
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
-    from deepsea_referee.system.interface import CpuShare, ExitSignal, PipeReader
+    from deepsea_referee.system import CpuShare
     from deepsea_referee.timing.host_load import Gauge
 
 _BEFORE_MAIN = """
@@ -33,55 +34,75 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 
 class LinuxSystem:
-    """Linux; see `interface.System`."""
+    """Linux."""
 
     confines = True
+    """Whether there are sandboxes, and ladders that play games: on Linux."""
     tells_delays = True
+    """Whether the kernel tells for how long a process had no CPU; else the wall clock counts."""
     tcp_host = None
+    """Where bots connect to if there are no Unix sockets; None if there are."""
 
     def cpus(self) -> int:
+        """The number of CPUs that this process may use."""
         return len(os.sched_getaffinity(0))
 
     def opens_browsers(self) -> bool:
+        """Whether a browser would open in a window of its own, not in this terminal."""
         return any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
 
     def late_share(self) -> float:
+        """The part of the time in which this process was late, since bots run; 0 if not measured.
+
+        Where the kernel does not tell delays it is the only sign of a machine that is too busy.
+        """
         return 0.0
 
     def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
+        """Start the test of a sandbox early, beside other work; `choose` takes what it gives."""
         from deepsea_referee.sandbox import probe
 
         return probe.look(level)
 
     def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
+        """Select the isolation for a level; raises SandboxUnavailable with the remedy."""
         from deepsea_referee.sandbox import probe
 
         return probe.choose(level, begun)
 
     def choose_bot_users(self, text: str) -> None:
+        """Set the users that bots in a sandbox run as; raises ValueError with a line to print."""
         from deepsea_referee.sandbox import bot_users
 
         bot_users.choose(text)
 
     def gauge(self, process: IsolatedProcess) -> Gauge:
+        """What attributes elapsed time to a bot or to its host."""
         from deepsea_referee.system.gauge import BotGauge
 
         return BotGauge(process)
 
-    def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> PipeReader:
-        return _LoopReader(descriptor, ready)
+    def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> LoopReader:
+        """Read a pipe; `ready` is called in the running event loop when something has come."""
+        return LoopReader(descriptor, ready)
 
     def private_folder(self) -> Path:
+        """Make a folder for this user alone; removed at the latest when this process has ended."""
         from deepsea_referee.sandbox import cleanup
 
         return cleanup.private_folder()
 
     def remove_folder(self, folder: Path) -> None:
+        """Remove a private folder with all that is in it."""
         from deepsea_referee.sandbox import cleanup
 
         cleanup.remove_folder(folder)
 
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
+        """Start Python with the program `main`, whose variable `connection` leads here.
+
+        Ctrl-C does not reach it before it has called `accept_interrupts`, if at all.
+        """
         ours, theirs = Pipe()
         # Ctrl-C reaches workers too, even before they have set their handler.
         former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -97,19 +118,27 @@ class LinuxSystem:
         return process, ours
 
     def keep_to(self, share: CpuShare) -> None:
+        """Run this process, and what it starts from now on, on its share of the CPUs, if it can.
+
+        Call it before there are other threads, which would stay where they are.
+        """
         with suppress(OSError):  # the CPUs that it may use have changed just now
             os.sched_setaffinity(0, cpus_of(share, os.sched_getaffinity(0), core_of))
 
     def accept_interrupts(self) -> None:
+        """In a worker that has set its handlers: signals may come now."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def give_way(self) -> None:
+        """In a worker: take from now on what others leave of the CPU, as far as possible."""
         os.nice(19)
 
-    def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
+    def exit_signal(self, process: subprocess.Popen[bytes]) -> FileIO:
+        """What is readable once a process that was started here has exited; to be closed."""
         return os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0)
 
     def interrupt_main(self) -> None:
+        """Deliver SIGINT to the main thread of this process, also if it sleeps."""
         main = threading.main_thread().ident
         assert main is not None
         signal.pthread_kill(main, signal.SIGINT)
@@ -117,17 +146,19 @@ class LinuxSystem:
     def ticking(
         self, seconds: float, tick: Callable[[FrameType | None], object]
     ) -> AbstractContextManager[None]:
+        """Call `tick` in the main thread every few seconds, between two steps of what it runs."""
         return alarm_ticks(seconds, tick)
 
     async def read_stdin(self, reader: asyncio.StreamReader) -> None:
+        """Feed the reader with what comes on stdin, from now on."""
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
 
 
-class _LoopReader:
-    """Reads in the event loop itself; see `interface.PipeReader`."""
+class LoopReader:
+    """Reads a pipe in the event loop itself."""
 
-    CHUNK: Final = 16 * 1024
+    CHUNK = 16 * 1024
 
     def __init__(self, descriptor: int, ready: Callable[[], object]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -138,19 +169,22 @@ class _LoopReader:
         self._resume()
 
     def take(self) -> bytes | None:
+        """What has come, b"" at the end of the pipe, or None if there is nothing now."""
         try:
             return os.read(self._descriptor, self.CHUNK)
         except BlockingIOError:
             return None
 
     def pause(self, seconds: float) -> None:
+        """Read on in a while, so that the writer has to wait."""
         self._loop.remove_reader(self._descriptor)
         self._resuming = self._loop.call_later(seconds, self._resume)
 
     def settle(self) -> None:
-        """Do nothing: the pipe has it."""
+        """Wait shortly for what an ended process has written; nothing here: the pipe has it."""
 
     def close(self) -> None:
+        """Read no more, and close the pipe."""
         if self._resuming is not None:
             self._resuming.cancel()
         self._loop.remove_reader(self._descriptor)
@@ -162,7 +196,7 @@ class _LoopReader:
 
 @contextmanager
 def alarm_ticks(seconds: float, tick: Callable[[FrameType | None], object]) -> Iterator[None]:
-    """Call `tick` periodically; see `interface.System.ticking`."""
+    """Call `tick` periodically; see `LinuxSystem.ticking`."""
     former = signal.signal(signal.SIGALRM, lambda _number, frame: tick(frame))
     signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import os
 import shutil
 import signal
@@ -37,22 +36,19 @@ from typing import Any
 
 import psutil
 
+from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.sandbox.cleanup import CleanupProcess, of_this_process
 from deepsea_referee.sandbox.interface import (
-    MIB,
     IsolatedProcess,
     Isolation,
     IsolationLevel,
     LaunchSpec,
     ResourceLimits,
     SandboxUnavailable,
-    ThreadTimes,
-    TrustedProcess,
+    Watchdog,
 )
 from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
-from deepsea_referee.sandbox.watchdog import Watchdog
-from deepsea_referee.system import groups, guardian, threads
-from deepsea_referee.system.interface import OWN_GROUP_FLAGS, CpuShare, ExitSignal, PipeReader
+from deepsea_referee.system import OWN_GROUP_FLAGS, CpuShare, guardian, threads
 from deepsea_referee.timing.host_load import BUSY_US, Gauge, Reading, Usage
 from deepsea_sdk.entropy import fresh_token
 
@@ -88,6 +84,12 @@ _CONNECT_LOOK_S = 0.5
 """Interval of the looks whether a worker that has not connected still runs."""
 _TOKEN_S = 10.0
 
+# It is isolated from the environment, and still needs psutil.
+_GUARDIAN_MAIN = (
+    f"import sys; sys.path[:] = {sys.path!r}; "
+    "from deepsea_referee.system import guardian; guardian.main()"
+)
+GUARDIAN = (sys.executable, "-I", "-B", "-c", _GUARDIAN_MAIN)
 _BEFORE_MAIN = """
 import socket, sys
 port, token = sys.stdin.readline().split()
@@ -99,7 +101,7 @@ connection = Connection(link.detach())
 
 
 class PortableSystem:
-    """macOS or Windows; see `interface.System`."""
+    """macOS or Windows; see `linux.LinuxSystem` for the methods."""
 
     confines = False
     tells_delays = False
@@ -134,7 +136,7 @@ class PortableSystem:
             self._pulse.start()
         return WallGauge(process, self._pulse, self.cpus())
 
-    def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> PipeReader:
+    def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> threads.ThreadReader:
         return threads.ThreadReader(descriptor, ready)
 
     def private_folder(self) -> Path:
@@ -168,7 +170,7 @@ class PortableSystem:
         if hasattr(os, "nice"):
             os.nice(19)
 
-    def exit_signal(self, process: subprocess.Popen[bytes]) -> ExitSignal:
+    def exit_signal(self, process: subprocess.Popen[bytes]) -> WakePipe:
         return threads.exit_signal(process)
 
     def interrupt_main(self) -> None:
@@ -205,9 +207,7 @@ def _entries() -> CleanupProcess:
     """The entries of this process at its guardian."""
     return of_this_process(
         lambda: CleanupProcess(
-            (sys.executable, "-I", "-B", guardian.__file__),
-            # It is isolated from the environment, and still needs psutil.
-            first=json.dumps(sys.path).encode() + b"\n",
+            GUARDIAN,
             flags=OWN_GROUP_FLAGS,
         )
     )
@@ -245,13 +245,12 @@ class PlainProcess:
         return PlainContained(process, mark, launch.limits)
 
 
-class PlainContained(TrustedProcess):
+class PlainContained(IsolatedProcess):
     """A running plain process; see `interface.IsolatedProcess`."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:
-        super().__init__(process)
+        super().__init__(process, limits)
         self._mark = mark
-        self._limits = limits
         self._lock = threading.Lock()
         self._seen: list[psutil.Process] = []
         """The tree at the last look: on Windows nothing else tells whose the orphans are."""
@@ -260,7 +259,6 @@ class PlainContained(TrustedProcess):
             self._first = psutil.Process(process.pid)
         self._cpu_us = 0
         self._group_ended = False
-        self._closed = False
         _entries().register("session", str(process.pid))
         _watchdog.watch(self._look)
 
@@ -269,9 +267,9 @@ class PlainContained(TrustedProcess):
 
     def kill(self) -> None:
         exited = self._process.poll() is not None
-        groups.kill(reversed(self._tree()))
+        guardian.kill(reversed(self._tree()))
         if not self._group_ended:
-            groups.kill_group(self._process.pid)
+            guardian.kill_group(self._process.pid)
         if exited and not self._group_ended:
             # From now on the number of its group may be another's.
             self._group_ended = True
@@ -285,18 +283,12 @@ class PlainContained(TrustedProcess):
                 self._cpu_us = max(self._cpu_us, round((times.user + times.system) * 1_000_000))
         return self._cpu_us
 
-    def threads(self) -> dict[int, ThreadTimes]:
-        return {}
-
-    def is_ready(self) -> bool:
-        return False
-
     def close(self) -> None:
         if self._closed:
             return
         _watchdog.forget(self._look)
         self.kill()
-        groups.end_marked([self._mark])
+        guardian.end_marked([self._mark])
         self._process.wait()
         self._closed = True
         _entries().unregister("session", str(self.pid))
@@ -304,7 +296,7 @@ class PlainContained(TrustedProcess):
 
     def _tree(self) -> list[psutil.Process]:
         with self._lock:
-            found = groups.tree(self._first) if self._first is not None else []
+            found = guardian.tree(self._first) if self._first is not None else []
             # Also those whose parents are gone.
             orphans = [one for one in self._seen if one not in found and one.is_running()]
             self._seen = [*found, *orphans]
@@ -316,12 +308,7 @@ class PlainContained(TrustedProcess):
             with suppress(psutil.Error, OSError):
                 memory += process.memory_info().rss
                 tasks += process.num_threads()
-        if tasks > self._limits.processes:
-            self._over_limit = f"processes: more than {self._limits.processes}"
-        elif memory > self._limits.memory_bytes:
-            self._over_limit = f"memory: more than {self._limits.memory_bytes // MIB} MiB"
-        if self._over_limit is not None:
-            self.kill()
+        self._end_if_over(tasks, memory)
 
 
 class WallGauge:

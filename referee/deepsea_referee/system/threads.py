@@ -35,7 +35,7 @@ LATE_US = 20_000
 
 
 def exit_signal(process: subprocess.Popen[bytes]) -> WakePipe:
-    """Rings when a process has exited; see `interface.ExitSignal`."""
+    """Rings when a process has exited; see `LinuxSystem.exit_signal`."""
     wake = WakePipe()
 
     def wait() -> None:
@@ -65,7 +65,7 @@ def on_exit(process: subprocess.Popen[bytes], call: Callable[[], object]) -> Cal
 
 
 class ThreadReader:
-    """Reads a pipe in a thread; see `interface.PipeReader`."""
+    """Reads a pipe in a thread; see `linux.LoopReader`."""
 
     def __init__(self, descriptor: int, ready: Callable[[], object]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -130,7 +130,7 @@ class ThreadReader:
 
 @contextmanager
 def thread_ticks(seconds: float, tick: Callable[[FrameType | None], object]) -> Iterator[None]:
-    """Call `tick` periodically where there is no SIGALRM; see `interface.System.ticking`.
+    """Call `tick` periodically where there is no SIGALRM; see `LinuxSystem.ticking`.
 
     As a SIGINT, which also ends a sleep on Windows; the user's own go to the former handler.
     """

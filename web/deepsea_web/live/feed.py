@@ -18,7 +18,7 @@ from queue import Full, Queue
 from types import TracebackType
 from typing import Self
 
-from deepsea_referee.system.interface import OWN_GROUP_FLAGS
+from deepsea_referee.system import OWN_GROUP_FLAGS
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
