@@ -3,7 +3,7 @@
     run_match              plays a match until its end or Ctrl-C
       play_match           starts the bots, plays the games, stops the bots (bots/pool.py)
         play_game          plays one game of a line-up                   (play_game.py)
-          play_to_end      requests decisions until the game is over     (game_loop.py)
+          play_to_end      requests decisions until the game is over
             RefereedGame   counts time and faults, makes the record      (deepsea_sdk)
               Game         applies the rules                             (deepsea_rules)
 
@@ -27,9 +27,8 @@ from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import HostTooBusy, RefereeError, UserError
-from deepsea_referee.game_loop import AskedSeat
 from deepsea_referee.interrupts import on_signals
-from deepsea_referee.play_game import play_game
+from deepsea_referee.play_game import AskedSeat, play_game
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.tables import Tables

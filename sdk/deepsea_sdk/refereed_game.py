@@ -1,7 +1,7 @@
 """A game with what a referee keeps beside the rules: the banks of time, the faults, the record.
 
 Two drivers ask the seats and hand their answers in here: table.py in this process, and the
-referee's game_loop.py over streams.
+referee's play_game.py over streams.
 
 Invariants: only here is a bank drawn on, a fault counted and put into words, and a record made of
 a game; whoever asks reads the clock, nothing here does.

@@ -31,7 +31,7 @@ from deepsea_bots.greedy import Greedy
 from deepsea_referee.bots.output import BotOutput, joined
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.game_loop import play_to_end
+from deepsea_referee.play_game import play_to_end
 from deepsea_referee.sandbox import cleanup, cleanup_process
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.timing.clock import SystemClock

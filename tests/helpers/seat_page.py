@@ -12,8 +12,8 @@ from http.client import HTTPConnection
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from deepsea_referee.game_loop import play_to_end
 from deepsea_referee.person import PersonSeat
+from deepsea_referee.play_game import play_to_end
 from deepsea_referee.workbench.checks import AtRandom
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl

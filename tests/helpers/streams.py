@@ -8,7 +8,7 @@ from typing import NoReturn, cast
 
 import grpc
 
-from deepsea_referee.game_loop import play_to_end
+from deepsea_referee.play_game import play_to_end
 from deepsea_referee.transport.session import Session, Stream
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game

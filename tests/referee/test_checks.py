@@ -12,7 +12,7 @@ from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
-from deepsea_referee.game_loop import play_to_end
+from deepsea_referee.play_game import play_to_end
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
 from deepsea_referee.workbench.advice import CheckResult

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.game_loop import play_to_end
+from deepsea_referee.play_game import play_to_end
 from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text

@@ -39,12 +39,6 @@ class Starved(NamedTuple):
     wall_us: int
 
 
-class Undecided(NamedTuple):
-    """A decision that is still in time, or may be: look again in `again_us`."""
-
-    again_us: int
-
-
 Ended: TypeAlias = TimedOut | Starved
 
 
@@ -117,8 +111,8 @@ class DecisionTimer:
             if reading is None and self.gauge is not None:
                 reading = self.gauge.read()
             found = one.look(now_us, share_us, reading, self.gauge, self._patience)
-            if isinstance(found, Undecided):
-                self._look_by(now_us + found.again_us)
+            if isinstance(found, int):
+                self._look_by(now_us + found)
             else:
                 ended.append((request_id, found))
         for request_id, _ in ended:
@@ -213,8 +207,8 @@ class _OpenDecision:
         reading: Reading | None,
         gauge: Gauge | None,
         patience: int,
-    ) -> Ended | Undecided:
-        """The outcome if there is no answer by now."""
+    ) -> Ended | int:
+        """The outcome if there is no answer by now; until it is decided, the time to look again."""
         wall_us = self._wall_us(share_us)
         hopeless = wall_us > host_load.longest_wait_us(self.limit_us, patience)
         if gauge is None or reading is None:
@@ -226,7 +220,7 @@ class _OpenDecision:
             if us > self.limit_us >= least_us and (
                 again_us := self._undecided_us(now_us, reading, gauge)
             ):
-                return Undecided(again_us)
+                return again_us
             self._looks = (self._looks[1], (now_us, reading.referee_waited_us))
             if hopeless and not self._host_was_busy(now_us, reading, gauge.cpus):
                 us = wall_us
@@ -235,7 +229,7 @@ class _OpenDecision:
         if hopeless:
             return Starved(wall_us)
         # What the referee waited since the last look but one may be the delay of an answer.
-        return Undecided(min(self.limit_us - us, host_load.GRACE_US))
+        return min(self.limit_us - us, host_load.GRACE_US)
 
     def _wall_us(self, share_us: float) -> int:
         return round(share_us - self.share_us)

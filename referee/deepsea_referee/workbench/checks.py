@@ -22,8 +22,7 @@ from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, BotStartError, HostTooBusy, RefereeError
-from deepsea_referee.game_loop import AskedSeat
-from deepsea_referee.play_game import play_game
+from deepsea_referee.play_game import AskedSeat, play_game
 from deepsea_referee.tables import QUICK_US
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
