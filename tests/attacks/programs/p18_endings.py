@@ -27,20 +27,11 @@ for count, request in enumerate(bot.requests()):
     half = b"\0\0\0\0\xff" + request.answered()
     if count != 2 or how == "closed_before_hello":
         bot.answer(request)
-    elif how == "half_close":
-        bot.frame(DATA, END_STREAM, 1)
     elif how == "half_close_with_answer":
         bot.message(request.answered(), flags=END_STREAM)
-    elif how == "reset":
-        bot.frame(RST_STREAM, 0, 1, CANCEL)
-        break
     elif how == "reset_within_message":
         bot.frame(DATA, 0, 1, half)
         bot.frame(RST_STREAM, 0, 1, CANCEL)
-        break
-    elif how == "hang_up_within_message":
-        bot.frame(DATA, 0, 1, half)
-        bot.socket.close()
         break
     elif how == "hang_up_within_frame":
         bot.socket.sendall(b"\0\0\xff\0\0\0\0\0\1\0\0")
@@ -48,8 +39,6 @@ for count, request in enumerate(bot.requests()):
         break
     elif how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    elif how == "abort":
-        os.abort()
     elif how == "exit":
         sys.exit("enough of this")
 if how != "closed_before_hello":
