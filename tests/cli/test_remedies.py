@@ -26,8 +26,7 @@ OWN_OPTIONS = [
     ROOT / place
     for place in (
         *("bench", "tools", "referee/deepsea_referee/sandbox"),
-        # The program that trains weights, and the bot whose script calls it.
-        *("sdk/deepsea_sdk/train.py", "referee/deepsea_referee/workbench/templates.py"),
+        "sdk/deepsea_sdk/train.py",
     )
 ]
 """Places whose texts have options of other programs: those in them, or those that they start."""
