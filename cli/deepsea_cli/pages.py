@@ -192,7 +192,7 @@ class PlotFile:
         a, b, *_ = names = [bot.name for bot in self._sums.bots]
         lead = None
         if compared is not None:
-            points = compared.comparison.history.points
+            points = compared.comparison.history
             lead = Lead(a, b, compared.settings.margin, compared.settings.alpha, points)
         data = PlotData(
             title=f"{a} against {b}" if lead else ", ".join(names),

@@ -15,9 +15,8 @@ from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.blocks import BlockLuck, BlockSettings, PlayedBlock, seated
 from deepsea_referee.workbench.comparison import (
     LARGEST_LEAD,
+    MOST_POINTS,
     Comparison,
-    LeadHistory,
-    LeadPoint,
     largest_lead,
 )
 from deepsea_referee.workbench.confidence import AdjustedSequence
@@ -239,20 +238,15 @@ def test_the_blocks_that_a_verdict_takes_are_guessed_to_a_factor_of_three(
 # The course of a lead: thinned out evenly, its newest point always there
 
 
-def test_a_lead_of_any_length_is_thinned_out_and_ends_with_the_newest_point() -> None:
-    history = LeadHistory(most=16)
-    for blocks in range(1, 1001):
-        history.add(LeadPoint(blocks, 1 / blocks, -1.0, 1.0))
-    points = history.points
-    assert 8 <= len(points) <= 17
-    assert points[-1].blocks == 1000
-    steps = {b.blocks - a.blocks for a, b in pairwise(points[:-1])}
-    assert len(steps) == 1
-    few = LeadHistory(most=16)
-    for blocks in (1, 2, 3):
-        few.add(LeadPoint(blocks, 0.0, -1.0, 1.0))
-    assert [point.blocks for point in few.points] == [1, 2, 3]
-    assert LeadHistory().points == []
+@pytest.mark.parametrize("blocks", [0, 1, 400, 401, 1_000])
+def test_a_lead_of_any_length_is_thinned_out_and_ends_with_the_newest_point(blocks: int) -> None:
+    comparison = Comparison(PAIR, (0,), (1,))
+    for _ in range(blocks):
+        comparison.add([result((0, 1), (1, 2)), result((1, 0), (1, 2))])
+    numbers = [point.blocks for point in comparison.history]
+    assert min(blocks, MOST_POINTS / 2) <= len(numbers) <= MOST_POINTS
+    assert numbers[-1:] == [blocks][:blocks]
+    assert len({b - a for a, b in pairwise(numbers)}) <= 1
 
 
 # The luck of a block: mirrored for bots that play alike, and no way to a wrong verdict

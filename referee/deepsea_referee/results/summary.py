@@ -10,7 +10,6 @@ of the time; the slowest time is exact.
 
 from __future__ import annotations
 
-from array import array
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,8 +34,8 @@ MOST_KINDS = 100
 _LONGEST = 160
 _BITS = 10
 """The number of leading binary digits of a time that determine its bucket."""
-_RECENT = 4096
-"""The number of times that are counted at once: much faster than one by one."""
+_ROOM = 4096
+"""So many different times are counted as they are before they are rounded."""
 
 
 # Faults, those of one kind counted together
@@ -108,23 +107,25 @@ class LatencyHistogram:
     def __init__(self) -> None:
         self._slowest = 0
         self._counts: Counter[int] = Counter()
-        self._recent = array("Q")
+        self._room = _ROOM
 
     def add(self, times_us: Iterable[int]) -> None:
         """Count the times of some decisions."""
-        self._recent.extend(times_us)
-        if len(self._recent) >= _RECENT:
-            self._settle()
+        times = [*times_us]
+        self._slowest = max([self._slowest, *times])
+        self._counts.update(times)
+        if len(self._counts) > self._room:
+            self._round()
+            self._room = len(self._counts) + _ROOM
 
     @property
     def count(self) -> int:
         """The number of times."""
-        return self._counts.total() + len(self._recent)
+        return self._counts.total()
 
     @property
     def slowest_us(self) -> int | None:
         """The slowest one; None if there is none."""
-        self._settle()
         return self._slowest if self._counts else None
 
     @property
@@ -135,40 +136,30 @@ class LatencyHistogram:
     def quantile_us(self, percent: int) -> int | None:
         """The time that this percentage does not exceed: exact up to 1,023 us, else off by at most
         0.1 %, because it is the middle of its bucket; None if there is none."""
-        self._settle()
-        total, before = self._counts.total(), 0
-        for bucket in sorted(self._counts):
-            before += self._counts[bucket]
+        before, total = 0, self.count
+        for us, count in self.counts():
+            before += count
             if 100 * before >= percent * total:
-                return min(_middle(bucket), self._slowest)
+                return us
         return None
 
     def counts(self) -> list[tuple[int, int]]:
         """Times, each the middle of its bucket, and how many there are, from the fastest one."""
-        self._settle()
-        return [
-            (min(_middle(bucket), self._slowest), self._counts[bucket])
-            for bucket in sorted(self._counts)
-        ]
+        self._round()
+        return [(min(us, self._slowest), count) for us, count in sorted(self._counts.items())]
 
-    def _settle(self) -> None:
-        for us, count in Counter(self._recent).items():
-            self._counts[_bucket(us)] += count
-        self._slowest = max(self._slowest, max(self._recent, default=0))
-        del self._recent[:]
+    def _round(self) -> None:
+        rounded: Counter[int] = Counter()
+        for us, count in self._counts.items():
+            rounded[_middle(us)] += count
+        self._counts = rounded
 
 
-def _bucket(us: int) -> int:
-    """One for each of the first 2**_BITS microseconds, then half as many for each doubling."""
+def _middle(us: int) -> int:
+    """The middle of a time's bucket: there is one for each of the first 2**_BITS microseconds, then
+    half as many for each doubling."""
     shift = max(0, us.bit_length() - _BITS)
-    return (shift << (_BITS - 1)) + (us >> shift)
-
-
-def _middle(bucket: int) -> int:
-    """The time in the middle of a bucket."""
-    shift = max(0, (bucket >> (_BITS - 1)) - 1)
-    low = (bucket - (shift << (_BITS - 1))) << shift
-    return low + ((1 << shift) >> 1)
+    return (us >> shift << shift) + (1 << shift >> 1)
 
 
 # Games and matches

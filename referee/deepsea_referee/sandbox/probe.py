@@ -16,10 +16,9 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from deepsea_referee.sandbox import bot_users, probe_inside, process_tree, seccomp
@@ -272,27 +271,15 @@ class ProgramRun:
         self,
         isolation: Isolation,
         command: tuple[str, ...],
-        *,
-        folder: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        socket: Path | None = None,
-        limits: ResourceLimits | None = None,
+        **launch: Any,
     ) -> None:
-        """Start it. Raises OSError if nothing could be started."""
+        """Start it; `launch` has other fields of the LaunchSpec. Raises OSError if that fails."""
         self._contained: IsolatedProcess | None = None
         self._out, out_end = os.pipe()
         self._err, err_end = os.pipe()
         try:
-            launch = LaunchSpec(
-                command,
-                folder,
-                environment or {},
-                socket,
-                out_end,
-                err_end,
-                limits or ResourceLimits(),
-            )
-            self._contained = isolation.spawn(launch)
+            spec = LaunchSpec(command, None, {}, None, out_end, err_end)._replace(**launch)
+            self._contained = isolation.spawn(spec)
         except BaseException:
             self.close()
             raise
@@ -330,19 +317,10 @@ class ProgramRun:
 
 
 def run(
-    isolation: Isolation,
-    command: tuple[str, ...],
-    *,
-    folder: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    socket: Path | None = None,
-    limits: ResourceLimits | None = None,
-    milliseconds: int = 10_000,
+    isolation: Isolation, command: tuple[str, ...], *, milliseconds: int = 10_000, **launch: Any
 ) -> RunOutcome:
     """Start a program, wait for its exit until the timeout, kill it, and return the outcome."""
-    with ProgramRun(
-        isolation, command, folder=folder, environment=environment, socket=socket, limits=limits
-    ) as trial:
+    with ProgramRun(isolation, command, **launch) as trial:
         return trial.outcome(milliseconds)
 
 

@@ -29,7 +29,7 @@ LUCK_BOUND = 0.3
 """The largest luck of a block that a gambler takes off, in parts of the largest lead: more would
 make bets smaller."""
 MOST_POINTS = 400
-"""Points of a lead that are kept; beyond that every second one is dropped, again and again."""
+"""Points of a lead that are shown, evenly thinned out."""
 
 
 class Comparison:
@@ -66,8 +66,8 @@ class Comparison:
         self.clean_blocks = 0
         """Blocks in which neither of the two was at fault,"""
         self._clean_sum = 0.0
-        self.history = LeadHistory()
-        """The deciding lead after each block, thinned out."""
+        self._history: list[LeadPoint] = []
+        """The deciding lead after each block."""
 
     @property
     def blocks(self) -> int:
@@ -117,7 +117,13 @@ class Comparison:
         if clean:
             self.clean_blocks += 1
             self._clean_sum += placed - placed_b
-        self.history.add(LeadPoint(self.blocks, self.deciding.mean, *self.deciding.interval))
+        self._history.append(LeadPoint(self.blocks, self.deciding.mean, *self.deciding.interval))
+
+    @property
+    def history(self) -> list[LeadPoint]:
+        """The deciding lead as blocks came in, thinned out to MOST_POINTS; the newest is there."""
+        step = -(-self.blocks // MOST_POINTS) or 1
+        return self._history[(self.blocks - 1) % step :: step]
 
     @property
     def verdict(self) -> Verdict | None:
@@ -167,32 +173,6 @@ class LeadPoint(NamedTuple):
     mean: float
     low: float
     high: float
-
-
-class LeadHistory:
-    """The lead of A over B as blocks come in, thinned out evenly, in bounded memory."""
-
-    def __init__(self, most: int = MOST_POINTS) -> None:
-        self._most = most
-        self._step = 1
-        self._points: list[LeadPoint] = []
-        self._last: LeadPoint | None = None
-
-    def add(self, point: LeadPoint) -> None:
-        """Add the lead after one more block."""
-        self._last = point
-        if point.blocks % self._step:
-            return
-        self._points.append(point)
-        if len(self._points) >= self._most:
-            self._step *= 2
-            self._points = [kept for kept in self._points if kept.blocks % self._step == 0]
-
-    @property
-    def points(self) -> list[LeadPoint]:
-        """In order; the newest one is always there."""
-        newest = [self._last] if self._last and self._last not in self._points[-1:] else []
-        return self._points + newest
 
 
 @dataclass(frozen=True, slots=True)
