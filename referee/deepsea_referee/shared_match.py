@@ -16,13 +16,12 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
 from deepsea_referee import in_process as in_this_process
 from deepsea_referee import match
-from deepsea_referee.bots.output import BotLog
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.interrupts import WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
@@ -40,16 +39,6 @@ DEATHS_IN_A_ROW: Final = 3
 _AGAIN_S: Final = 0.5
 """Interval of interrupts for bots in a worker's own process."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class ShareResult:
-    """What a worker sends at the end of its share."""
-
-    logs: list[BotLog] = field(default_factory=list)
-    off_turn: list[OffTurn] = field(default_factory=list)
-    tables: int = 1
-    late_share: float = 0.0
 
 
 Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame
@@ -257,14 +246,13 @@ def _wait_for(answer: object) -> None:
 
 @contextmanager
 def player(in_process: bool, link: Link) -> Iterator[Perform]:
-    """Set up a worker whose tasks are shares: it sends each game as it ends, then a ShareResult."""
+    """Set up a worker whose tasks are shares: it sends each game as it ends, then the result."""
     yield partial(_play_in_process, link) if in_process else partial(play_share, link)
 
 
-def play_share(link: Link, share: MatchSettings) -> ShareResult:
+def play_share(link: Link, share: MatchSettings) -> MatchResult:
     """Play a share with bots that are processes."""
-    result = asyncio.run(_play(link, share))
-    return ShareResult(result.logs, result.off_turn, result.tables, result.late_share)
+    return asyncio.run(_play(link, share))
 
 
 async def _play(link: Link, share: MatchSettings) -> MatchResult:
@@ -282,7 +270,7 @@ async def _play(link: Link, share: MatchSettings) -> MatchResult:
         link.on_stop(int)  # the loop will be closed
 
 
-def _play_in_process(link: Link, share: MatchSettings) -> ShareResult:
+def _play_in_process(link: Link, share: MatchSettings) -> MatchResult:
     over, stopping = threading.Event(), threading.Event()
 
     def on_signal(*_: object) -> None:
@@ -304,7 +292,7 @@ def _play_in_process(link: Link, share: MatchSettings) -> ShareResult:
     former = signal.signal(signal.SIGINT, on_signal)
     try:
         link.on_stop(stop)
-        return ShareResult(in_this_process.run_match(share, lambda *game: link.send(game)).logs)
+        return in_this_process.run_match(share, lambda *game: link.send(game))
     finally:
         stopping.clear()
         over.set()

@@ -22,7 +22,6 @@ from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.shared_match import ShareResult
 from deepsea_referee.worker import Link
 from deepsea_referee.workers import Died, Done, Event, Failed, Task, Workers
 from deepsea_sdk.launch import split_parameters
@@ -169,7 +168,7 @@ def match_on_cluster(
 @contextmanager
 def player(
     digests: Sequence[str], level: IsolationLevel, link: Link
-) -> Iterator[Callable[[MatchSettings], ShareResult]]:
+) -> Iterator[Callable[[MatchSettings], MatchResult]]:
     """Set up a worker whose tasks are shares of a match of bots with these digests."""
     folder = cleanup.private_folder()
     bots = BotCache(folder, link.file)
@@ -179,7 +178,7 @@ def player(
         found = unpacked_bot(bots(digest), bot.name)
         return replace(bot, command=found.command, folder=found.folder, program=None)
 
-    def play(share: MatchSettings) -> ShareResult:
+    def play(share: MatchSettings) -> MatchResult:
         specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]
         # This machine's CPUs are not those of the run, and other workers may be here.
         hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)

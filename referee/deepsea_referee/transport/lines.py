@@ -27,20 +27,63 @@ from deepsea_sdk.wire.lines import (
 )
 
 
-class LinesStream:
-    """What a session uses of a gRPC stream, over the referee's ends of two pipes."""
+class LinesServer:
+    """The pipes of one bot; for the session it is what a gRPC stream is."""
 
     def __init__(
         self,
-        incoming: asyncio.ReadTransport,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        session: Session,
         note: Callable[[str], object],
+        refuse: Callable[[str], object],
     ) -> None:
-        self._incoming = incoming
-        self._reader = reader
-        self._writer = writer
+        """Prepare it.
+
+        note    takes what the bot's author should read
+        refuse  is called with the reason if the bot's first line is wrong
+        """
+        self._session = session
         self._note = note
+        self._refuse = refuse
+        self.stdin = self.stdout = -1
+        """The bot's ends, until `close_theirs`."""
+        self._reader = asyncio.StreamReader(LINE_BYTES)
+        self._incoming: asyncio.ReadTransport | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Make the pipes, write hello and wait, in a task, for the bot's first line."""
+        loop = asyncio.get_running_loop()
+        self.stdin, writing = os.pipe()
+        reading, self.stdout = os.pipe()
+        self._incoming, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(reading, "rb", 0)
+        )
+        outgoing, flow = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+            os.fdopen(writing, "wb", 0),
+        )
+        outgoing.set_write_buffer_limits(0)  # a message is written when the pipe has all of it
+        self._writer = asyncio.StreamWriter(outgoing, flow, None, loop)
+        self._writer.write(hello_line())
+        self._serving = asyncio.create_task(self._serve())
+        self._serving.add_done_callback(lambda _: self._hang_up())
+
+    def close_theirs(self) -> None:
+        """Close our copies of the bot's ends, when it has its own or will not start."""
+        for end in (self.stdin, self.stdout):
+            if end >= 0:
+                os.close(end)
+        self.stdin = self.stdout = -1
+
+    async def stop(self) -> None:
+        """End the stream and close the pipes. May be called again."""
+        self.close_theirs()
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.wait((self._serving,))
+
+    # As a stream
 
     async def line(self) -> bytes | None:
         """The next line without its end; None at the end of the pipe, also within a line."""
@@ -64,6 +107,8 @@ class LinesStream:
         lines, faults = lines_of(message)
         for fault in faults:
             self._note(fault)
+        assert self._writer is not None
+        assert self._incoming is not None
         self._writer.write(lines)
         try:
             await self._writer.drain()
@@ -74,74 +119,16 @@ class LinesStream:
         """Tell why the stream ends."""
         self._note(detail)
 
-
-class LinesServer:
-    """The pipes of one bot, whose stream it hands to the session."""
-
-    def __init__(
-        self,
-        session: Session,
-        note: Callable[[str], object],
-        refuse: Callable[[str], object],
-    ) -> None:
-        """Prepare it.
-
-        note    takes what the bot's author should read
-        refuse  is called with the reason if the bot's first line is wrong
-        """
-        self._session = session
-        self._note = note
-        self._refuse = refuse
-        self.stdin = self.stdout = -1
-        """The bot's ends, until `close_theirs`."""
-        self._incoming: asyncio.ReadTransport | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._serving: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        """Make the pipes, write hello and wait, in a task, for the bot's first line."""
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(LINE_BYTES)
-        self.stdin, writing = os.pipe()
-        reading, self.stdout = os.pipe()
-        self._incoming, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
-        )
-        outgoing, flow = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
-            os.fdopen(writing, "wb", 0),
-        )
-        outgoing.set_write_buffer_limits(0)  # a message is written when the pipe has all of it
-        self._writer = asyncio.StreamWriter(outgoing, flow, None, loop)
-        self._writer.write(hello_line())
-        stream = LinesStream(self._incoming, reader, self._writer, self._note)
-        self._serving = asyncio.create_task(self._serve(stream))
-        self._serving.add_done_callback(lambda _: self._hang_up())
-
-    def close_theirs(self) -> None:
-        """Close our copies of the bot's ends, when it has its own or will not start."""
-        for end in (self.stdin, self.stdout):
-            if end >= 0:
-                os.close(end)
-        self.stdin = self.stdout = -1
-
-    async def stop(self) -> None:
-        """End the stream and close the pipes. May be called again."""
-        self.close_theirs()
-        if self._serving is not None:
-            self._serving.cancel()
-            await asyncio.wait((self._serving,))
-
-    async def _serve(self, stream: LinesStream) -> None:
+    async def _serve(self) -> None:
         try:
-            line = await stream.line()
+            line = await self.line()
             if line is None:
                 return
             self._session.features = ready_from_line(line)
         except (BotFault, WireError) as error:
             self._refuse(str(error))
             return
-        await self._session.serve(cast(Stream, stream))
+        await self._session.serve(cast(Stream, self))
 
     def _hang_up(self) -> None:
         if self._incoming is not None:

@@ -31,16 +31,13 @@ def kept_seed(folder: Path, kind: str = "comparison") -> str | None:
     """The seed of the comparison or ranking in a folder; None if there is none."""
     try:
         lines = _whole_lines(folder / f"{kind}.jsonl")
-        return msgspec.json.decode(lines[0], type=_Head).seed if lines else None
-    except (OSError, ValueError):
+        head = msgspec.json.decode(lines[0], type=dict[str, Any]) if lines else {}
+        return str(head["seed"]) if head else None
+    except (OSError, ValueError, KeyError):
         return None  # damaged, which is said when it is opened
 
 
 _Whole: TypeAlias = Annotated[int, Meta(ge=0)]
-
-
-class _Head(Struct):
-    seed: str
 
 
 class _Forfeit(Struct):
