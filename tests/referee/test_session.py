@@ -10,7 +10,7 @@ import pytest
 
 from deepsea_referee.errors import BotFault
 from deepsea_referee.timing.pauses import Pauses
-from deepsea_referee.transport.session import HELD_BYTES, LATE_KEPT, MESSAGE_BYTES, TimedAnswer
+from deepsea_referee.transport.session import HELD_BYTES, MESSAGE_BYTES, TimedAnswer
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
@@ -362,11 +362,11 @@ async def test_a_stall_gives_no_second_reprieve(tmp_path: Path) -> None:
 
 
 async def test_late_answers_are_expected_once_and_only_to_the_last_requests(tmp_path: Path) -> None:
-    async with seat(tmp_path) as it, it.peer() as peer:
-        asked = [ask(it.session, question(), LIMIT_US) for _ in range(LATE_KEPT + 1)]
-        first, *_, last = (await peer.next()).requests
+    async with seat(tmp_path, late_kept=2) as it, it.peer() as peer:
+        asked = [ask(it.session, question(), LIMIT_US) for _ in range(3)]
+        first, _, last = (await peer.next()).requests
         await it.alarm_is_set()
-        it.clock.jump((LATE_KEPT + 1) * (LIMIT_US + 1))
+        it.clock.jump(3 * (LIMIT_US + 1))
         assert all(isinstance(one.exception(), BotFault) for one in asked)
         await peer.answer(last, "down")
         now = ask(it.session, question(), LIMIT_US)

@@ -61,8 +61,11 @@ OnAnswer = Callable[[TimedAnswer | BotFault | RefereeError], object]
 class Session:
     """The games' side (ask, send, close, fail) and the stream's side (serve) of a connection."""
 
-    def __init__(self, clock: Clock, *, write_limit_us: int = WRITE_LIMIT_US) -> None:
+    def __init__(
+        self, clock: Clock, *, write_limit_us: int = WRITE_LIMIT_US, late_kept: int = LATE_KEPT
+    ) -> None:
         self._clock = clock
+        self._late_kept = late_kept
         self._write_limit_us = write_limit_us
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
@@ -296,7 +299,7 @@ class Session:
 
     def _give_up(self, request_id: int, ended: Ended) -> None:
         self._late[request_id] = None
-        if len(self._late) > LATE_KEPT:
+        if len(self._late) > self._late_kept:
             del self._late[next(iter(self._late))]
         if request_id > self._sent_id:
             self._outbox.cut()  # the notice of its timeout comes in a later message than it
