@@ -24,13 +24,13 @@ def utc_time(ms: int) -> datetime:
 
 
 def parse_time(text: str) -> datetime | None:
-    """A time of RFC 3339 in UTC; None for what is none, and without an offset from UTC, which would
-    be another one elsewhere."""
+    """A time of RFC 3339 in UTC; None for what is none, has no year from 1 to 9999 there, or no
+    offset from UTC, so that it would be another one elsewhere."""
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        return time.astimezone(UTC) if time.tzinfo is not None else None
+    except (ValueError, OverflowError):
         return None
-    return time.astimezone(UTC) if time.tzinfo is not None else None
 
 
 def milliseconds(time: datetime) -> int:

@@ -341,3 +341,15 @@ def test_strange_names_are_just_not_there(service: LadderService) -> None:
         assert refused(service, MACHINE, "rename_author", author="ben-senior", to=name).kind in (
             Kind.INVALID,
         )
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:00-14:00", "0001-01-01T00:00+14:00"])
+def test_a_time_that_no_calendar_has_is_refused(service: LadderService, at: str) -> None:
+    """In UTC it would lie after the year 9999, or before the first."""
+    for refusal in (
+        refused(service, MACHINE, "begin_tournament", embargo_until=at),
+        refused(service, MACHINE, "open_season", settings={"name": "s2"}, deadline=at),
+        refused(service, MACHINE, "set_deadline", until=at),
+    ):
+        assert refusal.kind is Kind.INVALID
+        assert f"'{at}' is no time" in str(refusal)
