@@ -21,6 +21,7 @@ from helpers import ladder
 from helpers.commands import Done, Run
 from helpers.in_loop import run as run_in_loop
 from helpers.postgres import Postgres, find_binaries
+from helpers.tiers import daily
 
 Contents = Callable[[Store], object]
 
@@ -132,9 +133,19 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test of the store on SQLite, and on PostgreSQL if it is marked `databases`, or else
+    before a release."""
+    given = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
+    if "kind" in metafunc.fixturenames and "kind" not in given:
+        both = ["sqlite", "postgresql"]
+        chosen = both if metafunc.definition.get_closest_marker("databases") else ["sqlite"]
+        metafunc.parametrize("kind", daily(both, chosen), indirect=True)
+
+
+@pytest.fixture
 def kind(request: pytest.FixtureRequest) -> str:
-    """Each kind of database."""
+    """The kind of database."""
     return str(request.param)
 
 

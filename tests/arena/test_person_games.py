@@ -141,6 +141,7 @@ def test_a_step_without_an_end_is_repeated_and_then_the_game_is_void(
     assert store.person_games.get("person-two").state is ASKED
 
 
+@pytest.mark.databases
 def test_a_machine_that_cannot_play_makes_no_game_void(store: Store, begun: PersonGame) -> None:
     runner = Runner(store)
     runner.worker.do = lambda task: iter([Failed(task, MemoryError())])
@@ -150,6 +151,7 @@ def test_a_machine_that_cannot_play_makes_no_game_void(store: Store, begun: Pers
     assert "games of people cannot be played now" in runner.watcher.troubles[0]
 
 
+@pytest.mark.databases
 def test_a_decision_of_a_fault_is_kept_as_it_was(store: Store, begun: PersonGame) -> None:
     lease = store.person_games.claim("runner", 60)
     assert lease is not None

@@ -69,6 +69,7 @@ def test_what_was_restored_goes_on(store: Store, season: StoredSeason, tmp_path:
         assert other.queue.counts(season).done == 10
 
 
+@pytest.mark.databases
 def test_a_ladder_moves_between_the_databases(
     store: Store, season: StoredSeason, tmp_path: Path, postgres: Postgres
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_ladder_moves_between_the_databases(
             _same(other, third, season)
 
 
+@pytest.mark.databases
 def test_a_backup_under_load_is_sound(
     store: Store, season: StoredSeason, tmp_path: Path, another: Callable[[], Store]
 ) -> None:
@@ -130,7 +132,6 @@ def test_a_ladder_that_contradicts_itself_gives_no_backup(
     assert list(tmp_path.glob("*backup*")) == []
 
 
-@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
 def test_a_damaged_backup_is_not_restored(
     store: Store, season: StoredSeason, tmp_path: Path
 ) -> None:

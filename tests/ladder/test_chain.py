@@ -51,6 +51,7 @@ def broken(lines: Lines) -> str:
     return str(refusal.value)
 
 
+@pytest.mark.databases
 def test_every_game_and_every_attempt_has_a_place(store: Store, season: StoredSeason) -> None:
     lines = exported(store, season)
     assert [line["place"] for line in lines] == list(range(11))

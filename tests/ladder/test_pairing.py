@@ -336,6 +336,7 @@ def test_it_gives_as_many_games_as_are_wanted(store: Store) -> None:
         assert sum(map(len, Matchmaker(store, season)(0, wanted))) >= wanted
 
 
+@pytest.mark.databases
 def test_only_active_bots_in_their_newest_version_play(store: Store) -> None:
     season = ladder.stocked(store, bots=6)
     former = ladder.ids(store)

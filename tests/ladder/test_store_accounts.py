@@ -88,6 +88,7 @@ def test_a_code_is_redeemed_once(store: Store) -> None:
     assert [author.name for author in store.authors.all()] == ["Ada"]
 
 
+@pytest.mark.databases
 def test_a_stolen_code_used_at_the_same_moment_gives_one_token(target: str, store: Store) -> None:
     code(store)
     thieves = 4
@@ -134,6 +135,7 @@ def test_a_name_of_a_code_cannot_be_chosen_by_others(store: Store) -> None:
         store.accounts.redeem(digest("free"), "ADA", token("x"), "")
 
 
+@pytest.mark.databases
 def test_codes_end(store: Store) -> None:
     revoked, _ = code(store, "one"), code(store, "two")
     store.accounts.revoke_code(revoked, MACHINE)
@@ -152,6 +154,7 @@ def test_tokens_expire(store: Store) -> None:
     assert store.accounts.by_token(digest("Ada's")) is None
 
 
+@pytest.mark.databases
 def test_the_day_of_use_is_kept(store: Store) -> None:
     proven = join(store)
     assert store.accounts.tokens(proven.author_id)[0].last_used == ""
@@ -203,6 +206,7 @@ def test_a_token_of_somebody_else_is_not_there(store: Store) -> None:
     assert store.accounts.by_token(digest("Ada's")) is not None
 
 
+@pytest.mark.databases
 def test_sessions_end_with_their_day_and_when_there_are_too_many(store: Store) -> None:
     proven = join(store)
     for number in range(4):
@@ -253,6 +257,7 @@ def test_a_reset_ends_old_tokens_and_gives_a_code(store: Store) -> None:
     assert store.accounts.redeem(digest("new"), "", token("again"), "").author == "Ada"
 
 
+@pytest.mark.databases
 def test_the_last_admin_stays(store: Store) -> None:
     one = admin(store)
     join(store, "Ada")
@@ -276,6 +281,7 @@ def test_the_last_admin_stays(store: Store) -> None:
     assert admin(store, "Ada", "again").role is Role.ADMIN
 
 
+@pytest.mark.databases
 def test_a_token_without_the_scope_is_no_admins_last_one(store: Store) -> None:
     one = admin(store)
     plain = store.accounts.create_token(one.author_id, token("plain"), 9, by(one))
@@ -320,6 +326,7 @@ def test_an_author_gets_another_name_everywhere(store: Store, another: Callable[
     )
 
 
+@pytest.mark.databases
 def test_an_anonymised_author_leaves_no_name(store: Store) -> None:
     proven = join(store, "Ada")
     store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "192.0.2.0/24")
@@ -349,6 +356,7 @@ def test_an_anonymised_author_leaves_no_name(store: Store) -> None:
     assert join(store, "Ada", "somebody else's").author_id != proven.author_id
 
 
+@pytest.mark.databases
 def test_the_audit_log_says_who_did_what_and_no_secret(store: Store) -> None:
     one = admin(store)
     proven = join(store)
@@ -367,6 +375,7 @@ def test_the_audit_log_says_who_did_what_and_no_secret(store: Store) -> None:
     }
 
 
+@pytest.mark.databases
 def test_what_ended_long_ago_is_deleted(store: Store) -> None:
     proven = join(store)
     store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "")
@@ -421,6 +430,7 @@ def test_a_copied_file_is_cleared_when_it_is_restored(store: Store, tmp_path: Pa
         assert restored.audit.latest()[0].kind is AuditKind.RESTORED
 
 
+@pytest.mark.databases
 def test_a_name_that_is_spelled_otherwise_is_not_silently_the_same_author(store: Store) -> None:
     wanted = [(seed_from_text(name).hex(), name) for name in ("Anna Müller", "ben", "Ben")]
     with pytest.raises(AccountError, match="Ben and ben, who is there, would be one author"):

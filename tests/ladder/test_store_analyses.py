@@ -72,6 +72,7 @@ def age(store: Store, number: int, ms: int) -> None:
         connection.execute(older)
 
 
+@pytest.mark.databases
 def test_an_analysis_waits_runs_and_is_kept(
     store: Store, ada: int, another: Callable[[], Store]
 ) -> None:
@@ -155,6 +156,7 @@ def test_only_games_that_everybody_may_see_are_analysed(store: Store, ada: int) 
         store.analyses.request("later-1", ada, PLAN, LIMITS)
 
 
+@pytest.mark.databases
 def test_what_is_under_an_embargo_is_not_shown(store: Store, target: str) -> None:
     ladder.a_cup(store)
     store.analyses.request("cup-1", None, PLAN, LIMITS)
@@ -169,6 +171,7 @@ def test_what_is_under_an_embargo_is_not_shown(store: Store, target: str) -> Non
     assert store.analyses.document("cup-1") == TEXT
 
 
+@pytest.mark.databases
 def test_an_author_asks_so_often_in_a_day(store: Store, ada: int, bob: int) -> None:
     few = replace(LIMITS, analyses_per_day=2)
     first = ask(store, 1, ada, limits=few)
@@ -197,6 +200,7 @@ def test_the_queue_has_an_end(store: Store, ada: int) -> None:
     ask(store, 3, None, limits=short)
 
 
+@pytest.mark.databases
 def test_the_queue_goes_round_by_who_asked(store: Store, ada: int, bob: int) -> None:
     ids = [ask(store, game, author) for game, author in ((1, ada), (2, ada), (3, ada), (4, bob))]
     assert [one.id for one in store.analyses.queue()] == [ids[0], ids[3], ids[1], ids[2]]
@@ -225,6 +229,7 @@ def test_a_result_that_is_too_large_is_not_stored(store: Store) -> None:
     assert store.analyses.get(number).state is RUNNING
 
 
+@pytest.mark.databases
 def test_every_change_is_another_revision(store: Store, ada: int) -> None:
     seen = [store.revision()]
 

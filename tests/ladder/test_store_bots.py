@@ -44,6 +44,7 @@ def test_the_same_files_under_two_names_are_kept_once(store: Store) -> None:
     assert one.id != two.id
 
 
+@pytest.mark.databases
 def test_files_are_kept_packed(store: Store) -> None:
     version = ladder.submit(store, "greedy", "x" * 1_000_000)
     with store.database.read() as connection:
@@ -123,6 +124,7 @@ def test_an_older_version_may_be_submitted_again(store: Store) -> None:
     assert numbers == [1, 2, 3]
 
 
+@pytest.mark.databases
 def test_files_of_another_bot_of_the_author_are_refused_as_long_as_it_plays(store: Store) -> None:
     ladder.submit(store, "greedy", "one", "Ada")
     ladder.submit(store, "second", "two", "Ada")
@@ -200,6 +202,7 @@ def test_the_former_version_plays_what_was_arranged_for_it(store: Store) -> None
     assert [version.id for version in job.seats] == former
 
 
+@pytest.mark.databases
 def test_unknown_names_are_said(store: Store) -> None:
     ladder.stocked(store, bots=0)
     with pytest.raises(StoreError, match="there is no bot 'nobody' on this ladder"):
@@ -210,6 +213,7 @@ def test_unknown_names_are_said(store: Store) -> None:
         store.bots.archive("ffff")
 
 
+@pytest.mark.databases
 def test_a_season_is_stored_as_it_was_opened(store: Store, another: Callable[[], Store]) -> None:
     season = ladder.a_season(seats=(2, 3))
     store.seasons.open(season, ladder.SEED)

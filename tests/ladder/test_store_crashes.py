@@ -25,6 +25,8 @@ from helpers.inline import InlineWorker
 from helpers.killing import EVERYWHERE, NEVER, context, killed_at
 from helpers.postgres import Postgres
 
+pytestmark = pytest.mark.databases
+
 T = TypeVar("T")
 
 AHEAD = 4

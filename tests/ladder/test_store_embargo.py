@@ -12,6 +12,8 @@ from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.store import Store
 from helpers import ladder
 
+pytestmark = pytest.mark.databases
+
 FAR: int = 4_102_444_800_000
 """A time in the year 2100."""
 

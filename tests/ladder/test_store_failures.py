@@ -19,6 +19,8 @@ from helpers import ladder
 from helpers.killing import context
 from helpers.postgres import Postgres
 
+pytestmark = pytest.mark.databases
+
 CONTENTS = ladder.to_play
 
 

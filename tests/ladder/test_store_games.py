@@ -37,6 +37,7 @@ def test_a_game_takes_few_statements(store: Store, season: StoredSeason) -> None
     assert len(sent) <= 26, sent
 
 
+@pytest.mark.databases
 def test_a_result_is_stored_with_what_follows_from_it(
     store: Store, season: StoredSeason, job: Job
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_quarantined_job_takes_a_late_result(store: Store, season: StoredSeaso
     assert store.queue.counts(season).quarantined == 0
 
 
+@pytest.mark.databases
 def test_results_at_once_are_stored_once(
     store: Store, season: StoredSeason, job: Job, another: Callable[[], Store]
 ) -> None:
@@ -185,6 +187,7 @@ def test_what_the_reporter_says_of_the_job_is_not_trusted(store: Store, job: Job
     assert store.games.report(forged, ladder.play(forged)).verdict is ReceiptStatus.REFUSED
 
 
+@pytest.mark.databases
 def test_the_record_is_kept_as_the_store_writes_it(store: Store, job: Job) -> None:
     record = ladder.play(job)
     spread = json.dumps(json.loads(record), indent=4)

@@ -43,6 +43,7 @@ def test_every_attempt_has_a_seed_of_its_own(store: Store, season: StoredSeason)
     assert store.ratings.differences(season, records=True) == []
 
 
+@pytest.mark.databases
 def test_attempts_without_a_result_are_kept_in_their_order(
     store: Store, season: StoredSeason
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_leased_job_is_nobody_elses(store: Store, season: StoredSeason) -> Non
     assert store.jobs.claim(season, "dan", 60) == []
 
 
+@pytest.mark.databases
 def test_claiming_at_once_gives_everybody_other_jobs(
     store: Store, season: StoredSeason, another: Callable[[], Store]
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_lease_that_ran_out_is_taken_over(store: Store, season: StoredSeason) 
     assert store.queue.counts(season).leased == 1
 
 
+@pytest.mark.databases
 def test_a_renewed_lease_does_not_run_out(store: Store, season: StoredSeason) -> None:
     job = ladder.claim(store, season, "slow", seconds=0)
     assert store.jobs.renew([job], 60) == 1
@@ -141,6 +144,7 @@ def test_handing_back_counts_as_no_failure(store: Store, season: StoredSeason) -
     assert (counts.todo, counts.leased, counts.quarantined) == (4, 0, 0)
 
 
+@pytest.mark.databases
 def test_a_job_that_fails_too_often_is_set_aside_and_the_others_go_on(
     another: Callable[[], Store], store: Store, season: StoredSeason
 ) -> None:
@@ -165,6 +169,7 @@ def test_a_job_that_fails_too_often_is_set_aside_and_the_others_go_on(
         store.jobs.requeue("x")
 
 
+@pytest.mark.databases
 def test_all_that_was_set_aside_can_be_tried_again_at_once(
     store: Store, season: StoredSeason
 ) -> None:
@@ -176,6 +181,7 @@ def test_all_that_was_set_aside_can_be_tried_again_at_once(
     assert store.queue.counts(season).todo == 4
 
 
+@pytest.mark.databases
 def test_reports_of_a_failure_count_once(store: Store, season: StoredSeason) -> None:
     job = ladder.claim(store, season)
     for _ in range(10):
@@ -203,6 +209,7 @@ def test_rotations_that_were_chosen_for_another_state_are_not_added(
     assert store.queue.counts(season).todo == 5
 
 
+@pytest.mark.databases
 def test_line_ups_that_cannot_be_played_are_refused_whole(
     store: Store, season: StoredSeason
 ) -> None:
@@ -224,6 +231,7 @@ def test_rotations_with_a_bot_that_is_out_are_left_out(store: Store, season: Sto
     assert store.jobs.add(season, [[[a, b, c, d]], [[b, c, d, e]]]) == ["s1-5"]
 
 
+@pytest.mark.databases
 def test_words_of_others_do_no_harm(store: Store, season: StoredSeason) -> None:
     store.jobs.fail(ladder.claim(store, season), "\0\x1b[31m\ud800" + "x" * 5000)
     (info, *_) = store.queue.listed(season, JobStatus.TODO)

@@ -23,6 +23,8 @@ from deepsea_ladder.store import Database, Store, migrate, schema
 from helpers import ladder, stored
 from helpers.killing import NEVER, context, kill_before
 
+pytestmark = pytest.mark.databases
+
 NEXT = """
     '''A step that is not there yet.'''
     import sqlalchemy as sa

@@ -23,6 +23,7 @@ FEW, MANY = 600, 4800
 """Rotations that were played before; the pairing looks back on 500."""
 
 
+@pytest.mark.databases
 def test_who_holds_leases_is_listed_once(store: Store) -> None:
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
@@ -32,6 +33,7 @@ def test_who_holds_leases_is_listed_once(store: Store) -> None:
     assert store.queue.owners(season) == ["ann", "bob"]
 
 
+@pytest.mark.databases
 def test_a_season_has_no_two_games_of_one_place_in_a_rotation(store: Store) -> None:
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))

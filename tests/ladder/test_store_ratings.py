@@ -120,6 +120,7 @@ def test_results_that_are_not_their_records_are_found(store: Store, season: Stor
     assert "game s1-5: the stored results are not those of its record" in found
 
 
+@pytest.mark.databases
 def test_rewriting_mends_what_follows_from_the_games(store: Store, season: StoredSeason) -> None:
     before = store.ratings.entries(season)
     _sql(store, "UPDATE ratings SET mu = '0x1p+0', games = 99")
@@ -142,6 +143,7 @@ def test_ratings_of_another_arithmetic_are_not_continued(
     assert store.games.report(job, ladder.play(job)).seq == 13
 
 
+@pytest.mark.databases
 def test_a_new_version_starts_as_a_newcomer_and_the_former_keeps_its_rating(
     store: Store, season: StoredSeason
 ) -> None:
@@ -155,6 +157,7 @@ def test_a_new_version_starts_as_a_newcomer_and_the_former_keeps_its_rating(
     assert not entries[first.id].is_current
 
 
+@pytest.mark.databases
 def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeason) -> None:
     anna = ladder.ids(store)[0]
     course = store.ratings.thinned(season, anna, 99)
@@ -180,6 +183,7 @@ def test_a_thinned_course_has_its_first_and_its_last_point(
     assert store.ratings.thinned(season, 999, points) == []
 
 
+@pytest.mark.databases
 def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
     before = store.ratings.entries(season)
     other = store.seasons.open(ladder.a_season("s2", seats=(3,)), ladder.SEED)
@@ -193,6 +197,7 @@ def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
     assert store.ratings.differences(season) == store.ratings.differences(other) == []
 
 
+@pytest.mark.databases
 def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) -> None:
     assert [game.seq for game in store.history.games()] == list(range(1, 13))
     assert store.history.count(season) == 12
@@ -213,6 +218,7 @@ def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) 
 
 
 @pytest.mark.parametrize("contents", [ladder.nothing])
+@pytest.mark.databases
 def test_faults_are_found_in_all_games_of_a_version(store: Store) -> None:
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 8))

@@ -8,6 +8,8 @@ from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store
 from helpers import ladder
 
+pytestmark = pytest.mark.databases
+
 CONTENTS = ladder.stocked
 
 

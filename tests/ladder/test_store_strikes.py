@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import JobStatus, Receipt, VoidReceipt
 from deepsea_ladder.store import Store
@@ -84,6 +86,7 @@ def test_a_bot_with_faults_in_every_game_is_disabled_though_it_forfeits_none(sto
     assert store.games.report(job, ladder.play(job, faulty=faulty)).disabled == ("dan",)
 
 
+@pytest.mark.databases
 def test_games_that_become_void_while_one_bot_is_asked_are_its_strikes(store: Store) -> None:
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 20))

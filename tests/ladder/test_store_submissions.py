@@ -63,6 +63,7 @@ def rows(store: Store) -> tuple[int, int]:
     return one, two
 
 
+@pytest.mark.databases
 def test_a_submission_waits_with_its_archive_until_it_is_accepted(
     store: Store, ada: int, another: Callable[[], Store]
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_submission_waits_with_its_archive_until_it_is_accepted(
     assert rows(store) == (1, 0)
 
 
+@pytest.mark.databases
 def test_a_refusal_is_kept_and_adds_no_version(store: Store, ada: int) -> None:
     added = add(store, ada, "one")
     refusal = SubmissionRefusal("it\x1b[2J crashed", "correct it", ("a", "b\x1b[2J"), "Trace\nback")
@@ -142,6 +144,7 @@ def test_an_archive_that_breaks_off_leaves_nothing(store: Store, ada: int) -> No
     assert rows(store) == (0, 0)
 
 
+@pytest.mark.databases
 def test_checks_go_round_robin_by_author_and_one_of_each_at_a_time(
     store: Store, ada: int, bob: int
 ) -> None:
@@ -158,6 +161,7 @@ def test_checks_go_round_robin_by_author_and_one_of_each_at_a_time(
     assert claim(store, "r3").id == second.id
 
 
+@pytest.mark.databases
 def test_what_cannot_be_checked_three_times_has_failed(store: Store, ada: int) -> None:
     added = add(store, ada, "one")
     assert store.submissions.fail(claim(store), "the game is void", 7) is QUEUED
@@ -172,6 +176,7 @@ def test_what_cannot_be_checked_three_times_has_failed(store: Store, ada: int) -
     assert rows(store) == (1, 0)
 
 
+@pytest.mark.databases
 def test_a_runner_that_stops_gives_its_lease_back_and_nothing_counts(
     store: Store, ada: int
 ) -> None:
@@ -270,6 +275,7 @@ def test_an_author_has_so_many_bots_without_those_that_are_withdrawn(
     assert add(store, ada, "two", "mine", limits).state is QUEUED
 
 
+@pytest.mark.databases
 def test_limits_count_what_the_store_has(store: Store, ada: int, bob: int) -> None:
     for text in ("one", "two", "three"):
         add(store, ada, text)
@@ -384,6 +390,7 @@ def test_strangers_bots_and_seasons_without_a_sandbox_never_meet(store: Store, a
     store.seasons.open(trusted, ladder.SEED)
 
 
+@pytest.mark.databases
 def test_a_submission_is_nobody_elses(store: Store, ada: int, bob: int) -> None:
     added = add(store, ada, "one")
     with pytest.raises(NotOnLadder) as of_another:
@@ -478,6 +485,7 @@ def test_nothing_of_a_blocked_author_is_accepted(store: Store, ada: int) -> None
             step()
 
 
+@pytest.mark.databases
 def test_a_deadline_is_moved_and_an_author_gets_more_time(store: Store, ada: int, bob: int) -> None:
     at = milliseconds(add(store, ada, "early").created_at)
     season = store.seasons.open(ladder.a_season(), ladder.SEED, submissions_until=at + 10**9)

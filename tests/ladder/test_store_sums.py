@@ -11,6 +11,8 @@ from deepsea_ladder.standings import HeadToHead, SeatLine
 from deepsea_ladder.store import Store
 from helpers import ladder
 
+pytestmark = pytest.mark.databases
+
 
 def _contents(store: Store) -> None:
     """Games at tables of many sizes, with a crash, and some of another season."""
