@@ -109,6 +109,16 @@ class Credential:
     expires_at: int
 
 
+class NewToken(NamedTuple):
+    """What is stored of a token that is made."""
+
+    digest: str
+    start: str
+    label: str
+    days: int
+    scopes: tuple[Scope, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredAuthor:
     id: int

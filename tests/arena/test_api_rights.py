@@ -8,7 +8,9 @@ import pytest
 
 from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.errors import ApiError, Kind
-from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.ladder_api import METHODS, LadderApi
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.remote import RemoteLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.store import Store
@@ -98,6 +100,12 @@ MAY: Final = {
 """Who may call each method."""
 ALWAYS: Final = ("server", "redeem")
 """What visitors of a private ladder may call."""
+
+
+def test_here_every_method_is_checked_and_elsewhere_a_request() -> None:
+    for name in METHODS:
+        assert vars(LocalLadder)[name] is not getattr(LadderApi, name)
+        assert vars(RemoteLadder)[name] is not getattr(LadderApi, name)
 
 
 def service_of(store: Store, *, private: bool = False) -> LadderService:

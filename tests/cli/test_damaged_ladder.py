@@ -17,10 +17,9 @@ from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_cli import main
 from deepsea_cli.ladder import options
-from deepsea_ladder.accounts import MACHINE, Scope
+from deepsea_ladder.accounts import MACHINE, NewToken, Scope
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.store.accounts import NewToken
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
 from helpers import ladder, submissions

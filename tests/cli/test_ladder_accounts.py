@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_ladder.accounts import code_digest, token_digest
+from deepsea_ladder.accounts import NewToken, code_digest, token_digest
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.accounts import NewToken
 from helpers import ladder
 from helpers.commands import Run, one_line
 

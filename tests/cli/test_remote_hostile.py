@@ -112,7 +112,7 @@ def test_a_check_without_end_is_given_up(run: Run, scripted: Scripted, server: A
 def test_a_feed_has_no_end(scripted: Scripted, server: Answering, store: Store) -> None:
     (game,) = newest_games(store, 1).games
     scripted.documents["/feed"] = endless(event({"game": to_object(game)}) * 100)
-    with RemoteLadder.at(server.url, TOKEN) as there:
+    with RemoteLadder(server.url, TOKEN) as there:
         games = islice(there.feed(after=1), MOST_EVENTS + 2)
         assert sum(step is not None and step.game.seq == game.seq for step in games) == (
             MOST_EVENTS + 2
@@ -171,7 +171,7 @@ def test_an_answer_that_never_comes_is_given_up(head: bytes, drips: bytes) -> No
     with Answering(reply) as server:
         try:
             with (
-                RemoteLadder.at(server.url, TOKEN, deadline=0.3) as there,
+                RemoteLadder(server.url, TOKEN, deadline=0.3) as there,
                 pytest.raises(Unreachable, match="does not answer in time"),
             ):
                 there.server()

@@ -82,7 +82,7 @@ class Watched:
 
     def submit(self, archive: bytes = ARCHIVE) -> Submission:
         package = Package("greedy", archive, KEY, self._note_sent)
-        with RemoteLadder.at(self.url, TOKEN) as ladder:
+        with RemoteLadder(self.url, TOKEN) as ladder:
             return followed(
                 ladder,
                 package,

@@ -23,6 +23,7 @@ from deepsea_ladder.accounts import (
     SHOWN,
     USUAL_SCOPES,
     Actor,
+    NewToken,
     Scope,
     code_digest,
     new_code,
@@ -37,7 +38,6 @@ from deepsea_ladder.model.games import AnalysisPlan, Job, SeatLog, StoredSeason
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season, UploadLimits
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.accounts import NewToken
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import RuleSet
 

@@ -20,12 +20,13 @@ from deepsea_ladder.accounts import (
     AuditKind,
     AuthorState,
     Credential,
+    NewToken,
     Role,
     Scope,
 )
 from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.store.accounts import KEPT_MS, NewToken
+from deepsea_ladder.store.accounts import KEPT_MS
 from deepsea_rules.randomness import seed_from_text
 from helpers import ladder
 

@@ -19,8 +19,8 @@ from deepsea_arena.api.callers import MACHINE, Caller
 from deepsea_arena.api.errors import INVALID, ApiError
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.reads import SeasonNames
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.types import SeasonNames
 from deepsea_arena.reports.games import newest_games
 from deepsea_ladder.accounts import new_token
 from deepsea_ladder.limits import RemoteLimits

@@ -7,34 +7,28 @@ response that makes it, and stored as its hash; a token never gives more than th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from deepsea_arena.api.callers import MACHINE
+from deepsea_arena.api.declarations import Done, method
 from deepsea_arena.api.errors import ApiError, Kind
-from deepsea_arena.api.service import LadderPart
-from deepsea_arena.api.types import (
-    Account,
-    AuditLine,
-    AuditList,
-    CreatedToken,
-    Done,
-    Redeemed,
-    SessionList,
-    TokenList,
-    WhoIs,
-)
+from deepsea_arena.api.parts import LadderPart
 from deepsea_ladder.accounts import (
     SHOWN,
     USUAL_SCOPES,
     Credential,
+    NewToken,
+    Role,
     Scope,
+    SessionLine,
+    TokenLine,
     address_prefix,
     code_digest,
     new_token,
     token_digest,
 )
 from deepsea_ladder.errors import CodeRefused
-from deepsea_ladder.store.accounts import NewToken
-from deepsea_ladder.values import Int64, utc_time
+from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable, quoted
 
@@ -43,10 +37,79 @@ AUDIT = 100
 MOST_AUDIT = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An author with rights."""
+
+    author: str
+    role: str
+    scopes: tuple[str, ...]
+    token_id: Int64
+    expires_at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class Redeemed:
+    """A token, shown this one time."""
+
+    token: str
+    account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class WhoIs:
+    """Who the caller is."""
+
+    account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class TokenList:
+    """An author's tokens."""
+
+    tokens: tuple[TokenLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedToken:
+    """A token, shown this one time."""
+
+    secret: str
+    token: TokenLine
+
+
+@dataclass(frozen=True, slots=True)
+class SessionList:
+    """An author's sessions."""
+
+    sessions: tuple[SessionLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One line of the audit log."""
+
+    at: Time
+    kind: str
+    subject: str
+    note: str
+    actor: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditList:
+    """Lines of the audit log."""
+
+    entries: tuple[AuditLine, ...]
+
+
 class AccountMethods(LadderPart):
     """The methods of one's own account."""
 
+    @method("POST", "/redeem", always=True)
     def redeem(self, *, code: str = "", author: str = "", label: str = "") -> Redeemed:
+        """Redeem a code for a token; a wrong code is counted by address."""
         secret, token = self._new_token(label, USUAL_SCOPES, self.limits.token_days)
         digest = code_digest(code)
         try:
@@ -59,23 +122,25 @@ class AccountMethods(LadderPart):
             raise
         return Redeemed(secret, account_of(found))
 
+    @method("GET", "/account", role=Role.AUTHOR)
     def who_am_i(self) -> WhoIs:
+        """Describe the caller: author, role, scopes."""
         assert self.own_id
         found = self.store.accounts.still(self.caller.token_id, self.caller.session_id)
         if found is None:
             raise ApiError(Kind.UNAUTHENTICATED, "this token is no longer valid")
         return WhoIs(account_of(found))
 
+    @method("GET", "/account/tokens", role=Role.AUTHOR, scope=Scope.READ)
     def tokens(self) -> TokenList:
+        """List the tokens of the caller's author, without their secrets."""
         return TokenList(tuple(self.store.accounts.tokens(self.own_id)))
 
+    @method("POST", "/account/tokens", role=Role.AUTHOR, scope=Scope.SUBMIT)
     def create_token(
-        self,
-        *,
-        label: str = "",
-        scopes: Sequence[str] = (),
-        days: int = 0,
+        self, *, label: str = "", scopes: Sequence[str] = (), days: int = 0
     ) -> CreatedToken:
+        """Create another token of the caller's author, of at most the caller's scopes."""
         author_id = self.own_id
         wanted = tuple(map(_scope, scopes)) or tuple(
             one for one in USUAL_SCOPES if one in self.caller.scopes
@@ -91,20 +156,28 @@ class AccountMethods(LadderPart):
         )
         return CreatedToken(secret, made)
 
-    def revoke_token(self, *, id: int = 0) -> Done:  # noqa: A002
+    @method("DELETE", "/account/tokens/{id}", role=Role.AUTHOR)
+    def revoke_token(self, *, id: int) -> Done:  # noqa: A002  (the name in the path)
+        """End a token of the caller's author at once, and the sessions that it opened."""
         self._check_may_end(own=id == self.caller.token_id)
         self.store.accounts.revoke_token(self.own_id, id, self.caller.by)
         return Done()
 
+    @method("GET", "/account/sessions", role=Role.AUTHOR, scope=Scope.READ)
     def sessions(self) -> SessionList:
+        """List the logins of the caller's author to the pages."""
         return SessionList(tuple(self.store.sessions.of(self.own_id)))
 
-    def end_session(self, *, id: int = 0) -> Done:  # noqa: A002
+    @method("DELETE", "/account/sessions/{id}", role=Role.AUTHOR)
+    def end_session(self, *, id: int) -> Done:  # noqa: A002
+        """End a login of the caller's author at once."""
         self._check_may_end(own=id == self.caller.session_id)
         self.store.sessions.end(self.own_id, id, self.caller.by)
         return Done()
 
+    @method("GET", "/audit", role=Role.AUTHOR, scope=Scope.READ)
     def audit(self, *, limit: int = 0, everybody: bool = False) -> AuditList:
+        """List the audit log of the caller's author, or of everybody, for an admin."""
         if not 0 <= limit <= MOST_AUDIT:
             raise UserError(f"limit is a number from 1 to {MOST_AUDIT}")
         if everybody:

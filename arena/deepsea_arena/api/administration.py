@@ -7,25 +7,14 @@ the audit log with who did it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from deepsea_arena.api.declarations import Done, method
 from deepsea_arena.api.errors import ApiError, Kind
-from deepsea_arena.api.service import LadderPart
-from deepsea_arena.api.submissions import bot_place
-from deepsea_arena.api.types import (
-    AuthorLine,
-    AuthorList,
-    ChangedAuthor,
-    ChangedBot,
-    CodeList,
-    Done,
-    NewCode,
-    Quarantine,
-    QuarantinedJob,
-    SeasonControl,
-)
+from deepsea_arena.api.parts import LadderPart
+from deepsea_arena.api.submissions import ChangedBot, bot_place
 from deepsea_arena.reports.seasons import (
     ClosedSeason,
     SeasonInfo,
@@ -38,27 +27,98 @@ from deepsea_arena.reports.seasons import (
 from deepsea_arena.reports.status import LadderStatus, ladder_status
 from deepsea_arena.reports.tournaments import Kind as TournamentKind
 from deepsea_arena.reports.tournaments import TournamentReport, tournament_report
-from deepsea_ladder.accounts import StoredAuthor, code_digest, new_code
+from deepsea_ladder.accounts import (
+    CodeLine,
+    Role,
+    Scope,
+    StoredAuthor,
+    code_digest,
+    new_code,
+)
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import JobStatus
+from deepsea_ladder.model.games import Extension, JobStatus
 from deepsea_ladder.season import Season
-from deepsea_ladder.values import NO_TIME, milliseconds, parse_time, utc_time
+from deepsea_ladder.values import NO_TIME, Time, milliseconds, parse_time, utc_time
 from deepsea_referee.errors import UserError
 
 CODE_DAYS = 14
 MOST_MEETINGS = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class CodeList:
+    """Codes."""
+
+    codes: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewCode:
+    """A code for an author who was reset."""
+
+    code: CodeLine
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorLine:
+    """An author."""
+
+    author: str
+    role: str
+    state: str
+    bots: int
+    tokens: int
+    created_at: Time
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorList:
+    """All authors."""
+
+    authors: tuple[AuthorLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAuthor:
+    """An author as it is now."""
+
+    author: AuthorLine
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonControl:
+    """A season, as admins direct it."""
+
+    season: SeasonInfo
+    extensions: tuple[Extension, ...]
+    """The authors who may submit after the deadline, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedJob:
+    """A job that failed too often."""
+
+    game_id: str
+    bots: tuple[str, ...]
+    failures: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Jobs that failed too often."""
+
+    jobs: tuple[QuarantinedJob, ...]
+
+
 class AdminMethods(LadderPart):
     """The methods of admins."""
 
+    @method("POST", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN)
     def create_codes(
-        self,
-        *,
-        count: int = 0,
-        authors: Sequence[str] = (),
-        days: int = 0,
+        self, *, count: int = 0, authors: Sequence[str] = (), days: int = 0
     ) -> CodeList:
+        """Create codes for new authors, and one for each of `authors`, who are added if need be."""
         most, longest = self.limits.codes, self.limits.code_days
         if count < 0 or not 1 <= count + len(authors) <= most:
             raise UserError(f"from 1 to {most} codes are made at once")
@@ -78,36 +138,55 @@ class AdminMethods(LadderPart):
             )
         )
 
+    @method("GET", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN)
     def codes(self) -> CodeList:
+        """List the codes that may be redeemed, without their secrets."""
         return CodeList(tuple(self.store.accounts.codes()))
 
-    def revoke_code(self, *, id: int = 0) -> Done:  # noqa: A002
+    @method("DELETE", "/admin/codes/{id}", role=Role.ADMIN, scope=Scope.ADMIN)
+    def revoke_code(self, *, id: int) -> Done:  # noqa: A002
+        """End a code."""
         self.store.accounts.revoke_code(id, self.caller.by)
         return Done()
 
+    @method("GET", "/admin/authors", role=Role.ADMIN, scope=Scope.ADMIN)
     def authors(self) -> AuthorList:
+        """List all authors."""
         return AuthorList(tuple(map(_author_line, self.store.authors.all())))
 
-    def reset_author(self, *, author: str = "") -> NewCode:
+    @method("POST", "/admin/authors/{author}/reset", role=Role.ADMIN, scope=Scope.ADMIN)
+    def reset_author(self, *, author: str) -> NewCode:
+        """End all tokens and logins of an author, and create a code for new ones."""
         secret, digest = self._new_code()
         stored = self.store.accounts.reset(author, digest, CODE_DAYS, self.caller.by)
         return NewCode(replace(stored, code=secret))
 
-    def rename_author(self, *, author: str = "", to: str = "") -> ChangedAuthor:
+    @method("POST", "/admin/authors/{author}/rename", role=Role.ADMIN, scope=Scope.ADMIN)
+    def rename_author(self, *, author: str, to: str = "") -> ChangedAuthor:
+        """Give an author another name."""
         return ChangedAuthor(_author_line(self.store.authors.rename(author, to, self.caller.by)))
 
-    def anonymise_author(self, *, author: str = "") -> ChangedAuthor:
+    @method("POST", "/admin/authors/{author}/anonymise", role=Role.ADMIN, scope=Scope.ADMIN)
+    def anonymise_author(self, *, author: str) -> ChangedAuthor:
+        """Remove an author's name and rights for good; games stay."""
         return ChangedAuthor(_author_line(self.store.authors.anonymise(author, self.caller.by)))
 
-    def block_author(self, *, author: str = "", blocked: bool = False) -> ChangedAuthor:
+    @method("POST", "/admin/authors/{author}/blocked", role=Role.ADMIN, scope=Scope.ADMIN)
+    def block_author(self, *, author: str, blocked: bool = False) -> ChangedAuthor:
+        """Block an author, or lift that."""
         found = self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
         return ChangedAuthor(_author_line(found))
 
+    @method("GET", "/admin/season", role=Role.ADMIN, scope=Scope.ADMIN)
     def season_control(self, *, season: str = "") -> SeasonControl:
+        """Describe a season with what admins direct: its deadline, and who has more time."""
         stored = find_season(self.store, season or None)
         return SeasonControl(season_info(stored), tuple(self.store.seasons.extensions(stored)))
 
+    @method("POST", "/admin/season/deadline", role=Role.ADMIN, scope=Scope.ADMIN)
     def set_deadline(self, *, season: str = "", until: str = "", author: str = "") -> SeasonControl:
+        """Let everybody submit to a season until a time such as 2027-01-31T18:00Z, or `author`
+        alone until a later one; `none` is until the season is closed, or no longer than others."""
         name = find_season(self.store, season or None).name
         time = parse_time(until)
         if time is None and until != "none":
@@ -119,23 +198,32 @@ class AdminMethods(LadderPart):
             self.store.seasons.set_deadline(name, ms, self.caller.by)
         return self.season_control(season=name)
 
+    @method("POST", "/admin/season/paused", role=Role.ADMIN, scope=Scope.ADMIN)
     def pause_season(self, *, season: str = "", paused: bool = False) -> SeasonControl:
+        """Start no more games of a season, or start them again."""
         name = find_season(self.store, season or None).name
         self.store.seasons.set_paused(name, self.caller.by, paused=paused)
         return self.season_control(season=name)
 
+    @method("POST", "/admin/seasons", role=Role.ADMIN, scope=Scope.ADMIN)
     def open_season(
         self, *, settings: Mapping[str, Any] | None = None, deadline: str = ""
     ) -> SeasonInfo:
+        """Open a season; `settings` has its name, and what differs from the usual settings, as in a
+        settings file."""
         opened = season_settings(Season.from_table(settings or {}))
         if opened.isolation == "process" and not self.caller.is_machine:
             raise ApiError(Kind.DENIED, "isolation `process` is chosen on the ladder's machine")
         until, fresh = _time("deadline", deadline), self.service.entropy
         return open_season(self.store, opened, fresh, submissions_until=until, by=self.caller.by)
 
+    @method("POST", "/admin/season/close", role=Role.ADMIN, scope=Scope.ADMIN)
     def close_season(self, *, season: str = "", at_once: bool = False) -> ClosedSeason:
+        """Close a season, unless bots that were submitted are still to be checked and to play, or
+        `at_once` in any case; call it again as long as there is no seed."""
         return close_season(self.store, season, self.caller.by, at_once=at_once)
 
+    @method("POST", "/admin/tournaments", role=Role.ADMIN, scope=Scope.ADMIN)
     def begin_tournament(
         self,
         *,
@@ -147,6 +235,8 @@ class AdminMethods(LadderPart):
         season: str = "",
         embargo_until: str = "",
     ) -> TournamentReport:
+        """Begin a tournament, which the ladder's runner plays before all else, with the settings of
+        `season`; without `bots` it is between all that play."""
         if not 1 <= meetings <= MOST_MEETINGS:
             raise UserError(f"meetings is a number from 1 to {MOST_MEETINGS}")
         from deepsea_arena.tournaments import TournamentRequest, begin_tournament  # plays games
@@ -163,10 +253,14 @@ class AdminMethods(LadderPart):
         begin_tournament(self.store, request, self.service.entropy, self.caller.by)
         return tournament_report(self.store, name)
 
+    @method("GET", "/admin/status", role=Role.ADMIN, scope=Scope.ADMIN)
     def status(self) -> LadderStatus:
+        """Describe the ladder's queues, leases and problems, season by season."""
         return ladder_status(self.store)
 
-    def set_bot_state(self, *, bot: str = "", state: str = "", reason: str = "") -> ChangedBot:
+    @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN)
+    def set_bot_state(self, *, bot: str, state: str = "", reason: str = "") -> ChangedBot:
+        """Disable a bot with a reason, or enable it again: `state` is disabled or active."""
         if state == BotState.ACTIVE:
             found = self.store.bots.enable(bot, self.caller.by)
         elif state == BotState.DISABLED:
@@ -177,7 +271,9 @@ class AdminMethods(LadderPart):
             raise UserError("state is active or disabled")
         return ChangedBot(bot_place(found))
 
+    @method("GET", "/admin/quarantine", role=Role.ADMIN, scope=Scope.ADMIN)
     def quarantine(self) -> Quarantine:
+        """List the games that failed too often, oldest first."""
         store = self.store
         found = [
             job
@@ -191,7 +287,9 @@ class AdminMethods(LadderPart):
             )
         )
 
-    def requeue(self, *, game_id: str = "") -> Done:
+    @method("POST", "/admin/quarantine/{game_id}", role=Role.ADMIN, scope=Scope.ADMIN)
+    def requeue(self, *, game_id: str) -> Done:
+        """Give a game in quarantine another try."""
         self.store.jobs.requeue(game_id, self.caller.by)
         return Done()
 

@@ -111,6 +111,11 @@ class Method:
         return kinds[0] if kinds else item
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Empty response."""
+
+
 def method(
     verb: str,
     path: str,
@@ -119,17 +124,20 @@ def method(
     scope: Scope | None = None,
     always: bool = False,
 ) -> Callable[[F], F]:
-    """Declare an abstract method; its fields are those of `Method`."""
+    """Declare a method; the parameters are the fields of `Method`."""
 
     def declare(function: F) -> F:
         function.declared = Method(function, verb, path, role, scope, always)  # type: ignore[attr-defined]
-        function.__isabstractmethod__ = True  # type: ignore[attr-defined]
         return function
 
     return declare
 
 
 def methods_of(api: type) -> Mapping[str, Method]:
-    """The methods that a class declares, by name, in the order of their declarations."""
-    found = {name: getattr(member, "declared", None) for name, member in vars(api).items()}
+    """The methods that a class and its bases declare, by name, in the order of the declarations."""
+    found = {
+        name: getattr(member, "declared", None)
+        for part in api.__mro__
+        for name, member in vars(part).items()
+    }
     return {name: declared for name, declared in found.items() if declared is not None}

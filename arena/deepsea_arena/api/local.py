@@ -11,16 +11,11 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
-from deepsea_arena.api.accounts import AccountMethods
-from deepsea_arena.api.administration import AdminMethods
-from deepsea_arena.api.callers import MACHINE
+from deepsea_arena.api.callers import MACHINE, Caller
 from deepsea_arena.api.declarations import Method
 from deepsea_arena.api.errors import refused_as_api_error
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
-from deepsea_arena.api.person_games import PersonGameMethods
-from deepsea_arena.api.reads import ReadMethods
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.submissions import SubmissionMethods
 from deepsea_ladder.store import Store
 
 T = TypeVar("T", bound=type)
@@ -50,10 +45,15 @@ def _all_checked(ladder: T) -> T:
 
 
 @_all_checked
-class LocalLadder(
-    AccountMethods, SubmissionMethods, AdminMethods, PersonGameMethods, ReadMethods, LadderApi
-):
+class LocalLadder(LadderApi):
     """The ladder as one caller may use it; made for each call or visit."""
+
+    def __init__(self, service: LadderService, caller: Caller) -> None:
+        self.service = service
+        self.caller = caller
+        self.store = service.store
+        self.public = service.public
+        self.limits = service.limits
 
 
 def ladder_of(store: Store, author: str | None = None) -> LocalLadder:

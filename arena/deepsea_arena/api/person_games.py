@@ -10,9 +10,9 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 
+from deepsea_arena.api.declarations import Done, method
 from deepsea_arena.api.errors import ApiError, Kind, refusal_of
-from deepsea_arena.api.service import LadderPart
-from deepsea_arena.api.types import Done
+from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.reports.games import read_record
 from deepsea_arena.reports.person_games import (
     PersonGameLine,
@@ -45,6 +45,7 @@ _FEW = 3
 class PersonGameMethods(LadderPart):
     """The methods about games of people."""
 
+    @method("POST", "/play")
     def play(
         self,
         *,
@@ -54,6 +55,8 @@ class PersonGameMethods(LadderPart):
         seat: str = "",
         season: str = "",
     ) -> PersonGameLine:
+        """Begin a game of the caller, unrated, against one to five bots of a season, or without
+        names as many of about the caller's strength; an author needs the scope submit."""
         found = self._season(season)
         self._check_may_play(found)
         versions = self._opponents(found, bots, opponents)
@@ -82,7 +85,9 @@ class PersonGameMethods(LadderPart):
         )
         return person_game_line(begun)
 
+    @method("GET", "/play")
     def person_games(self) -> PersonGameList:
+        """List the games of the caller as a person, newest first."""
         games = tuple(map(person_game_line, self._own_games(LISTED)))
         try:
             found = self._season("")
@@ -91,10 +96,14 @@ class PersonGameMethods(LadderPart):
             return PersonGameList(games, "", DEFAULT, str(refusal_of(error)))
         return PersonGameList(games, found.name, _preset_of(found), "")
 
+    @method("GET", "/play/{game_id}")
     def watch_seat(self, *, game_id: str) -> Iterator[SeatText | None]:
+        """Follow a game of the caller, as its seat sees it, from its present state to its end."""
         return self._steps_of(self._own_game(game_id, or_ended=True))
 
+    @method("POST", "/play/{game_id}/answer")
     def decide(self, *, game_id: str, asked: int = 0, action: str = "") -> Done:
+        """Answer the question with the number `asked`, by the key of a choice or a whole action."""
         from deepsea_arena.reports.seat import PICKS, choosing_of  # loads the SDK
 
         game = self._own_game(game_id)
@@ -110,12 +119,16 @@ class PersonGameMethods(LadderPart):
         self.store.person_games.answer(game_id, number, whole or picks, whole=whole is not None)
         return Done()
 
+    @method("POST", "/play/{game_id}/leave")
     def leave(self, *, game_id: str, drop: bool = False) -> Done:
+        """Leave a game: default actions are played to its end, or with `drop` it is void."""
         self._own_game(game_id)
         self.store.person_games.leave(game_id, drop=drop)
         return Done()
 
+    @method("GET", "/play/{game_id}/game")
     def person_game(self, *, game_id: str) -> PersonGameReport:
+        """Describe a game of a person that is over, for everybody: its record, its analyses."""
         game = self.store.person_games.get(game_id)
         if game.state is not PersonGameState.DONE:
             raise NotOnLadder("there is no such game of a person")

@@ -7,15 +7,17 @@ tracebacks are for the bot's author and for admins.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from deepsea_arena.api.service import LadderPart
-from deepsea_arena.api.types import ExportLine, FeedGame, FramesText, GameText, SeasonNames, Server
+from deepsea_arena.api.declarations import method
+from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.documents import json_text
 from deepsea_arena.reports.bots import BotProfile, bot_profile
 from deepsea_arena.reports.games import (
     GAMES,
     MOST_GAMES,
+    GameLine,
     GameReport,
     GamesPage,
     game_report,
@@ -33,8 +35,9 @@ from deepsea_arena.reports.tournaments import (
     tournaments,
 )
 from deepsea_ladder.accounts import Role
+from deepsea_ladder.limits import Limit
 from deepsea_ladder.model.games import GameFilter
-from deepsea_ladder.values import utc_time
+from deepsea_ladder.values import Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
 
@@ -44,10 +47,60 @@ FEED = 50
 """Games of the feed at a time."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What a client has to know first."""
+
+    version: str
+    url: str
+    private: bool
+    season: str
+    submissions_until: Time | None
+    """Until when the caller may submit to this season."""
+    limits: tuple[Limit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonNames:
+    """The names of seasons, the oldest first."""
+
+    seasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GameText:
+    """The record of a game."""
+
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class FramesText:
+    """The frames of a game."""
+
+    frames: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportLine:
+    """A line of a season's chain."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeedGame:
+    """A game that has ended."""
+
+    game: GameLine
+
+
 class ReadMethods(LadderPart):
     """The methods that everybody may read with."""
 
+    @method("GET", "/server", always=True)
     def server(self) -> Server:
+        """Tell a client what it has to know first: the version, the season, the limits."""
         from deepsea_sdk import __version__  # the whole SDK comes with it
 
         opened = open_seasons(self.public.seasons.all())
@@ -66,36 +119,54 @@ class ReadMethods(LadderPart):
             limits=self.limits.table(),
         )
 
+    @method("GET", "/seasons")
     def seasons(self) -> SeasonNames:
+        """List the names of all seasons, oldest first."""
         return SeasonNames(tuple(one.name for one in self.public.seasons.all()))
 
+    @method("GET", "/season")
     def season(self, *, season: str = "") -> SeasonInfo:
+        """Describe a season: its rules, clock and isolation, its seed's commitment."""
         return season_info(find_season(self.public, season or None))
 
+    @method("GET", "/pairs")
     def pairs(self, *, season: str = "", start: int = 0, size: int = 20) -> PairTable:
+        """Compare bots in pairs: the share of games in which one was placed before the other."""
         if not (0 <= start <= MOST_START and 1 <= size <= MOST_PAIRS):
             raise UserError(
                 f"start is a number from 0 to {MOST_START}, size one from 1 to {MOST_PAIRS}"
             )
         return pair_table(self.public, season or None, start=start, size=size)
 
+    @method("GET", "/games/{game_id}")
     def game(self, *, game_id: str) -> GameReport:
+        """Describe a game: its seats, what it did to ratings, its record, its seed."""
         return game_report(self.public, game_id)
 
+    @method("GET", "/tournaments")
     def tournaments(self) -> TournamentList:
+        """List the tournaments, newest first."""
         return tournaments(self.public)
 
+    @method("GET", "/tournaments/{tournament}")
     def tournament(self, *, tournament: str) -> TournamentReport:
+        """Describe a tournament: its bots, scores and rounds."""
         return tournament_report(self.public, tournament)
 
+    @method("GET", "/standings")
     def standings(
         self, *, season: str = "", everybody: bool = False, best_of_author: bool = False
     ) -> Standings:
+        """List the bots of a season, best first; with `everybody` former versions, withdrawn and
+        disabled bots, too; with `best_of_author` one bot of each author."""
         return show_standings(
             self.public, season or None, everybody=everybody, best_of_author=best_of_author
         )
 
+    @method("GET", "/bots/{bot}")
     def bot(self, *, bot: str, version: int = 0, season: str = "") -> BotProfile:
+        """Describe a bot, and the results of one of its versions in a season; with tracebacks for
+        its author and for admins."""
         own = self.caller.author and self.is_own(self.public.bots.get(bot).author)
         return bot_profile(
             self.public,
@@ -105,6 +176,7 @@ class ReadMethods(LadderPart):
             errors=bool(own) or self.is_admin,
         )
 
+    @method("GET", "/games")
     def games(
         self,
         *,
@@ -116,6 +188,7 @@ class ReadMethods(LadderPart):
         before: int = 0,
         faults: bool = False,
     ) -> GamesPage:
+        """List games, newest first; `before` is the `older` of a page."""
         if not 0 <= limit <= MOST_GAMES:
             raise UserError(f"limit is a number from 1 to {MOST_GAMES}")
         wanted = GameFilter(bot=bot or None, against=against or None, faults=faults, lost=lost)
@@ -123,10 +196,15 @@ class ReadMethods(LadderPart):
             self.public, limit or GAMES, season or None, wanted, before=before or None
         )
 
+    @method("GET", "/games/{game_id}/record")
     def record(self, *, game_id: str) -> GameText:
+        """Return a game's record, one line of JSON, to be shown and verified."""
         return GameText(self.public.games.record(game_id))
 
+    @method("GET", "/games/{game_id}/frames")
     def frames(self, *, game_id: str, seat: int | None = None) -> FramesText:
+        """Return a game as a viewer draws it, with everything or as a seat knew it, and with its
+        analysis."""
         record = read_record(self.public.games.record(game_id))
         if seat is not None and not 0 <= seat < len(record.seats):
             last = len(record.seats) - 1
@@ -136,11 +214,15 @@ class ReadMethods(LadderPart):
 
         return FramesText(json_text(analysed_frames(record, seat, text)))
 
+    @method("GET", "/export")
     def export(self, *, season: str = "") -> Iterator[ExportLine]:
+        """Return the chain of a season, line by line."""
         name = find_season(self.public, season or None).season.name
         return map(ExportLine, json_lines(self.public, name))
 
+    @method("GET", "/feed")
     def feed(self, *, after: int = 0) -> Iterator[FeedGame | None]:
+        """Follow games as they end, from a sequence number or from now on, oldest first."""
         if not after:
             newest = newest_games(self.public, 1).games
             after = newest[0].seq if newest else 0

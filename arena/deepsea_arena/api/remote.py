@@ -14,7 +14,6 @@ import json
 import socket
 import ssl
 import threading
-from abc import update_abstractmethods
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, Self
@@ -26,7 +25,8 @@ from deepsea_arena.api.certificates import context, fingerprint
 from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import ApiError, BadServer, Kind, UnknownCertificate, Unreachable
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256, LadderApi
-from deepsea_arena.api.types import Archive, GameText
+from deepsea_arena.api.reads import GameText
+from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import read_json, to_json
 from deepsea_arena.reports.games import GAMES, GamesPage
 from deepsea_ladder.accounts import is_loopback
@@ -86,13 +86,6 @@ class RemoteLadder(LadderApi):
         except (ImportError, ValueError, httpx.InvalidURL) as error:
             why = one_line(str(error))
             raise UserError(f"the environment's proxy cannot be used: {why}") from None
-
-    @classmethod
-    def at(
-        cls, url: str, token: str | None = None, pinned: str | None = None, **more: float
-    ) -> Self:
-        """The same as the class, which type checkers take for abstract: its methods are made."""
-        return cls(url, token, pinned, **more)
 
     def __enter__(self) -> Self:
         return self
@@ -423,9 +416,6 @@ for _name, _declared in METHODS.items():
         setattr(RemoteLadder, _name, _method(_declared))
 
 
-update_abstractmethods(RemoteLadder)  # type: ignore[type-abstract]
-
-
 class _Shown(RemoteLadder):
     """A ladder that is to show its certificate, whoever it is, and gets nothing."""
 
@@ -446,7 +436,7 @@ class _Certificate(Exception):
 def offered_certificate(url: str) -> str:
     """The certificate that a ladder shows, as PEM, whoever it is; nothing is sent to it."""
     try:
-        with _Shown.at(url) as ladder:
+        with _Shown(url) as ladder:
             ladder.server()
     except _Certificate as shown:
         return str(shown)

@@ -20,11 +20,9 @@ from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.declarations import Method
 from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind, refused_as_api_error
 from deepsea_arena.api.uploads import Uploads
-from deepsea_bundle import names
 from deepsea_ladder.accounts import (
     Credential,
     Role,
-    Scope,
     address_prefix,
     failure_wait,
     new_session,
@@ -34,7 +32,6 @@ from deepsea_ladder.accounts import (
 )
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
 
 MOST_SOURCES = 10_000
@@ -217,35 +214,3 @@ class Failures:
                 f"too many wrong codes or tokens from your address; try again in {wait} s",
                 wait,
             )
-
-
-class LadderPart:
-    """Some methods of `LocalLadder`, as one caller calls them."""
-
-    def __init__(self, service: LadderService, caller: Caller) -> None:
-        self.service = service
-        self.caller = caller
-        self.store = service.store
-        self.public = service.public
-        self.limits = service.limits
-
-    @property
-    def own_id(self) -> int:
-        """The caller's author. Raises UserError for a caller without an account."""
-        if not self.caller.author_id:
-            raise UserError("this is about one's own account, and the machine has none")
-        return self.caller.author_id
-
-    def is_own(self, author: str) -> bool:
-        """Whether this is the name of the caller's author."""
-        return bool(self.caller.author) and names.key(author) == names.key(self.caller.author)
-
-    @property
-    def is_admin(self) -> bool:
-        """Whether the caller has the role and the scope of an admin."""
-        return self.caller.may(Role.ADMIN, Scope.ADMIN)
-
-    def check_admin(self) -> None:
-        """Raise ApiError for callers who are no admins."""
-        if not self.is_admin:
-            raise ApiError(Kind.DENIED, "this needs an admin's token with the scope admin")

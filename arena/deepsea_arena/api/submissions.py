@@ -7,21 +7,12 @@ row; strangers' uploads never meet a season that plays bots without a sandbox.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
+from deepsea_arena.api.declarations import method, methods_of
 from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
-from deepsea_arena.api.ladder_api import METHODS
-from deepsea_arena.api.service import LadderPart
-from deepsea_arena.api.types import (
-    AnalysisStep,
-    Archive,
-    BotList,
-    BotPlace,
-    GameLogs,
-    SubmissionList,
-    SubmissionStep,
-    Withdrawn,
-)
-from deepsea_arena.api.uploads import Upload
+from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.coach.ladder_analyses import (
     AnalysisFound,
     LadderAnalysis,
@@ -31,20 +22,100 @@ from deepsea_arena.coach.ladder_analyses import (
     shown,
 )
 from deepsea_arena.reports.games import BotLogLine
+from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotState, LadderBot, NewSubmission, Submission
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
+if TYPE_CHECKING:
+    from deepsea_arena.api.uploads import Upload
+
 SUBMISSIONS = 50
 MOST_SUBMISSIONS = 500
+
+
+class Archive(Protocol):
+    """The zip of a bot that is submitted, as it arrives or as it leaves."""
+
+    @property
+    def bot(self) -> str:
+        """The bot's name; "" stands for the one in its bot.toml."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of its bytes, in hex."""
+
+    @property
+    def key(self) -> str:
+        """The sender's: an upload with the same key is the same submission."""
+
+    def parts(self) -> Iterator[bytes]:
+        """The bytes, in parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionStep:
+    """The present state of a submission."""
+
+    submission: Submission
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionList:
+    """Submissions of an author, the newest first."""
+
+    submissions: tuple[Submission, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BotPlace:
+    """A bot's place in the store."""
+
+    bot: str
+    author: str
+    version: int
+    state: BotState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BotList:
+    """Bots, by name."""
+
+    bots: tuple[BotPlace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedBot:
+    """A bot as it is now."""
+
+    bot: BotPlace
+
+
+@dataclass(frozen=True, slots=True)
+class GameLogs:
+    """What is kept of the caller's bots, by seat."""
+
+    logs: tuple[BotLogLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisStep:
+    """The present state of an analysis."""
+
+    analysis: LadderAnalysis
 
 
 class SubmissionMethods(LadderPart):
     """The methods about submissions and bots of one's own."""
 
     def begin_upload(self) -> Upload:
-        self.service.check(self.caller, METHODS["submit"])
+        self.service.check(self.caller, methods_of(SubmissionMethods)["submit"])
         if not self.caller.author_id:
             raise ApiError(Kind.DENIED, "an author's token submits; here `ladder submit` does")
 
@@ -55,19 +126,22 @@ class SubmissionMethods(LadderPart):
 
         return self.service.uploads.begin(self.caller.author_id, on_header)
 
+    @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT)
     def submit(self, archive: Archive) -> Iterator[SubmissionStep | None]:
+        """Submit a bot, and follow its check until it has ended."""
         found = self.store.submissions.add(self._new(archive), archive.parts(), self.limits)
         return self._steps(found)
 
-    def watch_submission(
-        self,
-        *,
-        id: int = 0,  # noqa: A002  (the field of the request)
-    ) -> Iterator[SubmissionStep | None]:
+    @method("GET", "/submissions/{id}", role=Role.AUTHOR, scope=Scope.READ)
+    def watch_submission(self, *, id: int) -> Iterator[SubmissionStep | None]:  # noqa: A002
+        """Follow a submission of the caller's author, or for an admin of anybody, from its present
+        state on."""
         whose = None if self.is_admin else self.caller.author_id
         return self._steps(self.store.submissions.get(id, whose))
 
+    @method("GET", "/submissions", role=Role.AUTHOR, scope=Scope.READ)
     def submissions(self, *, limit: int = 0, author: str = "") -> SubmissionList:
+        """List the submissions of the caller's author, newest first; for an admin of `author`."""
         if not 0 <= limit <= MOST_SUBMISSIONS:
             raise UserError(f"limit is a number from 1 to {MOST_SUBMISSIONS}")
         if author:
@@ -76,10 +150,14 @@ class SubmissionMethods(LadderPart):
         found = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
         return SubmissionList(tuple(found))
 
+    @method("GET", "/admin/queue", role=Role.ADMIN, scope=Scope.ADMIN)
     def queue(self) -> SubmissionList:
+        """List the submissions that are checked or wait, in their order."""
         return SubmissionList(tuple(self.store.submissions.queue()))
 
+    @method("GET", "/account/bots", role=Role.AUTHOR, scope=Scope.READ)
     def bots(self, *, everybody: bool = False) -> BotList:
+        """List the bots of the caller's author, or of everybody, for an admin."""
         if everybody:
             self.check_admin()
         found = self.store.bots.all()
@@ -87,15 +165,19 @@ class SubmissionMethods(LadderPart):
             tuple(bot_place(bot) for bot in found if everybody or self.is_own(bot.author))
         )
 
-    def withdraw(self, *, bot: str = "") -> Withdrawn:
+    @method("POST", "/bots/{bot}/withdraw", role=Role.AUTHOR, scope=Scope.SUBMIT)
+    def withdraw(self, *, bot: str) -> ChangedBot:
+        """Withdraw a bot of the caller's author: it plays no more games."""
         found = self._own_bot(bot)
         if found.state is BotState.DISABLED:
             raise ApiError(Kind.NOT_NOW, f"{found.name} is disabled: {found.reason}")
         if found.state is BotState.ACTIVE:
             found = self.store.bots.withdraw(found.name, by=self.caller.by)
-        return Withdrawn(bot_place(found))
+        return ChangedBot(bot_place(found))
 
-    def download_bot(self, *, bot: str = "", version: int = 0) -> Iterator[bytes]:
+    @method("GET", "/bots/{bot}/archive", role=Role.AUTHOR, scope=Scope.READ)
+    def download_bot(self, *, bot: str, version: int = 0) -> Iterator[bytes]:
+        """Download a version of a bot of the caller's author, as a zip."""
         found = self._own_bot(bot)
         versions = {one.number: one for one in self.store.bots.versions(found.name)}
         chosen = versions.get(version or found.current.number)
@@ -105,7 +187,9 @@ class SubmissionMethods(LadderPart):
         chunk = self.limits.chunk_bytes
         return (archive[at : at + chunk] for at in range(0, len(archive), chunk))
 
-    def log(self, *, game_id: str = "") -> GameLogs:
+    @method("GET", "/games/{game_id}/log", role=Role.AUTHOR, scope=Scope.READ)
+    def log(self, *, game_id: str) -> GameLogs:
+        """Return the last output of the caller's bots that were at fault in a game."""
         everything = self.caller.is_machine and not self.caller.author
         store = self.store if everything else self.public
         nothing = ApiError(
@@ -140,16 +224,22 @@ class SubmissionMethods(LadderPart):
 
     # ---------------------------------------------------------------------- analyses of games
 
+    @method("POST", "/games/{game_id}/analysis", role=Role.AUTHOR, scope=Scope.SUBMIT)
     def request_analysis(self, *, game_id: str) -> AnalysisStep:
+        """Request the analysis of a game; of one that is there, or waits, nothing changes."""
         self.public.games.record(game_id)  # what is under embargo is not there
         asked_by = self.caller.author_id or None
         found = self.store.analyses.request(game_id, asked_by, plan(), self.limits)
         return AnalysisStep(shown(found))
 
+    @method("GET", "/games/{game_id}/analysis")
     def analysis(self, *, game_id: str) -> AnalysisFound:
+        """Return the analysis of a game, and the state of the last request."""
         return found_of(self.public, game_id)
 
+    @method("GET", "/games/{game_id}/analysis/steps")
     def watch_analysis(self, *, game_id: str) -> Iterator[AnalysisStep | None]:
+        """Follow the analysis of a game that was requested last, until it has ended."""
         self.public.games.record(game_id)
         found = analyses_of(self.public, game_id).last
         if found is None:

@@ -20,8 +20,8 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
+    from deepsea_arena.api.accounts import Account
     from deepsea_arena.api.ladder_api import LadderApi
-    from deepsea_arena.api.types import Account
 
 FROM_STDIN = "-"
 _LONGEST_SECRET = 1000
@@ -65,7 +65,7 @@ def login(
     known = logins.read_logins()
     url = logins.read_url(url)
     pinned = _certificate(url, fingerprint)
-    with RemoteLadder.at(url, None, pinned) as ladder:
+    with RemoteLadder(url, None, pinned) as ladder:
         ladder.server()  # before a secret is typed in vain
         logins.write_logins(known)  # and before a code is spent whose token could not be kept
         secret = _secret("invite code" if code else "token")
@@ -73,7 +73,7 @@ def login(
             token, account = _redeem(ladder, secret, author or "", label)
         else:
             token = logins.checked_token(secret, "what was typed")
-            with RemoteLadder.at(url, token, pinned) as own:
+            with RemoteLadder(url, token, pinned) as own:
                 account = own.who_am_i().account
     login = logins.Login(token=token, author=account.author, certificate=pinned)
     logins.write_logins(known.with_login(url, login))
@@ -105,7 +105,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
     trouble = ""
     try:
         login = target.login
-        with RemoteLadder.at(target.url, login.token, login.certificate) as ladder:
+        with RemoteLadder(target.url, login.token, login.certificate) as ladder:
             ladder.revoke_token(id=ladder.who_am_i().account.token_id)
     except ApiError as error:
         # A token that the ladder does not take has ended already.
@@ -150,7 +150,7 @@ def _certificate(url: str, wanted: str | None) -> str | None:
     why = ""
     if wanted is None:
         try:
-            with RemoteLadder.at(url) as ladder:
+            with RemoteLadder(url) as ladder:
                 ladder.server()
         except UnknownCertificate as error:
             why = error.why

@@ -164,7 +164,7 @@ class Target:
         from deepsea_arena.api.remote import RemoteLadder
 
         pinned = None if self.login is None else self.login.certificate
-        return RemoteLadder.at(self.url, self.token, pinned)
+        return RemoteLadder(self.url, self.token, pinned)
 
     def authorised(self) -> Target:
         """This one, if there is a token; raises UserError if there is none."""

@@ -303,7 +303,7 @@ def submissions(
 
     From afar, those of another AUTHOR are for admins.
     """
-    from deepsea_arena.api.types import SubmissionList
+    from deepsea_arena.api.submissions import SubmissionList
 
     if place.remote is None and number is None and author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())

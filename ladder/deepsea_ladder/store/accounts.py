@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -38,6 +38,7 @@ from deepsea_ladder.accounts import (
     AuthorState,
     CodeLine,
     Credential,
+    NewToken,
     Role,
     Scope,
     SessionLine,
@@ -82,14 +83,6 @@ _PROVEN = (
     _authors.c.role,
     _tokens.c.scopes,
 )
-
-
-class NewToken(NamedTuple):
-    digest: str
-    start: str
-    label: str
-    days: int
-    scopes: tuple[Scope, ...]
 
 
 class Accounts:

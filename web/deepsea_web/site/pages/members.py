@@ -10,8 +10,7 @@ from starlette.types import ASGIApp
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
-from deepsea_arena.api.submissions import MOST_SUBMISSIONS
-from deepsea_arena.api.types import SubmissionStep
+from deepsea_arena.api.submissions import MOST_SUBMISSIONS, SubmissionStep
 from deepsea_arena.documents import json_text
 from deepsea_ladder.errors import NameNeeded
 from deepsea_ladder.limits import submissions_left
