@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from deepsea_ladder import backup
 from deepsea_ladder.errors import StoreError
@@ -12,8 +13,7 @@ from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.schema import REVISION
 
 
-@dataclass(frozen=True, slots=True)
-class BackupCheck:
+class BackupCheck(Struct, frozen=True):
     """Whether a backup can be trusted."""
 
     sound: bool
@@ -21,8 +21,7 @@ class BackupCheck:
     """Damaged pages, broken references, ratings that differ from those of the games."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredLadder:
+class RestoredLadder(Struct, frozen=True):
     """A ladder that was restored from a backup."""
 
     store: str
@@ -30,8 +29,7 @@ class RestoredLadder:
     games: int
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradedLadder:
+class UpgradedLadder(Struct, frozen=True):
     """A ladder whose tables are those of this program."""
 
     store: str

@@ -1,9 +1,9 @@
-"""Documents: dataclasses as JSON, the same for the command line, pages and the API, and as CSV.
+"""Documents: structs as JSON, the same for the command line, pages and the API, and as CSV.
 
-Invariants: a dataclass or named tuple is an object with all of its fields, by their names, empty
-ones too; a time is RFC 3339 in UTC with milliseconds; every number is finite and survives a reader
-that has doubles only (an `Int64` is a string, any other integer lies below 2^53); what is not
-mentioned here raises TypeError. Reading skips keys that a dataclass does not have, fills in the
+Invariants: a struct, dataclass or named tuple is an object with all of its fields, by their names,
+empty ones too; a time is RFC 3339 in UTC with milliseconds; every number is finite and survives a
+reader that has doubles only (an `Int64` is a string, any other integer lies below 2^53); what is
+not mentioned here raises TypeError. Reading skips keys that a struct does not have, fills in the
 defaults of missing ones, and refuses everything else with the path to the value. In CSV numbers are
 not rounded, and a cell that a spreadsheet would run as a formula is marked as text.
 """
@@ -51,13 +51,15 @@ def to_json(value: object) -> Json:
             return [to_json(item) for item in value]
         case Mapping():
             return {_key(name): to_json(item) for name, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        return {name: to_json(getattr(value, name)) for name in value.__struct_fields__}
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     raise TypeError(f"{type(value).__name__} has no JSON")
 
 
 def to_object(value: object) -> dict[str, Json]:
-    """The JSON of a dataclass, to be extended or written as a row."""
+    """The JSON of a struct, to be extended or written as a row."""
     document = to_json(value)
     if not isinstance(document, dict):
         raise TypeError(f"{type(value).__name__} is no JSON object")
@@ -65,7 +67,7 @@ def to_object(value: object) -> dict[str, Json]:
 
 
 def json_text(value: object) -> str:
-    """A dataclass as one JSON document: a line."""
+    """A struct as one JSON document: a line."""
     return json.dumps(to_json(value)) + "\n"
 
 

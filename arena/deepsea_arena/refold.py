@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TypeAlias
+
+from msgspec import Struct, structs
 
 from deepsea_arena.reports.seasons import find_season
 from deepsea_arena.reports.standings import listed
@@ -37,8 +39,7 @@ def no_progress(games: int) -> AbstractContextManager[Callable[[int], object]]:
     return nullcontext(lambda more: None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatingCheck:
+class RatingCheck(Struct, frozen=True, kw_only=True):
     """A season's stored ratings, compared with those that follow from its games."""
 
     season: str
@@ -48,16 +49,14 @@ class RatingCheck:
     """The first differences, one line each."""
 
 
-@dataclass(frozen=True, slots=True)
-class RewrittenSeason:
+class RewrittenSeason(Struct, frozen=True):
     """A season whose ratings were recomputed."""
 
     season: str
     games: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIfLine:
+class WhatIfLine(Struct, frozen=True, kw_only=True):
     """One bot in standings as they would be; `_now` is what they are."""
 
     rank: int | None
@@ -73,8 +72,7 @@ class WhatIfLine:
     games: int
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIf(Struct, frozen=True):
     """The standings of a season with other parameters."""
 
     season: str
@@ -139,7 +137,8 @@ def what_if(
 
     def lines(totals: Mapping[int, RatingTotals]) -> list[StandingLine]:
         return standings(
-            replace(entry, tally=totals.get(entry.version.id, newcomer)) for entry in entries
+            structs.replace(entry, tally=totals.get(entry.version.id, newcomer))
+            for entry in entries
         )
 
     tallies = {entry.version.id: entry.tally for entry in entries}

@@ -7,9 +7,11 @@ their order; a rank differs if the batch, with its joint uncertainty, rules it o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Literal
+
+from msgspec import Struct, structs
 
 from deepsea_arena.reports.seasons import find_season
 from deepsea_arena.reports.standings import Standings, listed, show_standings
@@ -25,8 +27,7 @@ from deepsea_ladder.store import Store
 Verdict = Literal["same", "within", "differs"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckLine:
+class CheckLine(Struct, frozen=True, kw_only=True):
     """One bot version of the standings, as all games at once rate it. What needs games is None
     before the first."""
 
@@ -50,8 +51,7 @@ class CheckLine:
     high: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnforetoldPair:
+class UnforetoldPair(Struct, frozen=True, kw_only=True):
     """Two bot versions whose results are not those that their ratings foretell."""
 
     bot: str
@@ -67,8 +67,7 @@ class UnforetoldPair:
     """The distance of both, by the luck in the games; below 0 if it did worse than foretold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeasonCheck:
+class SeasonCheck(Struct, frozen=True, kw_only=True):
     """The batch rating of a season beside its standings."""
 
     games: int
@@ -90,8 +89,7 @@ class SeasonCheck:
     """The most surprising first."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinalTable:
+class FinalTable(Struct, frozen=True):
     """A season's standings, and its winner."""
 
     standings: Standings
@@ -149,7 +147,9 @@ def _ranked(
 
     lines = standings(
         (
-            replace(entry, tally=replace(entry.tally, rating=batch.ratings[entry.version.id]))
+            structs.replace(
+                entry, tally=replace(entry.tally, rating=batch.ratings[entry.version.id])
+            )
             for entry in entries
             if entry.tally.games
         ),

@@ -14,6 +14,8 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Protocol
 
+from msgspec import Struct, structs
+
 from deepsea_arena.documents import to_json
 from deepsea_arena.play.runner import (
     MakePool,
@@ -76,8 +78,7 @@ class TournamentRequest:
     """When strangers may see its results; by default at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TournamentResult:
+class TournamentResult(Struct, frozen=True, kw_only=True):
     """A tournament that was played to its end."""
 
     tournament: str
@@ -208,7 +209,7 @@ def _continued(
     """The season of a tournament that was begun, if it was this one."""
     if begun is None:
         return None
-    if plan_of(begun) != replace(plan, by_runner=plan_of(begun).by_runner):
+    if plan_of(begun) != structs.replace(plan, by_runner=plan_of(begun).by_runner):
         raise _other_tables(begun)
     wanted = request.embargo_until
     if wanted is not None and begun.embargo_until != milliseconds(wanted):

@@ -13,9 +13,10 @@ import re
 import zlib
 from base64 import b32encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from deepsea_ladder.values import Int64, Time
 
@@ -94,8 +95,7 @@ MACHINE = Actor(name="machine")
 """Commands that are run on the ladder's machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Struct, frozen=True):
     """What a token or a session proves."""
 
     author_id: int
@@ -119,8 +119,7 @@ class NewToken(NamedTuple):
     scopes: tuple[Scope, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAuthor:
+class StoredAuthor(Struct, frozen=True):
     id: int
     name: str
     role: Role
@@ -131,8 +130,7 @@ class StoredAuthor:
     """Those that are valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     id: Int64
     code: str
     """The secret, which is not stored; "" in lists."""
@@ -141,8 +139,7 @@ class CodeLine:
     expires_at: Time
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLine:
+class TokenLine(Struct, frozen=True):
     """A token without its secret."""
 
     id: Int64
@@ -156,8 +153,7 @@ class TokenLine:
     """The day, such as 2026-01-31; "" before the first use."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLine:
+class SessionLine(Struct, frozen=True):
     """A login to the pages."""
 
     id: Int64
@@ -193,8 +189,7 @@ class AuditKind(StrEnum):
     """The ladder comes from a backup: codes, tokens and sessions of that time have ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(Struct, frozen=True):
     """One entry of the audit log: a line with its number."""
 
     id: Int64

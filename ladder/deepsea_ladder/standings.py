@@ -10,8 +10,9 @@ up in the transaction that stores a game.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, final
+
+from msgspec import Struct
 
 from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.rating.convergence import Variances, apart, rank_ranges
@@ -24,8 +25,7 @@ TREND_GAMES = 20
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingLine:
+class StandingLine(Struct, frozen=True, kw_only=True):
     """One bot version in the standings. What needs games is None before the first."""
 
     rank: int | None
@@ -157,8 +157,7 @@ class HeadToHead(NamedTuple):
         return HeadToHead(*(map(sum, zip(self, more, strict=True))))
 
 
-@dataclass(frozen=True, slots=True)
-class SeatLine:
+class SeatLine(Struct, frozen=True):
     """A bot's results at tables of one size, from one seat or from all."""
 
     players: int

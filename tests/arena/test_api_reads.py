@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.errors import FAILED, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.reads import FeedGame
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.reports import standings
 from deepsea_ladder.accounts import Role, Scope
@@ -187,4 +187,4 @@ def test_the_feed_tells_games_once_and_then_that_there_is_nothing_new(
     assert told == sorted(seqs)[1:]
     assert next(feed) is None
     assert next(LocalLadder(service, VISITOR).feed()) is None
-    assert dataclasses.is_dataclass(next(LocalLadder(service, VISITOR).feed(after=min(seqs))))
+    assert isinstance(next(LocalLadder(service, VISITOR).feed(after=min(seqs))), FeedGame)

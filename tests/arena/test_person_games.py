@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from deepsea_arena.play.person_worker import PlayedOn, Tables
 from deepsea_bundle.bot_cache import BotCache
@@ -62,7 +63,7 @@ def answered(game: PersonGame, played: PlayedOn) -> PersonGame:
     question = state.pending()
     assert question is not None
     assert question.seat == game.seat
-    return replace(game, decisions=played.decisions, answer=question.legal[-1])
+    return structs.replace(game, decisions=played.decisions, answer=question.legal[-1])
 
 
 def without_times(record: str) -> GameRecord:
@@ -102,7 +103,7 @@ def test_few_tables_keep_their_bots(store: Store, begun: PersonGame, tmp_path: P
     with nothing_left_behind():
         place = tables(store, tmp_path / "bots", kept=1)
         first = answered(begun, place.perform(begun))
-        second = replace(begun, game_id="person-two")
+        second = structs.replace(begun, game_id="person-two")
         place.perform(second)
         assert list(place.open) == ["person-two"]
         assert place.perform(first).decisions[: len(first.decisions)] == first.decisions

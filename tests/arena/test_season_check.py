@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from deepsea_arena.documents import to_json
 from deepsea_arena.reports.seasons import close_season
@@ -102,8 +102,11 @@ def test_a_rank_differs_if_the_batch_rules_it_out(circle: Store) -> None:
     page = show_standings(circle)
     assert check_season(circle, page).lines[3].verdict == "same"
     *above, dan = page.standings
-    moved = (replace(dan, rank=1), *(replace(line, rank=(line.rank or 0) + 1) for line in above))
-    check = check_season(circle, replace(page, standings=moved))
+    moved = (
+        structs.replace(dan, rank=1),
+        *(structs.replace(line, rank=(line.rank or 0) + 1) for line in above),
+    )
+    check = check_season(circle, structs.replace(page, standings=moved))
     assert (check.lines[0].verdict, check.lines[0].best_rank) == ("differs", 4)
     assert {line.verdict for line in check.lines[1:3]} <= {"same", "within"}
 

@@ -13,11 +13,11 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Engine, event
 
 from deepsea_arena.play.rated_games import RatedGamePlayer, worker
@@ -244,7 +244,7 @@ def test_a_game_goes_on_while_a_bot_of_the_next_one_is_unpacked(
     with Store.open(place) as store:
         enter(store, bot(tmp_path, "carl", first="# another one"))
         carl = store.bots.get("carl").current
-    following = Following(place, replace(job, seats=(carl, job.seats[1])))
+    following = Following(place, structs.replace(job, seats=(carl, job.seats[1])))
     with nothing_left_behind(), worker(following) as play:
         outcome = play(job)
         following.over.set()

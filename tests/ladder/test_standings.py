@@ -1,9 +1,8 @@
 """Standings of rated versions."""
 
-from dataclasses import asdict
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.rating.convergence import apart, certainty, rank_ranges

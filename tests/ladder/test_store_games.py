@@ -203,4 +203,4 @@ def test_unknown_games_are_said(store: Store, job: Job) -> None:
 
 
 def _fields(job: Job) -> dict[str, Any]:
-    return {name: getattr(job, name) for name in job.__slots__}
+    return {name: getattr(job, name) for name in job.__struct_fields__}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Table, select
 
 from deepsea_ladder.model.games import AnalysisPlan
@@ -88,7 +89,7 @@ LEASES: Mapping[str, Callable[[Queue], object]] = {
     "expired": lambda queue: queue.claim("ann", -1),
     "former of the same owner": lambda queue: _again(queue, "ann"),
     "taken over by another": lambda queue: _again(queue, "bob"),
-    "of another owner": lambda queue: replace(queue.claim("ann", 60), owner="bob"),
+    "of another owner": lambda queue: structs.replace(queue.claim("ann", 60), owner="bob"),
     "given back": lambda queue: _after(queue, "give back"),
     "failed": lambda queue: _after(queue, "fail"),
     "finished": lambda queue: _after(queue, "finish"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from deepsea_ladder.errors import LimitReached, NotOnLadder, PersonGameError, SeasonClosed
 from deepsea_ladder.export import export_lines
@@ -196,7 +197,7 @@ def test_only_the_holder_of_a_lease_writes(table: Table) -> None:
     lease = table.games.claim("one", 60)
     assert lease is not None
     assert table.games.renew(lease, 60)
-    stale = replace(lease, attempt=lease.attempt - 1)
+    stale = structs.replace(lease, attempt=lease.attempt - 1)
     assert not table.games.ask(stale, lease.decisions)
     assert not table.games.finish(stale, "{}")
     assert not table.games.renew(stale, 60)

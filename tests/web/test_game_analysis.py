@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
@@ -112,7 +112,7 @@ def test_what_was_found_is_on_the_page_for_everybody(world: World) -> None:
 
 
 def test_one_of_an_older_policy_is_shown_with_it_and_may_be_asked_for_again(world: World) -> None:
-    analysed(world.service.store, asked=replace(plan(), policy="steady-0"))
+    analysed(world.service.store, asked=structs.replace(plan(), policy="steady-0"))
     person = world.person(ANNA)
     text = person.get(PAGE).text
     assert "Analysed by roll-outs of steady-0" in section(text)

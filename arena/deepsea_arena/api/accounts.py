@@ -7,7 +7,8 @@ response that makes it, and stored as its hash; a token never gives more than th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.declarations import Done, method
@@ -37,8 +38,7 @@ AUDIT = 100
 MOST_AUDIT = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """An author with rights."""
 
     author: str
@@ -48,45 +48,39 @@ class Account:
     expires_at: Time
 
 
-@dataclass(frozen=True, slots=True)
-class Redeemed:
+class Redeemed(Struct, frozen=True):
     """A token, shown this one time."""
 
     token: str
     account: Account
 
 
-@dataclass(frozen=True, slots=True)
-class WhoIs:
+class WhoIs(Struct, frozen=True):
     """Who the caller is."""
 
     account: Account
 
 
-@dataclass(frozen=True, slots=True)
-class TokenList:
+class TokenList(Struct, frozen=True):
     """An author's tokens."""
 
     tokens: tuple[TokenLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedToken:
+class CreatedToken(Struct, frozen=True):
     """A token, shown this one time."""
 
     secret: str
     token: TokenLine
 
 
-@dataclass(frozen=True, slots=True)
-class SessionList:
+class SessionList(Struct, frozen=True):
     """An author's sessions."""
 
     sessions: tuple[SessionLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditLine:
+class AuditLine(Struct, frozen=True):
     """One line of the audit log."""
 
     at: Time
@@ -97,8 +91,7 @@ class AuditLine:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class AuditList:
+class AuditList(Struct, frozen=True):
     """Lines of the audit log."""
 
     entries: tuple[AuditLine, ...]

@@ -7,9 +7,11 @@ the audit log with who did it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import Done, method
 from deepsea_arena.api.errors import ApiError, Kind
@@ -45,22 +47,19 @@ CODE_DAYS = 14
 MOST_MEETINGS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class CodeList:
+class CodeList(Struct, frozen=True):
     """Codes."""
 
     codes: tuple[CodeLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NewCode:
+class NewCode(Struct, frozen=True):
     """A code for an author who was reset."""
 
     code: CodeLine
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorLine:
+class AuthorLine(Struct, frozen=True):
     """An author."""
 
     author: str
@@ -71,22 +70,19 @@ class AuthorLine:
     created_at: Time
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorList:
+class AuthorList(Struct, frozen=True):
     """All authors."""
 
     authors: tuple[AuthorLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedAuthor:
+class ChangedAuthor(Struct, frozen=True):
     """An author as it is now."""
 
     author: AuthorLine
 
 
-@dataclass(frozen=True, slots=True)
-class SeasonControl:
+class SeasonControl(Struct, frozen=True):
     """A season, as admins direct it."""
 
     season: SeasonInfo
@@ -94,8 +90,7 @@ class SeasonControl:
     """The authors who may submit after the deadline, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantinedJob:
+class QuarantinedJob(Struct, frozen=True):
     """A job that failed too often."""
 
     game_id: str
@@ -104,8 +99,7 @@ class QuarantinedJob:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
+class Quarantine(Struct, frozen=True):
     """Jobs that failed too often."""
 
     jobs: tuple[QuarantinedJob, ...]

@@ -10,15 +10,16 @@ import inspect
 import textwrap
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, is_dataclass
 from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
 from deepsea_arena.api.errors import Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256, LadderApi
+from deepsea_arena.documents import to_json
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.values import Int64
 from deepsea_sdk import __version__
@@ -26,8 +27,7 @@ from deepsea_sdk import __version__
 REF = "#/components/schemas/{name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Struct, frozen=True, kw_only=True):
     """Why a request was refused."""
 
     code: Kind
@@ -37,8 +37,7 @@ class Refused:
     """Seconds after which another try may succeed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The body of every response that is a refusal."""
 
     error: Refused
@@ -61,7 +60,7 @@ def openapi() -> Mapping[str, Any]:
     """The document; its server's address is the one that it was read from."""
     kinds = [Refusal, *(one.response for one in METHODS.values() if one.flow is not Flow.FILE)]
     refs, schemas = msgspec.json.schema_components(kinds, schema_hook=_int64, ref_template=REF)
-    for kind in _dataclasses(kinds):
+    for kind in _structs(kinds):
         _describe(schemas[kind.__name__], kind)
     paths: dict[str, dict[str, Any]] = {}
     for method in METHODS.values():
@@ -78,7 +77,7 @@ def openapi() -> Mapping[str, Any]:
         "servers": [{"url": ROOT}],
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": to_json(schemas),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -164,13 +163,13 @@ def _int64(kind: type) -> dict[str, Any]:
     return {"type": "string", "pattern": "^-?[0-9]{1,19}$"}
 
 
-def _dataclasses(kinds: Iterable[Any]) -> Iterable[type]:
-    """The dataclasses that the fields of these lead to."""
+def _structs(kinds: Iterable[Any]) -> Iterable[type]:
+    """The structs that the fields of these lead to."""
     left, seen = list(kinds), set()
     while left:
         kind = left.pop()
         left += typing.get_args(kind)
-        if is_dataclass(kind) and isinstance(kind, type) and kind not in seen:
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind not in seen:
             seen.add(kind)
             left += typing.get_type_hints(kind).values()
     return seen
@@ -180,7 +179,7 @@ def _describe(schema: dict[str, Any], kind: type) -> None:
     """Add what docstrings say of a type and of its fields."""
     schema["description"] = " ".join((inspect.getdoc(kind) or "").split())
     for base in reversed(kind.__mro__):
-        if not is_dataclass(base):
+        if not issubclass(base, Struct) or base is Struct:
             continue
         body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         assert isinstance(body, ast.ClassDef)

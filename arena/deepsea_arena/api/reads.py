@@ -7,7 +7,8 @@ tracebacks are for the bot's author and for admins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from deepsea_arena.api.declarations import method
 from deepsea_arena.api.parts import LadderPart
@@ -47,8 +48,7 @@ FEED = 50
 """Games of the feed at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(Struct, frozen=True, kw_only=True):
     """What a client has to know first."""
 
     version: str
@@ -60,36 +60,31 @@ class Server:
     limits: tuple[Limit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SeasonNames:
+class SeasonNames(Struct, frozen=True):
     """The names of seasons, the oldest first."""
 
     seasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GameText:
+class GameText(Struct, frozen=True):
     """The record of a game."""
 
     record: str
 
 
-@dataclass(frozen=True, slots=True)
-class FramesText:
+class FramesText(Struct, frozen=True):
     """The frames of a game."""
 
     frames: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExportLine:
+class ExportLine(Struct, frozen=True):
     """A line of a season's chain."""
 
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class FeedGame:
+class FeedGame(Struct, frozen=True):
     """A game that has ended."""
 
     game: GameLine

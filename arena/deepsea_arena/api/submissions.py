@@ -7,8 +7,9 @@ row; strangers' uploads never meet a season that plays bots without a sandbox.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from deepsea_arena.api.declarations import method, methods_of
 from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
@@ -58,22 +59,19 @@ class Archive(Protocol):
         """The bytes, in parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionStep:
+class SubmissionStep(Struct, frozen=True):
     """The present state of a submission."""
 
     submission: Submission
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionList:
+class SubmissionList(Struct, frozen=True):
     """Submissions of an author, the newest first."""
 
     submissions: tuple[Submission, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BotPlace:
+class BotPlace(Struct, frozen=True, kw_only=True):
     """A bot's place in the store."""
 
     bot: str
@@ -83,29 +81,25 @@ class BotPlace:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BotList:
+class BotList(Struct, frozen=True):
     """Bots, by name."""
 
     bots: tuple[BotPlace, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedBot:
+class ChangedBot(Struct, frozen=True):
     """A bot as it is now."""
 
     bot: BotPlace
 
 
-@dataclass(frozen=True, slots=True)
-class GameLogs:
+class GameLogs(Struct, frozen=True):
     """What is kept of the caller's bots, by seat."""
 
     logs: tuple[BotLogLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisStep:
+class AnalysisStep(Struct, frozen=True):
     """The present state of an analysis."""
 
     analysis: LadderAnalysis

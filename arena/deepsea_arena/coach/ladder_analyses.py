@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from deepsea_arena.documents import DocumentError, read_json
 from deepsea_ladder.errors import NotOnLadder
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LadderAnalysis:
+class LadderAnalysis(Struct, frozen=True, kw_only=True):
     """An analysis of a game as it stands."""
 
     id: Int64
@@ -41,8 +41,7 @@ class LadderAnalysis:
     changed_at: Time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LadderAnalyses:
+class LadderAnalyses(Struct, frozen=True, kw_only=True):
     """What there is of a game."""
 
     done: LadderAnalysis | None
@@ -57,8 +56,7 @@ class LadderAnalyses:
         return last is None or (last.state.is_final and (self.done is None or self.done.outdated))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysisFound(LadderAnalyses):
+class AnalysisFound(LadderAnalyses, frozen=True, kw_only=True):
     """What there is of a game, with what was found."""
 
     document: str

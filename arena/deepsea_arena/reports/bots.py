@@ -10,9 +10,11 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.coach.weaknesses import Deviation, Weaknesses, find_weaknesses
@@ -40,8 +42,7 @@ ANALYSED = 100
 """How many games with an analysis, the newest, say where a version loses."""
 
 
-@dataclass(frozen=True, slots=True)
-class VersionLine:
+class VersionLine(Struct, frozen=True):
     """A version that was submitted."""
 
     version: int
@@ -49,8 +50,7 @@ class VersionLine:
     submitted_at: Time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoursePoint:
+class CoursePoint(Struct, frozen=True, kw_only=True):
     """A rating after one game."""
 
     games: int
@@ -63,8 +63,7 @@ class CoursePoint:
     sigma: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpponentLine:
+class OpponentLine(Struct, frozen=True, kw_only=True):
     """A bot's results against another version, in the games that both played."""
 
     bot: str
@@ -77,8 +76,7 @@ class OpponentLine:
     """The share of games in which it was better, level counting half."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultLine:
+class FaultLine(Struct, frozen=True, kw_only=True):
     """The first fault of a bot in a game."""
 
     game_id: str
@@ -97,8 +95,7 @@ class FaultLine:
     others, or if that is not kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionCourse:
+class VersionCourse(Struct, frozen=True, kw_only=True):
     """The rating of one version in the season."""
 
     version: int
@@ -110,8 +107,7 @@ class VersionCourse:
     """Some of its games, evenly spread, with the first and the last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatedGame:
+class RatedGame(Struct, frozen=True, kw_only=True):
     """A game, and what it did to the bot's rating."""
 
     game: GameLine
@@ -122,8 +118,7 @@ class RatedGame:
     change: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultKindLine:
+class FaultKindLine(Struct, frozen=True, kw_only=True):
     """A kind of fault among the newest games with faults."""
 
     fault: str
@@ -131,8 +126,7 @@ class FaultKindLine:
     games: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BotProfile:
+class BotProfile(Struct, frozen=True, kw_only=True):
     """A bot, and the results of one of its versions in a season."""
 
     bot: str

@@ -7,9 +7,10 @@ table; an export writes numbers so that reading them gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from deepsea_arena import documents
 from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
@@ -30,8 +31,7 @@ MOST_GAMES = 500
 """The games of one page, at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GameSeat:
+class GameSeat(Struct, frozen=True, kw_only=True):
     """How a game went for one seat."""
 
     bot: str
@@ -49,8 +49,7 @@ class GameSeat:
     sigma: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GameLine:
+class GameLine(Struct, frozen=True, kw_only=True):
     """A game that was played."""
 
     seq: Int64
@@ -69,8 +68,7 @@ class GameLine:
         return sorted(self.seats, key=lambda seat: seat.placement)
 
 
-@dataclass(frozen=True, slots=True)
-class GamesPage:
+class GamesPage(Struct, frozen=True):
     """Some of a ladder's games, the newest first."""
 
     games: tuple[GameLine, ...]
@@ -78,8 +76,7 @@ class GamesPage:
     """Where older games begin, for `before`; None if there are none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BotLogLine:
+class BotLogLine(Struct, frozen=True, kw_only=True):
     """What a bot left of a game for its author; a stranger's text, to be escaped."""
 
     seat: int
@@ -87,11 +84,10 @@ class BotLogLine:
     """Its name and version."""
     error: str
     output: str
-    notes: tuple[GameNote, ...] = field(default_factory=tuple)
+    notes: tuple[GameNote, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatingChange:
+class RatingChange(Struct, frozen=True, kw_only=True):
     """What a game did to a seat's rating, which is mu - 3 sigma."""
 
     before: float
@@ -107,8 +103,7 @@ class RatingChange:
         return self.after - self.before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GameReport:
+class GameReport(Struct, frozen=True, kw_only=True):
     """A game that was played."""
 
     game: GameLine
@@ -151,9 +146,9 @@ def newest_games(
 
 
 CSV_COLUMNS = (
-    *(field.name for field in fields(GameLine) if field.name != "seats"),
+    *(name for name in GameLine.__struct_fields__ if name != "seats"),
     "seat",
-    *(field.name for field in fields(GameSeat)),
+    *GameSeat.__struct_fields__,
 )
 
 

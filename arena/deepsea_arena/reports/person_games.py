@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.reports.games import read_record
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonGameLine:
+class PersonGameLine(Struct, frozen=True, kw_only=True):
     """A game of a person against bots, which is not rated."""
 
     game_id: str
@@ -37,8 +37,7 @@ class PersonGameLine:
     """The person's, once the game is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class PersonGameList:
+class PersonGameList(Struct, frozen=True):
     """The caller's games, newest first, and whether the caller may begin another one."""
 
     games: tuple[PersonGameLine, ...]
@@ -50,8 +49,7 @@ class PersonGameList:
     """Why the caller may not; "" else."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeatText:
+class SeatText(Struct, frozen=True):
     """A game as its person sees it."""
 
     person_game: PersonGameLine
@@ -61,8 +59,7 @@ class SeatText:
     microseconds the default action is played, and `news` is another number with each change."""
 
 
-@dataclass(frozen=True, slots=True)
-class PersonGameReport:
+class PersonGameReport(Struct, frozen=True):
     """A game of a person that is over."""
 
     game: PersonGameLine

@@ -7,9 +7,11 @@ every season, since its games rotate the seats; the clock is one that the refere
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from deepsea_arena.lease_owner import take_back
 from deepsea_ladder.accounts import MACHINE, Actor
@@ -31,8 +33,7 @@ FreshSeed = Callable[[], bytes]
 _T = TypeVar("_T", Season, BotLimits, RatingParameters, PairingSettings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeasonInfo:
+class SeasonInfo(Struct, frozen=True, kw_only=True):
     """The public facts of a season."""
 
     name: str
@@ -73,8 +74,7 @@ class SeasonInfo:
     """When strangers may see its results; None if they always may."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedSeason:
+class ClosedSeason(Struct, frozen=True):
     """A season that is closed, or is to be."""
 
     season: str
@@ -86,8 +86,7 @@ class ClosedSeason:
     """What it waits for before it is closed; None of one that is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(Struct, frozen=True):
     """What a season waits for before it is closed."""
 
     bots: tuple[str, ...]
@@ -158,8 +157,7 @@ def open_seasons(seasons: Sequence[StoredSeason]) -> list[StoredSeason]:
     return [one for one in seasons if one.closed_at is None and one.tournament is None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeasonOptions:
+class SeasonOptions(Struct, frozen=True, kw_only=True):
     """Common settings; None keeps the value of the base."""
 
     rules: RuleSet | None = None

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from deepsea_arena.documents import Json, to_object
 from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
@@ -29,7 +30,7 @@ from deepsea_ladder.standings import (
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
-CSV_COLUMNS = tuple(field.name for field in fields(StandingLine) if field.name != "recent")
+CSV_COLUMNS = tuple(name for name in StandingLine.__struct_fields__ if name != "recent")
 """The columns of the standings as a table: fields with one value."""
 LOOKS = 4
 """During a run the order is computed after so many games of a table each; on a large ladder it
@@ -38,8 +39,7 @@ _lock = threading.Lock()
 _kept: WeakKeyDictionary[Store, _PairSums] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standings:
+class Standings(Struct, frozen=True, kw_only=True):
     """The standings of a season."""
 
     season: SeasonInfo
@@ -52,8 +52,7 @@ class Standings:
     """Withdrawn and disabled bots that are not listed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeighbourLine:
+class NeighbourLine(Struct, frozen=True, kw_only=True):
     """Two adjacent bots of the standings."""
 
     upper: str
@@ -65,8 +64,7 @@ class NeighbourLine:
     """Estimate of the games that each still needs; None if no number is enough."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderReport:
+class OrderReport(Struct, frozen=True, kw_only=True):
     """The verdicts on the order of a season's standings."""
 
     settled: bool
@@ -87,8 +85,7 @@ class OrderReport:
     alike; None if no number is enough for two of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairCell:
+class PairCell(Struct, frozen=True, kw_only=True):
     """The games at one table of the row's bot and the column's."""
 
     games: int
@@ -96,8 +93,7 @@ class PairCell:
     """The share in which the row's bot was placed before the column's, level counting half."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairTable:
+class PairTable(Struct, frozen=True, kw_only=True):
     """Some bots of a season against each other, in the order of the standings."""
 
     season: SeasonInfo

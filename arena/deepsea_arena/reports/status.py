@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
@@ -36,8 +37,7 @@ COLUMNS = {
 """The fields of a submission, and of an entry of the audit log, in the JSON of a status."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeasonStatus:
+class SeasonStatus(Struct, frozen=True, kw_only=True):
     """A season's queue."""
 
     season: SeasonInfo
@@ -62,8 +62,7 @@ class SeasonStatus:
     """Quarantined games: they failed too often and wait for the operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class TakenOutBot:
+class TakenOutBot(Struct, frozen=True):
     """A bot that gets no games."""
 
     bot: str
@@ -71,8 +70,7 @@ class TakenOutBot:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LadderStatus:
+class LadderStatus(Struct, frozen=True, kw_only=True):
     """A ladder at this moment."""
 
     store: str

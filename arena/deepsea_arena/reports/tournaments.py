@@ -8,8 +8,9 @@ there is what was announced alone: its bots, and the time when results are shown
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec import Struct
 
 from deepsea_arena.documents import read_json
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
@@ -33,8 +34,7 @@ _OUT = -1.0
 """Less than any share."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TournamentPlan:
+class TournamentPlan(Struct, frozen=True, kw_only=True):
     """The games of a tournament, as its season keeps it: the same plan has the same games."""
 
     kind: Kind
@@ -46,8 +46,7 @@ class TournamentPlan:
     """Whether it was begun from afar, so that the ladder's runner plays it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TournamentLine:
+class TournamentLine(Struct, frozen=True, kw_only=True):
     """A tournament in the list."""
 
     name: str
@@ -67,15 +66,13 @@ class TournamentLine:
     """Of one that has ended: the bot with rank 1, of an elimination its champion."""
 
 
-@dataclass(frozen=True, slots=True)
-class TournamentList:
+class TournamentList(Struct, frozen=True):
     """Every tournament, the newest first."""
 
     tournaments: tuple[TournamentLine, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableLine:
+class TableLine(Struct, frozen=True, kw_only=True):
     """One bot at a table of a round."""
 
     bot: str
@@ -86,8 +83,7 @@ class TableLine:
     advances: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TournamentTable:
+class TournamentTable(Struct, frozen=True, kw_only=True):
     """A table of a round."""
 
     lines: tuple[TableLine, ...]
@@ -96,8 +92,7 @@ class TournamentTable:
     """The ids of its games."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreLine:
+class ScoreLine(Struct, frozen=True, kw_only=True):
     """A bot's results in a tournament."""
 
     rank: int
@@ -116,8 +111,7 @@ class ScoreLine:
     worst_rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TournamentReport:
+class TournamentReport(Struct, frozen=True, kw_only=True):
     """A tournament."""
 
     tournament: TournamentLine

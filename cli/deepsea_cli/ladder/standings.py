@@ -5,7 +5,6 @@ JSON and CSV have the numbers without rounding.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -305,12 +304,14 @@ def games(
 
 def _newest(ask: Callable[..., GamesPage], limit: int) -> GamesPage:
     """The newest games, asked for page by page."""
+    from msgspec import structs
+
     from deepsea_arena.reports.games import MOST_GAMES
 
     page = ask(limit=min(limit, MOST_GAMES))
     while page.older is not None and len(page.games) < limit:
         more = ask(limit=min(MOST_GAMES, limit - len(page.games)), before=page.older)
-        page = replace(more, games=page.games + more.games)
+        page = structs.replace(more, games=page.games + more.games)
     return page
 
 

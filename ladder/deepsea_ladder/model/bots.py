@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.season import Season
@@ -20,8 +21,7 @@ class BotState(StrEnum):
     """Taken out by its author."""
 
 
-@dataclass(frozen=True, slots=True)
-class BotVersion:
+class BotVersion(Struct, frozen=True):
     """One version of a bot: what plays, under the name that records give it."""
 
     id: int
@@ -37,8 +37,7 @@ class BotVersion:
         return f"{self.bot} v{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class LadderBot:
+class LadderBot(Struct, frozen=True):
     """A bot, with the version that plays."""
 
     name: str
@@ -50,8 +49,7 @@ class LadderBot:
     changed_at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BotConduct:
+class BotConduct(Struct, frozen=True, kw_only=True):
     """What counts against an active bot: see `StrikeRules` for the limits."""
 
     bot: str
@@ -63,8 +61,7 @@ class BotConduct:
     """Of its last 20 attempts, those that became void while it was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class RatedVersion:
+class RatedVersion(Struct, frozen=True):
     """A bot version in a season's standings."""
 
     version: BotVersion
@@ -96,8 +93,7 @@ class SubmissionState(StrEnum):
         return self not in (SubmissionState.QUEUED, SubmissionState.CHECKING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSubmission:
+class NewSubmission(Struct, frozen=True, kw_only=True):
     """What an author uploads."""
 
     author_id: int
@@ -114,8 +110,7 @@ class NewSubmission:
     without a sandbox."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(Struct, frozen=True, kw_only=True):
     """A bot that was uploaded."""
 
     id: Int64
@@ -143,8 +138,7 @@ class Submission:
     changed_at: Time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionLease:
+class SubmissionLease(Struct, frozen=True, kw_only=True):
     """A submission that its owner is to check now."""
 
     id: int
@@ -158,8 +152,7 @@ class SubmissionLease:
     """The number of the lease, from 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionRefusal:
+class SubmissionRefusal(Struct, frozen=True):
     """Why a submission is not accepted; the store keeps it in a form that is safe to print."""
 
     found: str

@@ -5,9 +5,10 @@ their seasons and analyses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.rating.totals import SeatResult
@@ -49,8 +50,7 @@ class AttemptEnd(StrEnum):
     """The runner stopped before the game was played."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A game that its owner is to play now."""
 
     id: int
@@ -68,8 +68,7 @@ class Job:
     """The seats that were asked when an earlier attempt became void."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobInfo:
+class JobInfo(Struct, frozen=True):
     """A job as people look at it."""
 
     game_id: str
@@ -82,8 +81,7 @@ class JobInfo:
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class LostAttempt:
+class LostAttempt(Struct, frozen=True):
     """An attempt at a job that ended without a result: everybody may see how often that was."""
 
     place: int
@@ -110,8 +108,7 @@ class QueuedJob(NamedTuple):
     """Ids of versions by seat."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairingQueue:
+class PairingQueue(Struct, frozen=True):
     """A season's jobs as the pairing looks at them; versions by their ids."""
 
     rotations: int
@@ -126,8 +123,7 @@ class PairingQueue:
     """Games that have no result yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueCounts:
+class QueueCounts(Struct, frozen=True):
     todo: int
     leased: int
     expired: int
@@ -149,8 +145,7 @@ class ReceiptStatus(StrEnum):
     """It is not a valid result of this job; only the audit log changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     verdict: ReceiptStatus
     seq: int | None = None
     """The game's place in the order in which games are rated."""
@@ -160,24 +155,21 @@ class Receipt:
     """Bots that this result has taken out."""
 
 
-@dataclass(frozen=True, slots=True)
-class VoidReceipt:
+class VoidReceipt(Struct, frozen=True):
     status: JobStatus
     """The job's."""
     disabled: tuple[str, ...] = ()
     """Bots that were disabled, since too many games became void while they were asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSeat:
+class StoredSeat(Struct, frozen=True):
     version: BotVersion
     result: SeatResult
     rating: Rating
     """After the game."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredGame:
+class StoredGame(Struct, frozen=True):
     seq: int
     game_id: str
     season: str
@@ -192,8 +184,7 @@ class StoredGame:
     """The head of the season's chain at this place; "" until it is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class GameNote:
+class GameNote(Struct, frozen=True):
     """What a bot noted at a decision; a stranger's text, to be escaped."""
 
     decision: int
@@ -202,8 +193,7 @@ class GameNote:
     numbers: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class SeatLog:
+class SeatLog(Struct, frozen=True):
     """What a bot left of a game for its author; a stranger's text, to be escaped."""
 
     seat: int
@@ -214,8 +204,7 @@ class SeatLog:
     notes: tuple[GameNote, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GameFilter:
+class GameFilter(Struct, frozen=True, kw_only=True):
     """Which games somebody wants to see: those to which all of this applies. Bots by name, any
     version of them."""
 
@@ -229,8 +218,7 @@ class GameFilter:
     """The bot was placed behind the other, or if there is none, not first."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSeason:
+class StoredSeason(Struct, frozen=True):
     id: int
     season: Season
     commitment: str
@@ -257,8 +245,7 @@ class StoredSeason:
         return self.season.name
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(Struct, frozen=True):
     """An author who may submit to a season until another time than its deadline."""
 
     author: str
@@ -280,8 +267,7 @@ class AnalysisState(StrEnum):
         return self in (AnalysisState.DONE, AnalysisState.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisPlan:
+class AnalysisPlan(Struct, frozen=True):
     """How a game is analysed; another plan gives another result."""
 
     policy: str
@@ -290,8 +276,7 @@ class AnalysisPlan:
     """The settings, as a JSON object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredAnalysis:
+class StoredAnalysis(Struct, frozen=True, kw_only=True):
     """An analysis of a game as it stands, without what was found."""
 
     id: Int64
@@ -326,8 +311,7 @@ class AnalysedGame(NamedTuple):
     seat: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysisLease:
+class AnalysisLease(Struct, frozen=True, kw_only=True):
     """An analysis that its owner is to do now."""
 
     id: int
@@ -368,8 +352,7 @@ class Presence(StrEnum):
     """Default actions are played to the end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonGame:
+class PersonGame(Struct, frozen=True, kw_only=True):
     """A game of a person; to a runner that has leased it, the lease."""
 
     id: int

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -38,8 +37,7 @@ _ALWAYS = Revision(0, 0, 0, 0, 0)
 _SEEN = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Games(GamesPage):
+class Games(GamesPage, frozen=True, kw_only=True):
     """Some games, and the seasons to choose from."""
 
     seasons: tuple[str, ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.documents import to_object
@@ -36,7 +37,7 @@ def _read_standings(ladder: LadderApi, query: Query) -> Standings:
     )
     wanted = (query.text("find") or "").lower()
     lines = [line for line in data.standings if _is_meant(line, wanted)]
-    return replace(data, standings=tuple(lines))
+    return structs.replace(data, standings=tuple(lines))
 
 
 def _is_meant(line: StandingLine, wanted: str) -> bool:
