@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -108,6 +110,12 @@ def test_here_every_method_is_checked_and_elsewhere_a_request() -> None:
         assert vars(RemoteLadder)[name] is not getattr(LadderApi, name)
 
 
+@pytest.fixture(scope="module")
+def store(played_file: Path) -> Iterator[Store]:
+    with Store.open(played_file, read_only=True) as store:
+        yield store
+
+
 def service_of(store: Store, *, private: bool = False) -> LadderService:
     return LadderService(store, store, entropy=lambda: bytes(32), private=private)
 
@@ -126,16 +134,16 @@ def test_every_method_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", MAY)
-def test_who_may_call_a_method(played: Store, name: str) -> None:
-    service = service_of(played)
+def test_who_may_call_a_method(store: Store, name: str) -> None:
+    service = service_of(store)
     found = {word: refusal(service, caller, name) for word, caller in CALLERS.items()}
     denied = dict.fromkeys(CALLERS, Kind.DENIED) | {"visitor": Kind.UNAUTHENTICATED}
     assert found == {word: None if word in MAY[name] else denied[word] for word in CALLERS}
 
 
 @pytest.mark.parametrize("name", MAY)
-def test_visitors_of_a_private_ladder_may_join_and_nothing_else(played: Store, name: str) -> None:
-    service = service_of(played, private=True)
+def test_visitors_of_a_private_ladder_may_join_and_nothing_else(store: Store, name: str) -> None:
+    service = service_of(store, private=True)
     expected = None if name in ALWAYS else Kind.UNAUTHENTICATED
     assert refusal(service, CALLERS["visitor"], name) is expected
     for word in MAY[name]:
