@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import psycopg
 
@@ -110,12 +109,7 @@ class Postgres:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
         shutil.rmtree(self._folder)
 
