@@ -32,6 +32,7 @@ SECTIONS = {
     },
     "More about bots and games": {
         "play": "Play against bots in the terminal.",
+        "tune": "Find better numbers for the class attributes of a bot.",
         "rank": "Put many bots in order, as far as it can be known.",
         "analyse": "Judge the decisions of recorded games, and mark those that lost something.",
         "branch": "Continue a recorded game from one of its decisions.",

@@ -13,6 +13,7 @@ RARE: Mapping[str, str] = {
     "improve": "--bot-uids --freeze --isolation --precision --rules --seed",
     "compare": "--alpha --bot-uids --freeze --isolation --margin",
     "rank": "--alpha --bot-uids --freeze --isolation --margin --markdown",
+    "tune": "--bot-uids --freeze --isolation",
     "check": "--bot-uids --isolation",
     "show": "--events --frames --speed --store --svg",
     "analyse": "--rollouts --seed",
@@ -58,6 +59,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "rank": (
         "mine greedy cautious random --in-process",
         "mine greedy cautious random --until-decided --top 1",
+    ),
+    "tune": (
+        "mine,safe=0.5..1.5 --budget 2m --in-process",
+        "mine,safe=0.5..1.5 --against greedy,steady --budget 1h --out runs/tune",
     ),
     "analyse": (
         "runs/first/game-0001.json --seat B",

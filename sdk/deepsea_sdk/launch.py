@@ -40,7 +40,7 @@ class Parameters(NamedTuple):
         names = [name for name, _, _ in pairs]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"parameter {min(twice)!r} is given twice")
-        return cls(match[1], {name: _value(value) for name, _, value in pairs})
+        return cls(match[1], {name: number_or_text(value) for name, _, value in pairs})
 
     def format(self) -> str:
         """The text that `parse` reads; the same for the same parameters in any order."""
@@ -80,7 +80,8 @@ def apply_parameters(text: str, new_bot: NewBot, module: ModuleType) -> NewBot:
     return new_bot
 
 
-def _value(text: str) -> Value:
+def number_or_text(text: str) -> Value:
+    """The value that a parameter's text stands for."""
     if text in ("true", "false"):
         return text == "true"
     if not _NUMBER.fullmatch(text):

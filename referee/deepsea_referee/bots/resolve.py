@@ -75,10 +75,10 @@ def resolve(text: str) -> BotSpec:
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
     bot, parameters = ("", "") if _exists(text) else split_parameters(text)
-    return _with_parameters(_resolve(bot), parameters) if parameters else _resolve(text)
+    return with_parameters(_resolve(bot), parameters) if parameters else _resolve(text)
 
 
-def _with_parameters(bot: BotSpec, text: str) -> BotSpec:
+def with_parameters(bot: BotSpec, text: str) -> BotSpec:
     if bot.command[0] != sys.executable or bot.protocol != "grpc":
         raise UserError(
             f"bot {bot.name!r}: parameters ({text[1:]}) are for Python bots with the SDK"

@@ -30,7 +30,8 @@ from deepsea_sdk.notes import Note, note_of, rows_of
 
 RESULTS = "results.json"
 _OURS = re.compile(
-    rf"{re.escape(RESULTS)}|comparison\.jsonl|(?:game|analysis|notes)-\d+\.json|bot-\d+-.*\.log"
+    rf"{re.escape(RESULTS)}|(?:comparison|tune)\.jsonl|(?:game|analysis|notes)-\d+\.json"
+    r"|bot-\d+-.*\.log"
 )
 FORMAT = "deepsea-results/1"
 _PLACE = struct.Struct("=QQ")

@@ -238,7 +238,7 @@ class CompareGames:
     ) -> bool:
         """Play on to the end; returns whether Ctrl-C ended it before.
 
-        on_block  receives each block once it is counted
+        on_block  receives each block once it is counted; returns True to stop
         Raises UserError for a bot that cannot be started or imported.
         """
 
@@ -247,8 +247,8 @@ class CompareGames:
             self.comparison.add([result for result, _ in played], luck)
             if self._folder is not None:
                 self._folder.add(number, played, {} if luck is None else {"luck": luck})
-            on_block(played)
-            return self.settings.until_decided and self.comparison.verdict is not None
+            enough = on_block(played) is True
+            return enough or (self.settings.until_decided and self.comparison.verdict is not None)
 
         if not self.left:
             return False

@@ -1,6 +1,7 @@
 """The folder of a comparison or a ranking: a record for each game, and a file to go on from.
 
-The file is comparison.jsonl or rank.jsonl.
+The file is comparison.jsonl or rank.jsonl; that of a search is tune.jsonl, whose steps keep no
+games.
 
 Invariants: the first line of the file says what is compared, each other line is one block
 that was counted, in order; a block's line is written after its records, so that what it names is
@@ -73,6 +74,10 @@ class KeptBlock(Struct, frozen=True):
     """Of a comparison: the luck in it, if that was measured."""
     pair: tuple[_Whole, _Whole] | None = None
     """Of a ranking: the two bots that the block was played for."""
+    lead: float = 0.0
+    """Of a step of a search: the lead of the first setting,"""
+    spent: _Whole = 0
+    """and what it took of the budget."""
 
     @property
     def games(self) -> list[GameResult]:

@@ -1,4 +1,4 @@
-"""Charts of lines over games: the course of a bot's rating, and the lead of a comparison.
+"""Charts of lines over games: the course of a rating, the lead of a comparison, and a search.
 
 Invariants: lines join the points that are given, and no others; points that are unsure do not set
 the scale, since every newcomer comes from far, and every first interval is wide.
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from deepsea_arena.reports.bots import VersionCourse
-from deepsea_arena.reports.plot_data import PlotData
 from deepsea_referee.workbench.comparison import Lead
+from deepsea_referee.workbench.tuning import Range, Spsa
 from deepsea_web.charts.svg import LEFT, RIGHT, WIDTH, Chart, Drawing, Table, plain, short, ticks
 
 T = TypeVar("T")
@@ -178,7 +178,7 @@ def _some(points: Sequence[T]) -> Sequence[T]:
     return points[::-1][::step][::-1]
 
 
-def lead(data: PlotData, lead: Lead) -> Chart:
+def lead(lead: Lead) -> Chart:
     """Draw the mean difference in placement score after each block, within its interval."""
     points = lead.points
     blocks = points[-1].blocks if points else 1
@@ -252,3 +252,29 @@ def _lead_words(lead: Lead) -> str:
 def _nice(reach: float) -> float:
     """The distance of grid lines, of which two to four fit on each side."""
     return next(step for step in (0.5, 0.25, 0.1, 0.05, 0.025, 0.01) if reach / step >= 2)
+
+
+def numbers(search: Spsa) -> list[Chart]:
+    """Draw each number of a search after each step, and what was found."""
+    return [
+        _number(search, one, [place[i] for place in search.places])
+        for i, one in enumerate(search.ranges)
+    ]
+
+
+def _number(search: Spsa, one: Range, places: Sequence[float]) -> Chart:
+    inside = Area(LEFT + 4, RIGHT, 6, 126, max(1, search.steps), one.low, one.high)
+    values = [one.low + (one.high - one.low) * place for place in places]
+    found, drawing = search.values[one.name], Drawing()
+    for value in ticks(one.low, one.high, 5):
+        drawing.line(LEFT, inside.y(value), RIGHT, inside.y(value), "grid")
+        drawing.text(LEFT - 4, inside.y(value) + 4, plain(value), "small", anchor="end")
+    for step in ticks(0, inside.games, 4):
+        drawing.text(inside.x(step), 142, f"{step:,.0f}", "small", anchor="middle")
+    drawing.path([(inside.x(step), inside.y(value)) for step, value in enumerate(values)], "lead")
+    drawing.circle(RIGHT, inside.y(found), 3, "dot", f"found: {found:g}")
+    drawing.text((LEFT + RIGHT) / 2, 157, "steps", "axis", anchor="middle")
+    rows = [(f"{step:,}", f"{value:.4g}") for step, value in _some([*enumerate(values)])]
+    text = f"{one.name} begins with {one.start:g}; after {search.steps:,} steps it is {found:g}."
+    table = Table(("steps", one.name), rows)
+    return Chart(f"search-{one.name}", f"Search for {one.name}", text, drawing.element, 162, table)

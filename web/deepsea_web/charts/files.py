@@ -26,7 +26,7 @@ _GAP = 26
 
 def charts_of(data: PlotData) -> list[Chart]:
     """All charts that there are numbers for."""
-    first = [lead(data, data.lead)] if data.lead else []
+    first = [lead(data.lead)] if data.lead else []
     return [*first, placements(data), dives(data), times(data)]
 
 

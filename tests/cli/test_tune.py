@@ -1,0 +1,130 @@
+"""`tune`: better numbers with a proof, what is kept, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from xml.etree.ElementTree import fromstring
+
+import pytest
+
+from helpers.commands import Run, one_line, start
+
+BOT = """
+from deepsea_sdk import LEAVE, TAKE, Bot, View, run
+
+class Mine(Bot):
+    most = 0
+
+    def turn_back(self, view: View) -> bool:
+        return view.me.load >= self.most
+
+    def search(self, view: View) -> str:
+        return TAKE if view.can_take and view.me.load < self.most else LEAVE
+
+run(Mine)
+"""
+"""It brings nothing home."""
+WORDS = ("tune", "mine.py,most=0..4", "--against", "", "--in-process", "--seed", "x")
+
+
+@pytest.fixture(autouse=True)
+def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.py"
+    path.write_text(BOT, encoding="utf-8")
+    return path
+
+
+def test_a_number_that_is_wrong_is_found_and_proved(run: Run, tmp_path: Path) -> None:
+    done = run(*WORDS, "--budget", 400, "--plot", "search.svg")
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == "mine,most=0..4: 25 steps of 4 blocks"
+    name, before, found, _ = lines[3].split(maxsplit=3)
+    assert (name, before) == ("most", "0")
+    assert f"mine,most={found} against mine,most=0: " in lines[5]
+    assert lines[-7:] == [
+        f"mine,most={found} is stronger",
+        "",
+        "better: write into class Mine",
+        f"    most = {found}",
+        "or play it as it is:",
+        f"  deepsea-referee match mine.py,most={found} greedy",
+        "plots: search.svg",
+    ]
+    svg = " ".join(fromstring(Path("search.svg").read_text(encoding="utf-8")).itertext())
+    assert "Search for most" in svg
+    assert "Lead in placement score" in svg
+
+
+def test_a_search_that_was_killed_goes_on_as_if_it_was_not(run: Run) -> None:
+    words = (*WORDS, "--budget", 96, "--json")
+    whole = run(*words)
+    assert run(*words, "--out", "kept").out == whole.out
+    steps = Path("kept/tune.jsonl")
+    lines = steps.read_bytes().splitlines(keepends=True)
+    steps.write_bytes(b"".join(lines[:4]) + lines[4][:9])
+    for path in Path("kept/comparison").iterdir():
+        path.unlink()
+    again = run(*words[:5], *words[7:], "--out", "kept")  # the seed is known
+    assert again.out == whole.out
+    assert json.loads(again.out)["steps"] == len(lines) - 1 == 6
+    other = run(*words, "--out", "kept", "--seats", 2)
+    assert other.status == 2
+    assert "seats was 4 and is 2 now" in one_line(other.err)
+
+
+def test_what_is_not_better_is_said_so(run: Run, bot: Path) -> None:
+    bot.write_text(BOT.replace("most = 0", "most = 2"), encoding="utf-8")
+    words = ("tune", "mine.py,most=2..4", *WORDS[2:], "--budget", 200)
+    done = run(*words, "--json")
+    document = json.loads(done.out)
+    assert (done.status, document["better"]) == (1, False)
+    (number,) = document["parameters"]
+    assert (number["name"], number["low"], number["high"], number["start"]) == ("most", 2, 4, 2)
+    assert run(*words).out.splitlines()[-1] == "not better: keep the numbers that you have"
+
+
+@pytest.mark.slow
+def test_bots_as_processes_and_workers_change_nothing(run: Run) -> None:
+    words = (*WORDS[:4], *WORDS[5:], "--budget", 32, "--json", "--isolation", "process")
+    inside = json.loads(run(*words, "--in-process").out)
+    assert json.loads(run(*words).out) == inside
+    assert json.loads(run(*words, "--workers", 2).out) == inside
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["mine.py,deep=1..4"], "no attribute deep"),
+        (["mine.py,most=1..4"], "most is 0 in class Mine, outside of 1..4"),
+        (["mine.py,most=0..4", "--against", "nobody"], "there is no bot 'nobody'"),
+        (["mine.py,most=0..4", "--budget", "soon"], "no budget"),
+        (["mine.py,most=0..4", "--seats", "9"], "seats"),
+        (["mine.py,most=0..4", "--plot", "plot.png"], ".svg or .html"),
+    ],
+)
+def test_bad_input_leaves_no_folder(run: Run, words: list[str], problem: str) -> None:
+    done = run("tune", *words, "--in-process", "--out", "kept")
+    assert (done.status, done.out) == (2, "")
+    assert problem in one_line(done.err)
+    assert not Path("kept").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
+    process = start(*WORDS, "--budget", "1h", "--out", "kept")
+    steps = tmp_path / "kept" / "tune.jsonl"
+    try:
+        while not steps.is_file() or steps.read_bytes().count(b"\n") < 3:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert printed.startswith("mine,most=0..4: ")
+    assert "better" not in printed
+    assert "from where the same command goes on" in one_line(said)
