@@ -1,4 +1,4 @@
-"""Tournaments: round-robin, gauntlet and elimination, over the ladder's runner.
+"""Tournaments: round-robin, gauntlet, elimination and final, over the ladder's runner.
 
 Invariants: a tournament is a season of its own, so that its games change no other rating; what
 it plays follows from its bots and its season, so the same request continues an interrupted one; at
@@ -28,12 +28,14 @@ from deepsea_arena.play.runner import (
     play,
 )
 from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.reports.finals import MOST_GAMES, FinalReport, Race, final_report, race_of
 from deepsea_arena.reports.seasons import FreshSeed, find_season
 from deepsea_arena.reports.standings import best_of_authors, taken_out
 from deepsea_arena.reports.tournaments import (
     Kind,
     ScoreLine,
     TournamentPlan,
+    in_order,
     plan_of,
     rank_sets,
     score_line,
@@ -57,6 +59,9 @@ from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_sdk.entropy import fresh_seed
 
+_SHRINKING = ("elimination", "final")
+"""The kinds whose last tables may be smaller."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TournamentRequest:
@@ -72,6 +77,10 @@ class TournamentRequest:
     seats: int = 2
     meetings: int = 1
     """Meetings of every two bots, or rotations of each table of an elimination."""
+    top: int = 0
+    """Of a final: how many winners are wanted; 0: one."""
+    games: int = 0
+    """Its budget; 0: MOST_GAMES."""
     season: str | None = None
     """The season whose rules, clock and isolation it uses; by default the open one."""
     embargo_until: datetime | None = None
@@ -87,9 +96,10 @@ class TournamentResult(Struct, frozen=True, kw_only=True):
     seed: str
     """The seed of its season, in hex."""
     champion: str | None
-    """The winner of the last table of an elimination."""
+    """The winner of the last table of an elimination, or of a final that was decided."""
     scores: tuple[ScoreLine, ...]
     """The best first, the champion before all."""
+    final: FinalReport | None = None
 
 
 class TournamentWatcher(RunWatcher, Protocol):
@@ -118,8 +128,13 @@ def play_tournament(
     plan = plan_of(season)
     versions = _participants(store, request, season)
     field = _Field(store, season, versions, make_pool, watcher, stop)
+    champion: int | None = None
+    race: Race | None = None
     if request.kind == "elimination":
         champion = field.eliminate(request.seats, request.meetings)
+    elif request.kind == "final":
+        race = field.race(plan)
+        champion = race.champion
     else:
         chance = season.commitment.encode()
         if request.kind == "gauntlet":
@@ -127,12 +142,11 @@ def play_tournament(
         else:
             tables = round_robin(plan.bots, request.seats, chance, request.meetings)
         field.play(0, tables, whole=True)
-        champion = None
     seed, _ = store.seasons.close(request.name)
     if seed is None:
         raise RefereeError(f"another run still plays games of {request.name}; `ladder close` it")
     games = field.games()
-    table = sorted(field.scores(games), key=lambda score: score.bot != champion)
+    table = in_order(field.scores(games), champion, race)
     ranks = rank_sets(
         season.season.rating, ([seat.result for seat in game.seats] for game in games)
     )
@@ -146,6 +160,7 @@ def play_tournament(
             score_line(rank, score, versions[score.bot], ranks.get(score.bot))
             for rank, score in enumerate(table, 1)
         ),
+        final=None if race is None else final_report(race, plan.most_games, versions),
     )
 
 
@@ -158,7 +173,12 @@ def play_begun(
     """
     plan = plan_of(season)
     request = TournamentRequest(
-        kind=plan.kind, name=season.name, seats=plan.seats, meetings=plan.meetings
+        kind=plan.kind,
+        name=season.name,
+        seats=plan.seats,
+        meetings=plan.meetings,
+        top=plan.top,
+        games=plan.most_games,
     )
     try:
         play_tournament(store, request, make_pool, watcher, stop)
@@ -180,15 +200,21 @@ def begin_tournament(
     """
     begun = _begun(store, request.name)
     bots = tuple(_participants(store, request, begun))
+    is_final = request.kind == "final"
+    if not is_final and (request.top or request.games):
+        raise UserError("a number of winners and a budget of games are for a final")
     plan = TournamentPlan(
         kind=request.kind,
         seats=request.seats,
         meetings=request.meetings,
         bots=bots,
         by_runner=by is not None,
+        top=request.top or int(is_final),
+        most_games=request.games or MOST_GAMES * is_final,
     )
-    # The last tables of an elimination may be smaller.
-    check_entrants(bots, 1 if request.kind == "elimination" else request.seats)
+    if plan.top >= len(bots):
+        raise PairingError(f"a final with {plan.top} of {len(bots)} bots as winners has no games")
+    check_entrants(bots, 1 if request.kind in _SHRINKING else request.seats)
     return _continued(begun, request, plan) or _begin(store, request, plan, fresh, by or MACHINE)
 
 
@@ -222,8 +248,7 @@ def _begin(
 ) -> StoredSeason:
     settings = find_season(store, request.season).season
     seats = request.seats
-    # The last tables of an elimination may be smaller.
-    sizes = tuple(range(2, seats + 1)) if request.kind == "elimination" else (seats,)
+    sizes = tuple(range(2, seats + 1)) if request.kind in _SHRINKING else (seats,)
     pairing = replace(settings.pairing, former_versions=False)  # it has the newest ones
     settings = replace(
         settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
@@ -335,6 +360,24 @@ class _Field:
             )
             after = last
         return bracket.champion
+
+    def race(self, plan: TournamentPlan) -> Race:
+        """Play a final until it is decided or its budget is spent."""
+        store, season, chance = self._store, self._season, self._season.commitment.encode()
+        number = bots = 0
+        while True:
+            if last := store.queue.last_number(season):
+                self._run()
+            race = race_of(store, season, plan.top, self._versions, store.history.outcomes(season))
+            if race.decided:
+                return race
+            tables = race.tables(plan.seats, chance, plan.most_games - race.games)
+            if not tables:
+                return race
+            if bots != len(race.left):
+                number, bots = number + 1, len(race.left)
+                self._watcher.round_begins(number, len(tables), bots)
+            store.jobs.add(season, [table.seatings() for table in tables], after=last)
 
     def _out(self) -> set[int]:
         """The participants that are withdrawn or disabled now."""

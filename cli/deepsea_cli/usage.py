@@ -107,7 +107,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder run": ("--games 100", "--until settled", "--forever --workers 2"),
     "ladder tournament": (
         "round-robin cup",
-        "elimination final mine greedy steady diver --seats 4",
+        "elimination knockout mine greedy steady diver --seats 4",
+        "final best --seats 4 --top 1",
     ),
     "ladder analyse": ("main-000012 --wait",),
     "ladder export": ("", "--season main --csv"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import combinations
+from itertools import combinations, count
 
 import pytest
 
@@ -35,6 +35,7 @@ from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
+from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.inline import InlineWorker
 
@@ -290,6 +291,95 @@ def test_an_elimination_goes_on_without_a_bot_that_is_withdrawn(
     result = tournament(stocked, stop, request, for_anna, Watcher(withdraw))
     assert result.champion in (("ben", "cleo") if after == 1 else ("cleo",))
     assert result.champion == tournament_report(stocked, "cup").champion
+
+
+FINAL = TournamentRequest(kind="final", name="cup", games=400)
+
+
+def anna_first(job: Job) -> Outcome:
+    """Play a game that anna wins without a fault of anybody."""
+    seats = [seat.bot for seat in job.seats]
+    for number in count():
+        record = ladder.play(job, choices=str(number))
+        placements = GameRecord.from_json(record).placements
+        if "anna" not in seats or placements[seats.index("anna")] == 1:
+            return FinishedGame(record)
+    raise AssertionError
+
+
+def test_a_final_ends_with_a_winner_and_says_who_left(stocked: Store, stop: Stop) -> None:
+    watcher = Watcher()
+    result = tournament(stocked, stop, FINAL, anna_first, watcher)
+    report = tournament_report(stocked, "cup")
+    assert result.champion == report.champion == result.scores[0].bot == "anna"
+    assert result.final == report.final
+    assert result.final is not None
+    assert (result.final.decided, result.final.winners) == (True, ("anna",))
+    assert {(line.bot, line.behind) for line in result.final.left} == {
+        ("ben", "anna"),
+        ("cleo", "anna"),
+    }
+    assert watcher.seen.count("round 1: 30 tables, 3 bots") == 1
+    (line,) = tournaments(stocked).tournaments
+    assert (line.winner, line.played) == ("anna", result.games)
+    assert result.games < 400
+
+
+def test_a_final_that_is_stopped_goes_on_to_the_same_end(stocked: Store, stop: Stop) -> None:
+    results = iter(range(1, 1000))
+
+    def finish() -> None:
+        if next(results) in (5, 40):
+            stop.ask(StopRequest.FINISH)
+
+    for _ in range(2):
+        with pytest.raises(RunStopped):
+            tournament(stocked, stop, FINAL, anna_first, Watcher(finish))
+        stop.requested = StopRequest.GO_ON
+    with pytest.raises(PairingError, match="begun with other bots or tables"):
+        tournament(stocked, stop, replace(FINAL, games=300))
+    result = tournament(stocked, stop, FINAL, anna_first)
+    assert (result.champion, result.games) == ("anna", 60)
+
+
+def test_a_final_without_a_winner_names_those_who_may_be(stocked: Store, stop: Stop) -> None:
+    result = tournament(stocked, stop, replace(FINAL, games=30), fairly)
+    assert (result.champion, result.games) == (None, 30)
+    assert result.final is not None
+    assert not result.final.decided
+    assert sorted(result.final.winners) == ["anna", "ben", "cleo"]
+    (line,) = tournaments(stocked).tournaments
+    assert line.winner is None
+
+
+def test_a_final_goes_on_without_a_bot_that_is_withdrawn(stocked: Store, stop: Stop) -> None:
+    results = iter(range(1, 1000))
+
+    def withdraw() -> None:
+        if next(results) == 9:
+            stocked.bots.withdraw("anna")
+
+    result = tournament(stocked, stop, replace(FINAL, games=90), anna_first, Watcher(withdraw))
+    assert result.final is not None
+    assert ("anna", None) in [(line.bot, line.behind) for line in result.final.left]
+    assert "anna" not in result.final.winners
+    assert result.final == tournament_report(stocked, "cup").final
+
+
+@pytest.mark.parametrize(
+    ("request_", "problem"),
+    [
+        (TournamentRequest(kind="gauntlet", name="cup", top=1), "are for a final"),
+        (TournamentRequest(kind="round-robin", name="cup", games=9), "are for a final"),
+        (replace(FINAL, top=3), "3 of 3 bots"),
+    ],
+)
+def test_what_is_no_final(
+    stocked: Store, stop: Stop, request_: TournamentRequest, problem: str
+) -> None:
+    with pytest.raises((UserError, PairingError), match=problem):
+        tournament(stocked, stop, request_)
+    assert [season.name for season in stocked.seasons.all()] == ["s1"]
 
 
 def test_a_tournament_is_between_the_best_bot_of_each_author_where_the_season_says_so(

@@ -380,6 +380,10 @@ def test_a_tournament_tells_its_rounds_and_shows_a_table(
     assert lines[6].split()[0] == "1"
     assert lines[-2] == f"{lines[6].split()[1]} wins the tournament cup"
     assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
+    final = run("ladder", "tournament", "final", "best", *names, "--games", 3)
+    assert "round 1: 1 table, 3 bots" in final.out
+    assert "not decided after 2 games: the best may be " in final.out
+    assert run("ladder", "tournament", "gauntlet", "x", *names, "--top", 1).status == 2
 
 
 # What is stopped and killed

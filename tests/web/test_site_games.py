@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -192,6 +193,25 @@ def test_a_tournament_shows_its_rounds(site: Site) -> None:
     assert (page.count("<h3>"), page.count("no game yet")) == (2, 1)
     for number in (1, 2):
         assert f'href="/games/cup-{number}"' in page
+
+
+def test_a_final_shows_who_is_still_in_it_and_who_left(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "ladder.db") as store:
+        ladder.stocked(store)
+        bots = ladder.ids(store)[:3]
+        plan = {"kind": "final", "seats": 3, "meetings": 1, "bots": bots, "top": 1, "most_games": 9}
+        season = store.seasons.open(ladder.a_season("best", (2, 3)), ladder.SEED, json.dumps(plan))
+        store.jobs.add(season, ladder.rotations(bots, 3))
+        ladder.play_all(store, season)
+        assert "<p>Nobody yet.</p>" in (page := get(a_site(store), "/tournaments/best").text)
+        assert re.search(
+            r"Still in it: (<a [^>]+><bdi>\w+</bdi></a>,? ?){3}\.", page.replace("\n", "")
+        )
+        store.bots.withdraw("cleo")
+        assert "withdrawn" in get(a_site(store), "/tournaments/best").text
+        store.seasons.close("best")
+        page = get(a_site(store), "/tournaments/best").text
+        assert "Not decided: the best may be" in page
 
 
 def test_nothing_of_an_embargo_is_on_any_page(site: Site, path: Path) -> None:

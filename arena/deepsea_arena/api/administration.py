@@ -45,6 +45,8 @@ from deepsea_referee.errors import UserError
 
 CODE_DAYS = 14
 MOST_MEETINGS = 1000
+MOST_GAMES = 100_000
+"""Of a final."""
 
 
 class CodeList(Struct, frozen=True):
@@ -226,13 +228,19 @@ class AdminMethods(LadderPart):
         bots: Sequence[str] = (),
         seats: int = 2,
         meetings: int = 1,
+        top: int = 0,
+        games: int = 0,
         season: str = "",
         embargo_until: str = "",
     ) -> TournamentReport:
         """Begin a tournament, which the ladder's runner plays before all else, with the settings of
-        `season`; without `bots` it is between all that play."""
+        `season`; without `bots` it is between all that play. `top` and `games` are of a final."""
         if not 1 <= meetings <= MOST_MEETINGS:
             raise UserError(f"meetings is a number from 1 to {MOST_MEETINGS}")
+        if top < 0 or not 0 <= games <= MOST_GAMES:
+            raise UserError(
+                f"games is a number up to {MOST_GAMES}, and top one from 1; 0: the usual"
+            )
         from deepsea_arena.tournaments import TournamentRequest, begin_tournament  # plays games
 
         request = TournamentRequest(
@@ -241,6 +249,8 @@ class AdminMethods(LadderPart):
             bots=tuple(bots),
             seats=seats,
             meetings=meetings,
+            top=top,
+            games=games,
             season=season or None,
             embargo_until=_time("embargo_until", embargo_until),
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from msgspec import Struct
 
 from deepsea_arena.documents import read_json
+from deepsea_arena.reports.finals import FinalReport, Race, final_report, race_of
 from deepsea_arena.reports.seasons import SeasonInfo, season_info
 from deepsea_arena.reports.standings import taken_out
 from deepsea_ladder.errors import NotOnLadder
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
     from deepsea_ladder.store.history import GameOutcomes
 
-Kind = Literal["round-robin", "gauntlet", "elimination"]
+Kind = Literal["round-robin", "gauntlet", "elimination", "final"]
 _OUT = -1.0
 """Less than any share."""
 
@@ -44,6 +45,10 @@ class TournamentPlan(Struct, frozen=True, kw_only=True):
     """Versions, in the order of the seeds."""
     by_runner: bool = False
     """Whether it was begun from afar, so that the ladder's runner plays it."""
+    top: int = 0
+    """Of a final: how many winners are wanted,"""
+    most_games: int = 0
+    """and its budget."""
 
 
 class TournamentLine(Struct, frozen=True, kw_only=True):
@@ -63,7 +68,7 @@ class TournamentLine(Struct, frozen=True, kw_only=True):
     games: int
     """All that were queued until now; an elimination queues a round at a time. 0 under embargo."""
     winner: str | None
-    """Of one that has ended: the bot with rank 1, of an elimination its champion."""
+    """Of one that has ended: the bot with rank 1, of an elimination or a final its champion."""
 
 
 class TournamentList(Struct, frozen=True):
@@ -127,6 +132,8 @@ class TournamentReport(Struct, frozen=True, kw_only=True):
     champion: str | None
     rounds: tuple[tuple[TournamentTable, ...], ...]
     """Of an elimination."""
+    final: FinalReport | None = None
+    """Of a final, but under embargo."""
 
 
 def plan_of(season: StoredSeason) -> TournamentPlan:
@@ -154,6 +161,7 @@ class _Results(NamedTuple):
     rounds: Sequence[tuple[TournamentTable, ...]] = ()
     table: Sequence[Score] = ()
     """The scores, the best first, the champion before all."""
+    race: Race | None = None
 
 
 def tournaments(store: Store) -> TournamentList:
@@ -193,6 +201,7 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
         ),
         champion=None if champion is None else versions[champion].bot,
         rounds=tuple(found.rounds),
+        final=None if found.race is None else final_report(found.race, plan.most_games, versions),
     )
 
 
@@ -204,10 +213,21 @@ def _results(store: Store, season: StoredSeason, *, hidden: bool) -> _Results:
     games = store.history.outcomes(season)
     champion: int | None = None
     rounds: Sequence[tuple[TournamentTable, ...]] = ()
+    race = None
     if plan.kind == "elimination":
         champion, rounds = _Rounds(store, season, plan, versions, games).played()
-    table = sorted(scores([game.seats for game in games]), key=lambda score: score.bot != champion)
-    return _Results(versions, games, champion, rounds, table)
+    elif plan.kind == "final":
+        race = race_of(store, season, plan.top, versions, games)
+        champion = race.champion
+    table = in_order(scores([game.seats for game in games]), champion, race)
+    return _Results(versions, games, champion, rounds, table, race)
+
+
+def in_order(found: Iterable[Score], champion: int | None, race: Race | None) -> list[Score]:
+    """Scores, the best first: the champion before all, in a final who left last before others."""
+    order = [] if race is None else race.order()
+    place = {bot: number for number, bot in enumerate(order)}
+    return sorted(found, key=lambda score: (score.bot != champion, place.get(score.bot, 0)))
 
 
 def _line(
@@ -224,7 +244,8 @@ def _line(
         queued = played + counts.todo + counts.leased + counts.expired + counts.quarantined
     if played and closed is not None:
         found = found or _results(store, season, hidden=hidden)
-        best = found.champion if plan.kind == "elimination" else found.table[0].bot
+        decided = plan.kind in ("elimination", "final")
+        best = found.champion if decided else found.table[0].bot
         winner = None if best is None else found.versions[best].bot
     return TournamentLine(
         name=season.name,

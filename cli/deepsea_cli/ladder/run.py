@@ -39,6 +39,7 @@ from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
     from deepsea_arena.play.runner import RunReport
+    from deepsea_arena.reports.finals import FinalReport
     from deepsea_arena.reports.standings import OrderReport
     from deepsea_arena.reports.tournaments import Kind, TournamentLine
     from deepsea_arena.tournaments import TournamentResult
@@ -241,7 +242,7 @@ def run(
 
 
 @click.command("tournament")
-@click.argument("kind", type=click.Choice(["round-robin", "gauntlet", "elimination"]))
+@click.argument("kind", type=click.Choice(["round-robin", "gauntlet", "elimination", "final"]))
 @click.argument("name", metavar="NAME")
 @click.argument("bots", metavar="[BOT]...", nargs=-1)
 @number_option("--seats", least=2, most=6, default=2, help="Seats at a table.")
@@ -250,6 +251,8 @@ def run(
     default=1,
     help="Meetings of every two bots, or rotations of each table of an elimination.",
 )
+@number_option("--top", help="Of a final: the number of winners.  [default: 1]")
+@number_option("--games", help="Of a final: the games that it has at most.  [default: 2000]")
 @click.option(
     "--season",
     "season_name",
@@ -275,6 +278,8 @@ def tournament(
     bots: tuple[str, ...],
     seats: int,
     meetings: int,
+    top: int | None,
+    games: int | None,
     season_name: str | None,
     embargo_until: datetime | None,
     workers: int | None,
@@ -284,13 +289,15 @@ def tournament(
     """Play the tournament NAME between these bots, or all active ones.
 
     A meeting is a game from every seat for each. In a gauntlet the first bot meets all others; an
-    elimination seeds the bots in their order. The same command goes on after a stop.
+    elimination seeds the bots in their order. A final is a race: who is surely not among the best
+    leaves, until the winner is known with 95 % or the games are played. The same command goes on
+    after a stop.
 
     From afar it is the ladder's runner that plays it, before its season goes on; workers are those
     of the runner.
     """
     given: dict[str, Any] = {"kind": kind, "name": name, "bots": bots}
-    given |= {"seats": seats, "meetings": meetings}
+    given |= {"seats": seats, "meetings": meetings, "top": top or 0, "games": games or 0}
     if place.remote is not None:
         place.refuse_options(workers=workers, cluster=cluster)
         until = "" if embargo_until is None else embargo_until.isoformat()
@@ -343,6 +350,28 @@ def _show(result: TournamentResult) -> None:
     )
     click.echo()
     echo("ranks: by skill, those that these games leave open")
+    if result.final is not None:
+        _show_final(result.final, result.games)
     if result.champion is not None:
         echo(f"{result.champion} wins the tournament {result.tournament}")
     echo(f"season {result.tournament} is closed; seed {result.seed}")
+
+
+def _show_final(final: FinalReport, games: int) -> None:
+    """Print who left when and why, and who won."""
+    left = final.left
+    click.echo()
+    grid(
+        Column("left", [line.bot for line in left], text=True),
+        Column("after games", [f"{line.after_games:,}" for line in left]),
+        Column("behind", [line.behind or "(withdrawn)" for line in left], text=True),
+        Column("by", ["" if line.lead is None else percent(line.lead) for line in left]),
+    )
+    click.echo()
+    names, several = ", ".join(final.winners), final.top > 1
+    if final.decided:
+        best = f"the best {final.top} are" if several else "the best is"
+        echo(f"sure with {percent(final.confidence)}: {best} {names}")
+    else:
+        best = f"among the best {final.top}" if several else "the best"
+        echo(f"not decided after {count(games, 'game')}: {best} may be {names}")
