@@ -184,6 +184,6 @@ def _draw(path: Path, tuned: TuneGames) -> None:
     charts = numbers(tuned.search)
     if (compared := tuned.compared) is not None:
         (a, b), settings = compared.settings.names, compared.settings
-        points = compared.comparison.history.points
+        points = compared.comparison.history
         charts.append(lead(Lead(a, b, settings.margin, settings.alpha, points)))
     write_plot(path, f"Numbers of {tuned.subject.bot.name}", _facts(tuned), charts)
