@@ -52,11 +52,11 @@ ARROWS = {
     },
     "deepsea_web": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
-        *("deepsea_arena", "jinja2", "python_multipart", "starlette", "uvicorn"),
+        *("deepsea_arena", "jinja2", "msgspec", "python_multipart", "starlette", "uvicorn"),
     },
     "deepsea_cli": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
-        *("deepsea_arena", "deepsea_web", "click", "grpc", "rich"),
+        *("deepsea_arena", "deepsea_web", "click", "grpc", "msgspec", "rich"),
     },
 }
 
