@@ -126,8 +126,10 @@ def command(
     page = None
     with ExitStack() as opened:
         folder = kept_folder(opened, out, settings)
-        games = CompareGames(settings, folder)
-        if folder is not None:
+        if folder is None:
+            games = CompareGames(settings)
+        else:
+            games = CompareGames(settings, folder.blocks, folder.add)
             drawn.add_kept(folder)
         standing = partial(verdict_report.comparison_standing, games)
         if browser:

@@ -10,9 +10,9 @@ values; its mean is 0 for any bots that do not know the seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import UserError
@@ -25,12 +25,14 @@ from deepsea_rules.record import GameRecord, replay
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
 
 if TYPE_CHECKING:
-    from deepsea_referee.workbench.folder import ComparisonFolder
+    from deepsea_referee.workbench.folder import KeptBlock
     from deepsea_sdk.coach.chance_sum import Luck
 
 PlayedBlock: TypeAlias = Sequence[tuple[GameResult, GameRecord]]
 OnBlock: TypeAlias = Callable[[int, PlayedBlock], bool]
 """Receives a block's number and games; returns True to stop."""
+Keep: TypeAlias = Callable[[int, PlayedBlock, Mapping[str, Any]], object]
+"""Keeps a block that was counted: its number, its games, and what was measured in them."""
 ATTEMPTS = 3
 """How often a block is played that has a void game each time."""
 
@@ -205,11 +207,16 @@ class BlockLuck:
 
 
 class CompareGames:
-    """The games of a comparison: those that its folder has count, and it goes on from there."""
+    """The games of a comparison: blocks that were kept count, and it goes on from there."""
 
-    def __init__(self, settings: BlockSettings, folder: ComparisonFolder | None = None) -> None:
+    def __init__(
+        self,
+        settings: BlockSettings,
+        kept: Iterable[KeptBlock] = (),
+        keep: Keep = lambda *block: None,
+    ) -> None:
+        """`kept` has the blocks of earlier runs, in order."""
         sides = settings.line_ups, settings.ours, settings.theirs
-        self.settings = settings
         self.comparison = Comparison(
             *sides,
             margin=settings.margin,
@@ -217,11 +224,12 @@ class CompareGames:
             luck_adjusted=settings.luck_adjusted,
         )
         self._luck = BlockLuck(*sides) if settings.luck_adjusted else None
-        self._folder = folder
-        if folder is not None:
-            for block in folder.blocks:
-                self.comparison.add(block.games, block.luck)
-            self.settings = replace(settings, done=folder.next_block)
+        self._keep = keep
+        done = settings.done
+        for block in kept:
+            self.comparison.add(block.games, block.luck)
+            done = max(done, block.number + 1)
+        self.settings = replace(settings, done=done)
 
     @property
     def left(self) -> int:
@@ -245,8 +253,7 @@ class CompareGames:
         def count(number: int, played: PlayedBlock) -> bool:
             luck = None if self._luck is None else self._luck.of(played)
             self.comparison.add([result for result, _ in played], luck)
-            if self._folder is not None:
-                self._folder.add(number, played, {} if luck is None else {"luck": luck})
+            self._keep(number, played, {} if luck is None else {"luck": luck})
             enough = on_block(played) is True
             return enough or (self.settings.until_decided and self.comparison.verdict is not None)
 

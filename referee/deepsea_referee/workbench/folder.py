@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -85,6 +85,16 @@ class KeptBlock(Struct, frozen=True):
         return [game.result() for game in self.kept]
 
 
+def block_line(number: int, games: Iterable[GameResult], notes: Mapping[str, Any]) -> bytes:
+    """A block as JSON on one line; `notes` are the further fields of `KeptBlock`."""
+    line = {"block": number, **notes, "games": [game_fields(result) for result in games]}
+    return json.dumps(line, ensure_ascii=False).encode()
+
+
+read_block: Final = msgspec.json.Decoder(KeptBlock).decode
+"""The block of a line."""
+
+
 class ComparisonFolder:
     """Keeps the blocks of a comparison or a ranking, those of earlier runs included."""
 
@@ -104,8 +114,7 @@ class ComparisonFolder:
             if lines:
                 kept = msgspec.json.decode(lines[0], type=dict[str, Any])
                 _refuse_another(folder, kept, head)
-                read = msgspec.json.Decoder(KeptBlock).decode
-                self.blocks = [read(line) for line in lines[1:]]
+                self.blocks = [read_block(line) for line in lines[1:]]
                 os.truncate(path, sum(len(line) for line in lines))
             else:
                 refuse_match_folder(folder)
@@ -122,11 +131,6 @@ class ComparisonFolder:
     def record_of(self, game: GameResult) -> Path:
         """Where the record of a game is."""
         return self._folder / record_name(game.game)
-
-    @property
-    def next_block(self) -> int:
-        """The first block that is still to be played."""
-        return max((block.number + 1 for block in self.blocks), default=0)
 
     def __enter__(self) -> Self:
         return self
@@ -154,8 +158,7 @@ class ComparisonFolder:
     ) -> None:
         for result, record in games:
             write_atomically(self.record_of(result), record.to_json())
-        line = {"block": number, **notes, "games": [game_fields(result) for result, _ in games]}
-        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self._file.write(block_line(number, (result for result, _ in games), notes) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 

@@ -281,7 +281,8 @@ class TuneGames:
             return False
         settings = self._held_out()
         folder = self._kept(self._out and self._out / settings.kind, settings.asked())
-        games = self.compared = CompareGames(settings, folder)
+        kept = () if folder is None else (folder.blocks, folder.add)
+        games = self.compared = CompareGames(settings, *kept)
         began_us, before = self._now_us(), games.comparison.blocks
 
         def on_block(_played: PlayedBlock) -> bool:
