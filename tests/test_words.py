@@ -45,7 +45,6 @@ FORMER = [
     Former(r"(game|record|end|result\(\))\.scores\b", "points", PYTHON),
     Former(r"\b[Tt]rial(s|_games)?\b", "admission; provisional", LADDER),
     Former(r"\b[Cc]rews?\b|\bCrewError\b", "workers"),
-    Former(r"\bblocks?\b", "rotation", LADDER, r"author|AUTHOR|command\(\"block\"\)|is lifted"),
     Former(r"\bLaws?:", "Invariants:"),
     Former(r"\b[Mm]end(s|ed|ing)?\b", "fix"),
     Former(r"\b[Ww]ho only writes\b", "if you only write bots"),

@@ -110,6 +110,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "elimination knockout mine greedy steady diver --seats 4",
         "final best --seats 4 --top 1",
     ),
+    "ladder verdicts": ("mine", "--csv"),
     "ladder analyse": ("main-000012 --wait",),
     "ladder export": ("", "--season main --csv"),
     "ladder serve": ("", "--port 8443 --tls-cert c.pem --tls-key k.pem"),

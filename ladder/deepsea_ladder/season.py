@@ -18,6 +18,8 @@ through JSON loses nothing; an invalid setting is refused in one line that names
                                 # provisional_games
     [play]                      # visitors, tables, tables_of_person, games_per_day,
                                 # silent_seconds: of people who play against its bots
+    [verdicts]                  # panel, seats, margin, blocks, seconds, seconds_per_hour: of new
+                                # versions that are compared with former ones and with a panel
 """
 
 from __future__ import annotations
@@ -113,7 +115,31 @@ class PlaySettings:
         _check("play", self, **ranges, silent_seconds=(10, 86_400))
 
 
-def _check(where: str, settings: object, **ranges: tuple[int, int]) -> None:
+@dataclass(frozen=True, slots=True)
+class VerdictSettings:
+    """The comparisons of new versions, each with its bot's former version and with a panel."""
+
+    panel: tuple[str, ...] = ()
+    """Names of bots of the ladder, also of withdrawn ones."""
+    seats: int = 0
+    """Bots at a table; 0: the most that the season has."""
+    margin: float = 0.05
+    """The largest difference in placement score that counts as none."""
+    blocks: int = 2000
+    """The most blocks of a comparison."""
+    seconds: int = 600
+    """CPU seconds for all comparisons of a version; with 0 there are none."""
+    seconds_per_hour: int = 900
+    """CPU seconds of the ladder's runners in an hour, for all comparisons."""
+
+    def __post_init__(self) -> None:
+        _check("verdicts", self, blocks=(1, 100_000), seconds=(0, 1_000_000))
+        _check("verdicts", self, margin=(0.001, 1), seconds_per_hour=(0, 1_000_000))
+        if self.seats:
+            _check("verdicts", self, seats=(MIN_PLAYERS, MAX_PLAYERS))
+
+
+def _check(where: str, settings: object, **ranges: tuple[float, float]) -> None:
     for name, (least, most) in ranges.items():
         value = getattr(settings, name)
         if not least <= value <= most:
@@ -141,6 +167,7 @@ class Season:
     rating: RatingParameters = field(default_factory=RatingParameters)
     pairing: PairingSettings = field(default_factory=PairingSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
+    verdicts: VerdictSettings = field(default_factory=VerdictSettings)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -184,6 +211,7 @@ class Season:
             "rating": asdict(self.rating),
             "pairing": asdict(self.pairing),
             "play": asdict(self.play),
+            "verdicts": asdict(self.verdicts),
         }
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
@@ -238,6 +266,7 @@ class Season:
             "rating": partial(_settings, RatingParameters),
             "pairing": partial(_settings, PairingSettings),
             "play": partial(_settings, PlaySettings),
+            "verdicts": partial(_settings, VerdictSettings),
         }
         try:
             given = {key: read(key, data[key]) for key, read in readers.items() if key in data}
@@ -246,19 +275,22 @@ class Season:
         return cls(name, **given)
 
 
-_T = TypeVar("_T", BotLimits, UploadLimits, RatingParameters, PairingSettings, PlaySettings)
+_T = TypeVar("_T")
 
 
 def _settings(kind: type[_T], where: str, data: object) -> _T:
     """The settings in a table, each of the type of its default."""
     table = _table(data, where)
-    usual = asdict(kind())
+    usual = asdict(kind())  # type: ignore[call-overload]
     _refuse_unknown(f"{where}.", table, list(usual))
     given: dict[str, Any] = {}
     for key, value in table.items():
         wanted = type(usual[key])
         if wanted is float and type(value) is int and abs(value) < 2**53:
             given[key] = float(value)
+            continue
+        if wanted is tuple:
+            given[key] = _texts(f"{where}.{key}", value)
             continue
         if type(value) is not wanted:
             words = {float: "a number", int: "a whole number", bool: "true or false"}[wanted]

@@ -13,8 +13,8 @@ from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
 from deepsea_arena.coach.document import document
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, StepDone, analyse
-from deepsea_arena.play.analyst import Analyst, analysing, local_analyst
-from deepsea_arena.play.background_work import Times
+from deepsea_arena.play.analyst import Analyst, local_analyst
+from deepsea_arena.play.background_work import Times, in_background
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.model.games import AnalysisLease, AnalysisState, StoredAnalysis
@@ -228,7 +228,7 @@ def own_name_of_the_dead() -> str:
 def test_a_run_without_end_gives_back_what_it_does(played: Store, stop: Stop) -> None:
     worker, watcher = InlineAnalyst(), Watcher()
     ask(played)
-    with analysing(played, lambda: worker, watcher, stop, to_end=False):
+    with in_background(Analyst, played, lambda: worker, watcher, stop):
         pass
     assert played.analyses.owners() == []
     assert worker.closed
@@ -240,7 +240,7 @@ def test_sigterm_is_heard_where_the_body_does_not_look_for_it(played: Store, sto
     try:
         with (
             pytest.raises(KeyboardInterrupt),
-            analysing(played, InlineAnalyst, Watcher(), stop, to_end=True),
+            in_background(Analyst, played, InlineAnalyst, Watcher(), stop, to_end=True),
         ):
             signal.raise_signal(signal.SIGTERM)
     finally:
@@ -251,7 +251,7 @@ def test_sigterm_is_heard_where_the_body_does_not_look_for_it(played: Store, sto
 def test_a_real_worker_gives_the_same(played: Store, stop: Stop) -> None:
     watcher = Watcher()
     ask(played)
-    with analysing(played, local_analyst, watcher, stop, to_end=True):
+    with in_background(Analyst, played, local_analyst, watcher, stop, to_end=True):
         pass
     assert watcher.troubles == []
     record = GameRecord.from_json(played.games.record("s1-1"))

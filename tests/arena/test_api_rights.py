@@ -63,6 +63,7 @@ MAY: Final = {
     "season": OPEN,
     "seasons": OPEN,
     "pairs": OPEN,
+    "verdicts": OPEN,
     "tournaments": OPEN,
     "tournament": OPEN,
     "record": OPEN,

@@ -30,6 +30,7 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
 from deepsea_ladder.model.bots import SubmissionState
 from deepsea_ladder.model.games import AnalysisState, Job, JobStatus, Receipt, StoredSeason
+from deepsea_ladder.model.verdicts import StoredComparison
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store
@@ -106,6 +107,10 @@ class Watcher:
     def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
         """Note it."""
         self.seen.append(f"analysis of {game_id}: {state}, {note}")
+
+    def compared(self, found: StoredComparison) -> None:
+        """Note it."""
+        self.seen.append(f"{found.version.label}: {found.state}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """Answer to it."""

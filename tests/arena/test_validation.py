@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
@@ -15,7 +16,7 @@ from deepsea_arena.play.check_worker import (
     ReadArchive,
 )
 from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.play.validation import Validator, validating
+from deepsea_arena.play.validation import Validator
 from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
@@ -344,7 +345,7 @@ def test_submissions_are_checked_before_a_body_and_beside_it(here: Store, stop: 
     checker, watcher = InlineChecker(), Watcher()
     ada, bob = an_author(here, "Ada"), an_author(here, "Bob")
     first = add(here, ada, "one").id
-    with validating(here, lambda: checker, watcher, stop, first=True):
+    with in_background(Validator, here, lambda: checker, watcher, stop, first=True):
         assert here.submissions.get(first).state is ACCEPTED
         watcher.verdict.clear()
         second = add(here, bob, "two", "bobs").id

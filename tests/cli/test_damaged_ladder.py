@@ -22,7 +22,7 @@ from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store, schema
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
-from helpers import ladder, submissions
+from helpers import comparisons, ladder, submissions
 from helpers.commands import Run, one_line
 from helpers.people import Runner, new_game
 from helpers.tiers import daily
@@ -38,6 +38,7 @@ COMMANDS = (
     ("log", "s1-2"),
     ("record", "s1-3"),
     ("analyse", "s1-3"),
+    ("verdicts", "anna"),
     ("submissions", "Ada"),
     ("author", "list"),
     ("author", "tokens", "Ada"),
@@ -77,6 +78,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert lease is not None
         found = analyse(AnalyseGame(lease.record, QUICK), int).document
         assert store.analyses.finish(lease, plan.policy, found, submissions.LIMITS)
+        ladder.submit(store, "anna", "anna, once more")
+        comparisons.add(store, comparisons.claim(store), verdict="better")
     return path
 
 
@@ -121,7 +124,7 @@ def test_no_command_that_reads_a_table_gives_a_traceback(
         ("seasons", "head", "status"),
         ("seasons", "place", "standings"),
         ("game_seats", "faults", "games --bot ben"),
-        ("bot_versions", "digest", "bot ben"),
+        ("bot_versions", "digest", "bot anna"),
         ("analyses", "policy", "analyse s1-3"),
         ("audit", "note", "author audit"),
         ("submissions", "bot", "submissions Ada"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator, Sequence
 
+from deepsea_ladder.model.verdicts import StoredComparison
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Event, Task
 
@@ -57,6 +58,9 @@ class Watcher:
 
     def analysed(self, game_id: str, state: str, note: str) -> None:
         self.seen.append(f"{game_id}: {state}, {note}")
+
+    def compared(self, found: StoredComparison) -> None:
+        self.seen.append(f"{found.version.label}: {found.state}, {found.standing.verdict}")
 
     def trouble(self, message: str) -> None:
         self.troubles.append(message)

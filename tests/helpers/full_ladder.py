@@ -35,8 +35,15 @@ from deepsea_ladder.accounts import (
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.bots import NewSubmission, SubmissionLease, SubmissionRefusal
 from deepsea_ladder.model.games import AnalysisPlan, Job, SeatLog, StoredSeason
+from deepsea_ladder.model.verdicts import ComparisonStanding, Verdict
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.season import BotLimits, PairingSettings, Season, UploadLimits
+from deepsea_ladder.season import (
+    BotLimits,
+    PairingSettings,
+    Season,
+    UploadLimits,
+    VerdictSettings,
+)
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import RuleSet
@@ -129,6 +136,7 @@ def stock(path: Path, clock: StoreClock) -> None:
         making.analyses(path)
         making.changes(path)
         making.persons_games()
+        making.comparisons()
 
 
 class _Stocking:
@@ -210,7 +218,7 @@ class _Stocking:
         store = self._store
         self._clock.tick(days=1)
         season = store.seasons.open(
-            Season(name="main", seats=(2, 3)),
+            Season(name="main", seats=(2, 3), verdicts=VerdictSettings(panel=("cleo",))),
             seed_from_text("main"),
             submissions_until=_ms(START + timedelta(days=60)),
         )
@@ -327,6 +335,29 @@ class _Stocking:
         games.leave("person-done")
         runner.play_on()
         games.leave("person-void", drop=True)
+
+    def comparisons(self) -> None:
+        """Of anna's version one with a verdict and one without yet; others wait."""
+        store = self._store.comparisons
+        verdicts: tuple[Verdict | None, ...] = ("worse", None)
+        for verdict in verdicts:
+            lease = store.claim("runner", LONG)
+            while lease is not None and lease.versions[0].bot != "anna":
+                lease = store.claim("runner", LONG)
+            assert lease is not None
+            for number in range(12):
+                last = number == 11
+                standing = ComparisonStanding(
+                    blocks=number + 1,
+                    lead=-0.125,
+                    low=-0.25,
+                    high=-0.0078125 if verdict else 0.03,
+                    verdict=verdict if last else None,
+                    blocks_to_go=234 if last and not verdict else None,
+                    faults=2,
+                )
+                assert store.add(lease, number, b"{}", 250, standing, LONG)
+            store.hand_back("runner")
 
     # ------------------------------------------------------------------------------------- steps
 

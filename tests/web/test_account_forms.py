@@ -18,7 +18,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_web.server.access import Access
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.sessions import Cookie
-from helpers import submissions
+from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import Person, caller_of, multipart
 from helpers.pages import HOSTILE
@@ -393,6 +393,20 @@ def test_a_submission_shows_what_was_found(world: World) -> None:
     for words in ("refused", "a timeout", "be fast", "Traceback &lt;b&gt;"):
         assert words in text
     assert "refresh" not in text
+
+
+def test_a_submission_that_was_accepted_has_its_verdicts(world: World) -> None:
+    store = world.service.store
+    ladder.submit(store, "anna", "anna, once more")
+    store.comparisons.claim("runner", 60)
+    with store.database.write() as connection:
+        connection.execute(
+            sql("UPDATE submissions SET state = 'accepted', bot = 'anna', version = 2")
+        )
+    anna = world.person(ANNA)
+    assert "open against version 1: not begun" in anna.get("/submissions/1").text
+    store.seasons.close("s1")
+    assert "version 1" not in anna.get("/submissions/1").text
 
 
 def _caller(world: World, name: str) -> Any:

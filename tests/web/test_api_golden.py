@@ -267,6 +267,14 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/pairs?season=spring&start=1&size=2"),
         ask(VISITOR, "/pairs?size=101"),
     ],
+    "GET /verdicts": [
+        ask(READERS, "/verdicts?bot=anna"),
+        ask(VISITOR, "/verdicts"),
+        ask(VISITOR, "/verdicts?bot=anna&version=2"),
+        ask(VISITOR, "/verdicts?bot=anna&version=9"),
+        ask(VISITOR, "/verdicts?bot=nobody"),
+        ask(VISITOR, "/verdicts?season=secret"),
+    ],
     "GET /tournaments": [ask(READERS, "/tournaments")],
     "GET /tournaments/{tournament}": [
         ask(READERS, "/tournaments/cup"),
@@ -663,6 +671,11 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
         Line("ben --json", "visitor ben head"),
         Line("anna --version 2 --season spring --json", VISITOR),
         Line("nobody --json", VISITOR),
+    ],
+    "verdicts": [
+        Line("anna --json", VISITOR),
+        Line("--csv", VISITOR),
+        Line("--csv --json"),
     ],
     "games": [
         Line("--json", VISITOR),

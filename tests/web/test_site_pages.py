@@ -19,7 +19,7 @@ from deepsea_arena.reports.bots import bot_profile
 from deepsea_arena.reports.standings import show_standings
 from deepsea_ladder.store import Store
 from deepsea_web.site.app import Site
-from helpers import ladder
+from helpers import comparisons, ladder
 from helpers.pages import HOSTILE
 from helpers.site import a_site, get
 
@@ -228,6 +228,20 @@ def test_who_names_no_season_sees_the_newest_open_one(pattern: Path, tmp_path: P
         assert "Season s1" in words(get(site, "/").text)
         store.seasons.close("s1")
         assert "Season s2 , closed" in words(get(site, "/").text)
+
+
+def test_a_bot_has_its_verdicts_and_each_block_is_news(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "ladder.db") as store:
+        comparisons.to_compare(store)
+        site, lease = a_site(store), comparisons.claim(store)
+        assert "open against version 1: not begun" in words(get(site, "/bots/anna").text)
+        comparisons.add(store, lease, 0, lead=0.25)
+        assert "version 1: it goes on (+0.25" in words(get(site, "/bots/anna").text)
+        comparisons.add(store, lease, 1, verdict="worse", faults=3)
+        page = get(site, "/bots/anna").text
+        assert "worse than version 1 (+0.00 placement score" in words(page)
+        assert "3 faults of its own" in words(page)
+        assert "Verdicts" not in words(get(site, "/bots/ben").text)
 
 
 def test_a_ladder_without_a_season_says_so(tmp_path: Path) -> None:

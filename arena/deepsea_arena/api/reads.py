@@ -35,6 +35,7 @@ from deepsea_arena.reports.tournaments import (
     tournament_report,
     tournaments,
 )
+from deepsea_arena.reports.verdicts import Verdicts, show_verdicts
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import Limit
 from deepsea_ladder.model.games import GameFilter
@@ -170,6 +171,12 @@ class ReadMethods(LadderPart):
             season_name=season or None,
             errors=bool(own) or self.is_admin,
         )
+
+    @method("GET", "/verdicts")
+    def verdicts(self, *, bot: str = "", version: int = 0, season: str = "") -> Verdicts:
+        """List how versions do against their former ones and against the panel: of all bots of a
+        season, of one, or of one of its versions."""
+        return show_verdicts(self.public, season or None, bot, version)
 
     @method("GET", "/games")
     def games(

@@ -8,8 +8,6 @@ the present analysis is given back at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Protocol, cast
 
@@ -22,7 +20,6 @@ from deepsea_arena.play.background_work import (
     LeasedWork,
     Listener,
     Times,
-    in_background,
 )
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.errors import AnalysisError
@@ -149,23 +146,3 @@ def analyse_now(store: Store, number: int, listener: AnalystListener, stop: Stop
         raise UserError(f"the game cannot be analysed here now: {trouble}") from None
     finally:
         analyst.close()
-
-
-def analysing(
-    store: Store,
-    make_workers: Callable[[], Workers],
-    listener: AnalystListener,
-    stop: Stop,
-    *,
-    to_end: bool,
-) -> AbstractContextManager[None]:
-    """Analyse games in a thread while the body runs.
-
-    to_end  go on after the body until nothing waits; else the present analysis is given back
-    Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
-    """
-
-    def make(own: Stop) -> Analyst:
-        return Analyst(store, make_workers(), stop=own, listener=listener)
-
-    return in_background(make, stop, at_end=None if to_end else StopRequest.HAND_BACK)

@@ -278,19 +278,22 @@ def _result(event: Event) -> object:
 
 @contextmanager
 def in_background(
-    make: Callable[[Stop], LeasedWork[_Lease, _Listener]],
+    kind: type[LeasedWork[_Lease, _Listener]],
+    store: Store,
+    make_workers: Callable[[], Workers],
+    listener: _Listener,
     stop: Stop,
     *,
     first: bool = False,
-    at_end: StopRequest | None,
+    to_end: bool = False,
 ) -> Iterator[None]:
     """Work in a thread while the body runs; only in the main thread.
 
-    make    makes the work, which looks at this request; an exception of the body, at Ctrl-C or
-            SIGTERM too, makes it hand back
+    kind    the work; an exception of the body, at Ctrl-C or SIGTERM too, makes it hand back
     stop    is asked to finish if the work raises a LadderError, which is raised here in the end
     first   do what waits before the body begins
-    at_end  what is asked of the work after the body; None: to go on until nothing waits
+    to_end  go on after the body until nothing waits; else the present piece of work is finished, or
+            given back at once, if it is at a request to finish
     """
     failed: list[LadderError] = []
 
@@ -304,7 +307,7 @@ def in_background(
     thread = threading.Thread(target=run)
     with closing(Stop()) as own:
         stop.share(own)
-        with closing(make(own)) as work:
+        with closing(kind(store, make_workers(), stop=own, listener=listener)) as work:
             if first:
                 with stop.on_signals():
                     work.drain()
@@ -319,10 +322,12 @@ def in_background(
                 raise
             finally:
                 with stop.on_signals():
-                    if at_end is None:
+                    if to_end:
                         work.end_with_queue()
+                    elif kind.gives_back_at is StopRequest.FINISH:
+                        own.ask(StopRequest.HAND_BACK)
                     else:
-                        own.ask(at_end)
+                        own.ask(StopRequest.FINISH)
                     if thread.ident is not None:
                         thread.join()
             for error in failed:

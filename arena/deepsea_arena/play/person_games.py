@@ -8,13 +8,11 @@ some attempts, and its person sees why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import cast
 
-from deepsea_arena.play.background_work import LeasedWork, Listener, Times, in_background
+from deepsea_arena.play.background_work import LeasedWork, Listener, Times
 from deepsea_arena.play.person_worker import PlayedOn, person_worker
-from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.shutdown import StopRequest
 from deepsea_arena.play.tasks import game_seconds
 from deepsea_ladder.model.games import PersonGame, PersonGameState
 from deepsea_ladder.store import Store
@@ -77,17 +75,3 @@ class PersonGamePlayer(LeasedWork[PersonGame, Listener]):
 
     def _named(self, lease: PersonGame) -> str:
         return f"the game {lease.game_id}"
-
-
-def playing_with_people(
-    store: Store, make_workers: Callable[[], Workers], listener: Listener, stop: Stop
-) -> AbstractContextManager[None]:
-    """Play games of people in a thread while the body runs.
-
-    Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
-    """
-
-    def make(own: Stop) -> PersonGamePlayer:
-        return PersonGamePlayer(store, make_workers(), stop=own, listener=listener)
-
-    return in_background(make, stop, at_end=StopRequest.FINISH)

@@ -16,9 +16,10 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from deepsea_arena.lease_owner import own_name, take_back
-from deepsea_arena.play.analyst import AnalystListener, analysing, local_analyst
-from deepsea_arena.play.background_work import Listener
-from deepsea_arena.play.person_games import local_person_worker, playing_with_people
+from deepsea_arena.play.analyst import Analyst, AnalystListener, local_analyst
+from deepsea_arena.play.background_work import Listener, in_background
+from deepsea_arena.play.comparer import Comparer, ComparisonListener, local_comparer
+from deepsea_arena.play.person_games import PersonGamePlayer, local_person_worker
 from deepsea_arena.play.rated_games import hosting, worker
 from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import (
@@ -28,7 +29,7 @@ from deepsea_arena.play.tasks import (
     VoidOutcome,
     game_seconds,
 )
-from deepsea_arena.play.validation import ValidationListener, local_checker, validating
+from deepsea_arena.play.validation import ValidationListener, Validator, local_checker
 from deepsea_arena.play.workers import JobWorkers, dask_workers
 from deepsea_arena.reports.seasons import find_season, open_seasons, without_cgroups
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
@@ -142,7 +143,7 @@ class RunListener(Listener, Protocol):
         """A game was void."""
 
 
-class RunWatcher(RunListener, ValidationListener, AnalystListener, Protocol):
+class RunWatcher(RunListener, ValidationListener, AnalystListener, ComparisonListener, Protocol):
     """Callbacks of runs from their start."""
 
     def begins(self, season: str, games: int | None) -> None:
@@ -521,13 +522,14 @@ def run(
     make_analyst: Callable[[], Workers] = local_analyst,
     play_tournament: Callable[[StoredSeason], bool] | None = None,
     make_person_worker: Callable[[Store], Workers] = local_person_worker,
+    make_comparer: Callable[[Store], Workers] = local_comparer,
 ) -> RunReport:
     """Play rated games: always the bot whose rating is least certain, against bots of its strength.
 
     Submissions are checked beside the games; a run with an end first checks those that wait, and
     one without end goes on checking while no season is open. Analyses are done beside the games
     with what these leave of the CPU; a run with an end then does those that still wait. Games of
-    people are played beside the games as long as these go on.
+    people are played and new versions compared beside the games as long as these go on.
 
     play_tournament  plays one that was begun from afar, before all else; returns whether to try
                      again if it is still open then. A run with an end or of a given season plays
@@ -537,9 +539,10 @@ def run(
     if to_end or request.season is not None:
         season = _playable(store, request, watcher, stop)
     with (
-        analysing(store, make_analyst, watcher, stop, to_end=to_end),
-        validating(store, make_checker, watcher, stop, first=to_end),
-        playing_with_people(store, partial(make_person_worker, store), watcher, stop),
+        in_background(Analyst, store, make_analyst, watcher, stop, to_end=to_end),
+        in_background(Validator, store, make_checker, watcher, stop, first=to_end),
+        in_background(PersonGamePlayer, store, partial(make_person_worker, store), watcher, stop),
+        in_background(Comparer, store, partial(make_comparer, store), watcher, stop),
     ):
         if season is not None:
             return _run(store, season, request, make_pool, watcher, stop)

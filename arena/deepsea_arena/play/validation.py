@@ -7,12 +7,11 @@ that brings down its check three times has failed; trouble of this machine count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from deepsea_arena.play.admission import check_packages, games_of, seasons_to_fit
-from deepsea_arena.play.background_work import LeasedWork, Listener, Times, in_background
+from deepsea_arena.play.background_work import LeasedWork, Listener, Times
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
@@ -21,14 +20,13 @@ from deepsea_arena.play.check_worker import (
     ReadArchive,
     check_worker,
 )
-from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.shutdown import StopRequest
 from deepsea_arena.play.tasks import game_seconds
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal, SubmissionState
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import Store
 from deepsea_ladder.store.submissions import Submissions
 from deepsea_referee.bots.resolve import READER_LIMITS
 from deepsea_referee.workers import LocalWorkers, Workers
@@ -182,23 +180,3 @@ def _longest(seasons: Sequence[Season]) -> float:
         for season in seasons
     )
     return _SLACK_S + sum(games)
-
-
-def validating(
-    store: Store,
-    make_workers: Callable[[], Workers],
-    listener: ValidationListener,
-    stop: Stop,
-    *,
-    first: bool,
-) -> AbstractContextManager[None]:
-    """Check submissions in a thread while the body runs; at its end, the present one to its end.
-
-    first  check what waits before the body begins
-    Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
-    """
-
-    def make(own: Stop) -> Validator:
-        return Validator(store, make_workers(), stop=own, listener=listener)
-
-    return in_background(make, stop, first=first, at_end=StopRequest.FINISH)

@@ -22,6 +22,7 @@ from deepsea_arena.documents import DocumentError
 from deepsea_arena.reports.games import GameLine, game_line
 from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.reports.standings import listed, standing_lines
+from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import AnalysedGame, SeatLog, StoredGame, StoredSeason
@@ -158,6 +159,8 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     """Of how many games these are."""
     faults: tuple[FaultLine, ...]
     """One for each of the newest of these games, the newest first."""
+    verdicts: tuple[VerdictLine, ...]
+    """Against the former version, and against the panel."""
     weaknesses: Weaknesses | None = None
     """Where it loses, and what is otherwise than in the version before; None without analyses."""
 
@@ -207,6 +210,7 @@ def bot_profile(
         fault_kinds=_fault_kinds(found for _, found in faults),
         fault_kinds_of=len(faults),
         faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),
+        verdicts=verdict_lines(store, season, [chosen.id]),
         weaknesses=_weaknesses(store, season, versions, chosen),
     )
 

@@ -36,6 +36,7 @@ SECTIONS = {
         "tournament": ("run", "Play a tournament in a season of its own."),
     },
     "Results": {
+        "verdicts": ("standings", "Say how versions do against former ones and a panel."),
         "record": ("standings", "Print the record of a game."),
         "export": ("standings", "Print all results."),
         "serve": ("serve", "Show the ladder in a browser."),

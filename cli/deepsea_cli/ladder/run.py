@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from deepsea_arena.tournaments import TournamentResult
     from deepsea_ladder.model.bots import SubmissionState
     from deepsea_ladder.model.games import AnalysisState, Job, Receipt
+    from deepsea_ladder.model.verdicts import StoredComparison
 
 
 class RunOutput:
@@ -80,6 +81,11 @@ class RunOutput:
 
     def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
         print_error(f"analysis of game {game_id}: {state}, {note}")
+
+    def compared(self, found: StoredComparison) -> None:
+        from deepsea_arena.reports.verdicts import verdict_line
+
+        print_error(f"{found.version.label}: {verdict_line(found).words}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         from deepsea_ladder.model.games import ReceiptStatus

@@ -152,6 +152,8 @@ def _show(page: BotProfile) -> None:
         echo(f"version {one.version} of {minute(one.submitted_at)}, digest {one.digest[:16]}")
     click.echo()
     echo(f"version {page.version} in season {page.season.name}")
+    for line in page.verdicts:
+        echo(line.words)
     columns = standing_columns([page.standing] if page.standing else [])
     grid(*(column for column in columns if column.head not in ("rank", "bot", "author")))
     courses = [one.points for one in page.course if one.version == page.version]
@@ -213,6 +215,38 @@ def _show_faults(page: BotProfile) -> None:
             echo(f"{where} of the bot:")
             echo_lines("\n".join(fault.error.splitlines()[-ERROR_LINES:]), "    ")
             return
+
+
+@click.command("verdicts")
+@click.argument("name", metavar="[BOT]", required=False)
+@season_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@place_option
+def verdicts(
+    *, place: Place, name: str | None, season_name: str | None, as_json: bool, as_csv: bool
+) -> None:
+    """Say how each version does against its former one and against the season's panel.
+
+    They play on the same luck, in games that are not rated; runners begin by themselves.
+    """
+    if as_json and as_csv:
+        raise UserError("--json and --csv exclude each other")
+    from deepsea_arena.documents import csv_lines, to_json, to_object
+    from deepsea_arena.reports.verdicts import CSV_COLUMNS
+
+    with place.opened() as ladder:
+        page = ladder.verdicts(bot=name or "", season=season_name or "")
+    if as_json:
+        print_json(to_json(page))
+    elif as_csv:
+        for text in csv_lines(map(to_object, page.verdicts), CSV_COLUMNS):
+            click.echo(text, nl=False)
+    else:
+        for line in page.verdicts:
+            echo(f"{line.bot} v{line.version} of {line.author}: {line.words}")
+        if not page.verdicts:
+            echo(f"season {page.season}: nothing is compared yet")
 
 
 @click.command("withdraw")

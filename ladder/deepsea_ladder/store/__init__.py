@@ -19,6 +19,7 @@ from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots, Strikes
+from deepsea_ladder.store.comparisons import Comparisons
 from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
 from deepsea_ladder.store.games import Games, Logs, Revision, read_revision
 from deepsea_ladder.store.history import History, Sums
@@ -55,6 +56,7 @@ class Store:
         self.strikes = Strikes(database, policy.strikes)
         self.submissions = Submissions(database, policy)
         self.analyses = Analyses(database, policy, public=public)
+        self.comparisons = Comparisons(database, policy)
         self.person_games = PersonGames(database, policy)
         self.logs = Logs(database, public=public)
         self.ratings = Ratings(database)

@@ -28,7 +28,7 @@ from deepsea_ladder.model.games import (
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import no_such_game
-from deepsea_ladder.store.leases import LeasedRows, Line
+from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
 from deepsea_ladder.store.versions import visible
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
@@ -36,13 +36,7 @@ from deepsea_rules.printable import printable
 _rows, _games, _seasons = schema.analyses, schema.games, schema.seasons
 _people = schema.person_games
 _QUEUED, _RUNNING = AnalysisState.QUEUED, AnalysisState.RUNNING
-
-
-def _changed(connection: Connection, at: int) -> dict[str, int]:
-    last = connection.execute(select(func.max(_rows.c.change))).scalar()
-    return {"changed_at": at, "change": (last or 0) + 1}
-
-
+_changed = counting_changes(_rows)
 _LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, _changed)
 _SELECT: Select[Any] = (
     select(
@@ -190,10 +184,6 @@ class Analyses(LeasedRows):
                 attempt=attempt,
             )
 
-    def renew(self, lease: AnalysisLease, seconds: float) -> bool:
-        with self._database.write() as connection:
-            return _LINE.renew(connection, lease, now(connection), seconds)
-
     def finish(self, lease: AnalysisLease, policy: str, text: str, limits: RemoteLimits) -> bool:
         """Store what was found, as JSON; False if the lease is lost.
 
@@ -217,13 +207,6 @@ class Analyses(LeasedRows):
         """Note that it cannot be done, however often it is tried; False if the lease is lost."""
         words = printable(reason, schema.LONGEST_NOTE)
         return self._end(lease, state=AnalysisState.FAILED, reason=words)
-
-    def fail(self, lease: AnalysisLease, reason: str) -> AnalysisState | None:
-        """Report an attempt without a result: it waits again, or has failed. None: no lease."""
-        with self._database.write() as connection:
-            if (row := _LINE.held(connection, lease)) is None:
-                return None
-            return self._failed(connection, row, reason, now(connection))
 
     def _end(self, lease: AnalysisLease, **values: object) -> bool:
         with self._database.write() as connection:

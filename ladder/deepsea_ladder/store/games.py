@@ -369,6 +369,8 @@ class Revision(NamedTuple):
     """How many seasons there are to look at: one more when an embargo ends."""
     analyses: int
     """The last change of an analysis."""
+    comparisons: int
+    """The last change of a comparison, or its last block."""
 
 
 def read_revision(database: Database, *, public: bool) -> Revision:
@@ -386,6 +388,7 @@ def read_revision(database: Database, *, public: bool) -> Revision:
         select(func.sum(seasons.c.place)).where(seen).scalar_subquery(),
         select(func.count(seasons.c.id)).where(seen).scalar_subquery(),
         select(func.max(schema.analyses.c.change)).scalar_subquery(),
+        select(func.max(schema.comparisons.c.change)).scalar_subquery(),
     )
     with database.read() as connection:
         return Revision(*(int(one or 0) for one in connection.execute(query).one()))

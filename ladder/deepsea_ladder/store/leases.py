@@ -29,6 +29,7 @@ from deepsea_ladder.model.games import (
     LostAttempt,
     PersonGame,
 )
+from deepsea_ladder.model.verdicts import ComparisonLease
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
 from deepsea_ladder.store.database import Database, now
@@ -36,7 +37,7 @@ from deepsea_ladder.store.versions import versions_of
 from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules.printable import printable
 
-Lease: TypeAlias = Job | SubmissionLease | AnalysisLease | PersonGame
+Lease: TypeAlias = Job | SubmissionLease | AnalysisLease | PersonGame | ComparisonLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class RetryPolicy:
     """Checks without a verdict after which a submission has failed: void games, dead runners."""
     analyses: int = 3
     """Attempts without a result after which an analysis has failed: dead runners and workers."""
+    comparisons: int = 5
+    """Attempts in a row without a block after which a comparison has failed."""
     steps: int = 3
     """Attempts in a row to play on a game of a person after which it is void."""
     strikes: StrikeRules = field(default_factory=StrikeRules)
@@ -168,8 +171,19 @@ class Line(Leases):
         return {one: place for place, one in enumerate(self.order(connection, waiting), first)}
 
 
+def counting_changes(rows: Table) -> Callable[[Connection, int], dict[str, Any]]:
+    """What a row of a table gets with each change of its state, for readers to compare."""
+
+    def changed(connection: Connection, at: int) -> dict[str, Any]:
+        last = connection.execute(select(func.max(rows.c.change))).scalar()
+        return {"changed_at": at, "change": (last or 0) + 1}
+
+    return changed
+
+
 class LeasedRows(ABC):
-    """What a runner does one by one beside its games: submissions, analyses, games of people."""
+    """What a runner does one by one beside its games: submissions, analyses, games of people,
+    comparisons."""
 
     line: ClassVar[Line]
 
@@ -204,6 +218,18 @@ class LeasedRows(ABC):
             rows = self.line.held_by(connection, owner)
             self._lose(connection, rows, now(connection))
             return len(rows)
+
+    def renew(self, lease: Lease, seconds: float) -> bool:
+        """Let a lease end `seconds` from now; whether it holds."""
+        with self._database.write() as connection:
+            return self.line.renew(connection, lease, now(connection), seconds)
+
+    def fail(self, lease: Lease, reason: str) -> StrEnum | None:
+        """Report an attempt without a result; the new state, or None if the lease does not hold."""
+        with self._database.write() as connection:
+            if (row := self.line.held(connection, lease)) is None:
+                return None
+            return self._failed(connection, row, reason, now(connection))
 
     def _take_over(self, connection: Connection, at: int) -> None:
         expired = select(self.line.rows).where(self.line.is_leased, self.line.rows.c.until <= at)

@@ -177,10 +177,6 @@ class PersonGames(LeasedRows):
             _LINE.begin(connection, row, owner, at, seconds, began_at=at)
             return _get(connection, row.game_id)
 
-    def renew(self, lease: PersonGame, seconds: float) -> bool:
-        with self._database.write() as connection:
-            return _LINE.renew(connection, lease, now(connection), seconds)
-
     def ask(self, lease: PersonGame, decisions: Sequence[Decision]) -> bool:
         """Store the decisions until now, and wait for the person's; False if the lease is lost."""
         with self._database.write() as connection:
@@ -206,13 +202,6 @@ class PersonGames(LeasedRows):
             made = {"record": record, "decisions": "[]", "answer": None, "reason": None}
             _LINE.release(connection, row, now(connection), state=DONE, **made)
             return True
-
-    def fail(self, lease: PersonGame, reason: str) -> PersonGameState | None:
-        """Report a step without an end: it waits again, or the game is void. None: no lease."""
-        with self._database.write() as connection:
-            if (row := _LINE.held(connection, lease)) is None:
-                return None
-            return self._failed(connection, row, reason, now(connection))
 
     def _failed(
         self, connection: Connection, row: Row[Any], reason: str, at: int

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0004"
+REVISION = "0005"
 """The revision of `migrations/` that these tables are."""
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
@@ -401,6 +401,49 @@ analyses = Table(
     Index(None, "state", "id"),
     Index(None, "author_id", "created_at"),
     Index(None, "change"),
+)
+
+# Versions against others on common luck: never rated, and in no chain.
+comparisons = Table(
+    "comparisons",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),  # whose settings they have
+    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),  # the version's
+    Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
+    Column("other_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
+    Column("panel", _Name, nullable=False),  # the other's name in the panel; "" is a former version
+    Column("seed", _Digest, nullable=False),  # the text that `compare --seed` takes
+    Column("state", String(16), nullable=False),
+    Column("attempt", Integer, nullable=False),  # the number of leases until now
+    Column("failures", Integer, nullable=False),  # those in a row that ended without a block
+    Column("owner", Text),  # of the lease
+    Column("until", BigInteger),
+    Column("began_at", BigInteger),  # the last lease
+    Column("cpu_ms", BigInteger, nullable=False),  # of all its blocks
+    Column("standing", Text, nullable=False),  # after the last block, as JSON
+    Column("reason", Text),  # why it ended without a verdict, or waits again
+    Column("created_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),  # its state
+    # Counted up over all changes of a state, and all blocks: what readers compare.
+    Column("change", BigInteger, nullable=False),
+    UniqueConstraint("version_id", "season_id", "panel"),
+    Index(None, "state", "id"),
+    Index(None, "season_id", "id"),
+    Index(None, "change"),
+)
+
+comparison_blocks = Table(
+    "comparison_blocks",
+    metadata,
+    Column(
+        "comparison_id", _Id, ForeignKey("comparisons.id"), primary_key=True, autoincrement=False
+    ),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("cpu_ms", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),  # zlib of JSON: results and luck, no records
+    Index(None, "at"),
 )
 
 audit = Table(

@@ -41,7 +41,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.authors import check_deadline, check_quota, open_seasons, submitted
 from deepsea_ladder.store.bots import active_name, add_version, check_copy, enable, own_bot
 from deepsea_ladder.store.database import added, now
-from deepsea_ladder.store.leases import LeasedRows, Line
+from deepsea_ladder.store.leases import Lease, LeasedRows, Line
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
@@ -265,7 +265,7 @@ class Submissions(LeasedRows):
                 log=json.dumps([printable(line, _LONGEST_LINE) for line in refusal.log]),
             )
 
-    def fail(self, lease: SubmissionLease, reason: str, took_ms: int) -> SubmissionState | None:
+    def fail(self, lease: Lease, reason: str, took_ms: int = 0) -> SubmissionState | None:
         """Report a check without a verdict: it waits again, or has failed. None: the lease is lost.
 
         The author is not charged with it, unless `took_ms` says so.

@@ -33,7 +33,7 @@ from deepsea_web.site.words import name, result
 from deepsea_web.viewer.game_page import PageGame, script_json
 
 PORTION = 50
-_ALWAYS = Revision(0, 0, 0, 0, 0)
+_ALWAYS = Revision(0, 0, 0, 0, 0, 0)
 _SEEN = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 

@@ -12,6 +12,7 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.submissions import MOST_SUBMISSIONS, SubmissionStep
 from deepsea_arena.documents import json_text
+from deepsea_arena.reports.verdicts import VerdictLine
 from deepsea_ladder.errors import NameNeeded
 from deepsea_ladder.limits import submissions_left
 from deepsea_ladder.model.bots import Submission
@@ -217,7 +218,11 @@ def _submit(visit: Visit, form: Form) -> Redirect:
 def _read_submission(visit: Visit, query: Query) -> Values:
     number = query.number("id", 1) or 0
     step = next(filter(None, visit.ladder.watch_submission(id=number)))
-    return {"one": step.submission, "now": utc_time(visit.service.store.now())}
+    one = step.submission
+    verdicts: tuple[VerdictLine, ...] = ()
+    if one.version is not None and (season := visit.ladder.server().season):
+        verdicts = visit.ladder.verdicts(bot=one.bot, version=one.version, season=season).verdicts
+    return {"one": one, "now": utc_time(visit.service.store.now()), "verdicts": verdicts}
 
 
 def _submission_title(one: Submission) -> str:

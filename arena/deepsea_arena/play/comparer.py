@@ -1,0 +1,97 @@
+"""The runner's side of comparisons of new versions, beside its games.
+
+Invariants: a portion at a time, in a worker process with the lowest priority, and none is begun
+while a submission or a person waits; each block is stored as it comes, so that whatever dies at any
+moment, the comparison goes on from there; at a request to stop the present block is given up.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from msgspec.structs import replace
+
+from deepsea_arena.play.background_work import (
+    LeasedWork,
+    LeaseLost,
+    Listener,
+    Times,
+)
+from deepsea_arena.play.comparison_worker import BlockPlayed, comparison_worker
+from deepsea_arena.play.shutdown import StopRequest
+from deepsea_arena.play.tasks import game_seconds
+from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonState, StoredComparison
+from deepsea_ladder.store import Store
+from deepsea_ladder.store.comparisons import Comparisons
+from deepsea_referee.workers import LocalWorkers, Workers
+from deepsea_rules.printable import one_line
+
+_GAMES = 2
+"""Games of a block."""
+_PORTION_MS = 20_000
+"""CPU time of a lease: then it is another author's turn."""
+
+
+class ComparisonListener(Listener, Protocol):
+    def compared(self, found: StoredComparison) -> None:
+        """A comparison has ended, with a verdict or without."""
+
+
+def local_comparer(store: Store) -> Workers:
+    """The worker process in which versions are compared."""
+    return LocalWorkers(comparison_worker, 1, fetch=store.bots.archive)
+
+
+class Comparer(LeasedWork[ComparisonLease, ComparisonListener]):
+    """Compares new versions of a ladder's bots with former ones and with the panel.
+
+    workers  a pool with one worker that `comparison_worker` has set up; it is closed in the end
+    """
+
+    times = Times(idle=5.0)
+    cannot = "bots cannot be compared"
+    lease_label = "a comparison's lease"
+    gives_back_at = StopRequest.FINISH
+
+    def _queue(self) -> Comparisons:
+        return self._store.comparisons
+
+    def _claim(self) -> ComparisonLease | None:
+        store = self._store
+        others = (store.submissions.waiting, store.person_games.waiting)
+        if any(self._retry(waiting) for waiting in others) or not self._retry(self._queue().due):
+            return None
+        return self._retry(lambda: self._queue().claim(self._owner, self._times.lease))
+
+    def _do(self, lease: ComparisonLease) -> None:
+        def on_message(message: object) -> bool:
+            block = cast(BlockPlayed, message)  # what `comparison_worker` sends
+            add = self._queue().add
+            return not self._retry(lambda: add(lease, *block, self._times.lease))
+
+        try:
+            self._answer(
+                replace(lease, cpu_ms=min(lease.cpu_ms, _PORTION_MS)),
+                lambda: self._queue().renew(lease, self._times.lease),
+                needs=tuple({version.digest: None for version in lease.versions}),
+                quiet=_GAMES * game_seconds(lease.season, max(lease.season.seats)),
+                on_message=on_message,
+            )
+        except LeaseLost:
+            if not self._ended(lease):
+                raise
+        self._retry(lambda: self._queue().hand_back(self._owner))
+        if self._ended(lease):
+            self._listener.compared(self._retry(lambda: self._queue().get(lease.id)))
+
+    def _ended(self, lease: ComparisonLease) -> bool:
+        return self._retry(lambda: self._queue().get(lease.id)).state.is_final
+
+    def _fail(self, lease: ComparisonLease, reason: str) -> None:
+        state = self._retry(lambda: self._queue().fail(lease, reason))
+        if state is not None:
+            then = "has failed" if state is ComparisonState.FAILED else "waits again"
+            self._listener.trouble(f"{self._named(lease)} {then}: {one_line(reason)}")
+
+    def _named(self, lease: ComparisonLease) -> str:
+        return f"the comparison of {lease.label}"

@@ -1,0 +1,340 @@
+"""Comparisons of new versions on common luck: planned, played block by block, and kept.
+
+Invariants: a version is compared once in a season with its bot's former version, and with each bot
+of the panel as that is then; only who holds the lease adds a block, and each number once, together
+with the standing after it; a verdict is never changed; a newer version ends the comparisons of the
+older one; no lease is given for more CPU time than the version, or the hour, has left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, insert, or_, select
+
+from deepsea_bundle import names
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged
+from deepsea_ladder.limits import HOUR_MS
+from deepsea_ladder.model.bots import BotState, BotVersion
+from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model.verdicts import (
+    ComparisonLease,
+    ComparisonStanding,
+    ComparisonState,
+    StoredComparison,
+)
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.leases import LeasedRows, Line, RetryPolicy, counting_changes
+from deepsea_ladder.store.seasons import by_id
+from deepsea_ladder.store.versions import SELECT_VERSIONS, versions_by_id
+from deepsea_rules.printable import printable
+
+_rows, _blocks = schema.comparisons, schema.comparison_blocks
+_versions, _bots = schema.bot_versions, schema.bots
+_Signature: TypeAlias = tuple[int | None, ...]
+"""What a plan follows from, as far as it changes: the season, the last version, the last change of
+a bot's state, and the last comparison."""
+_QUEUED, _PLAYING, _DECIDED, _SPENT, _ENDED, _FAILED = ComparisonState
+_changed = counting_changes(_rows)
+_LINE = Line(_rows, _rows.c.state, _QUEUED, _PLAYING, _changed)
+_OF_BOT = _versions.join(_bots, _bots.c.id == _versions.c.bot_id)
+_CURRENT = select(_versions.c.id).select_from(_OF_BOT).where(_versions.c.number == _bots.c.version)
+_READY = _CURRENT.where(_bots.c.state == BotState.ACTIVE)
+
+
+class Comparisons(LeasedRows):
+    line = _LINE
+
+    def __init__(self, database: Database, policy: RetryPolicy) -> None:
+        super().__init__(database, policy)
+        self._planned: _Signature | None = None
+
+    def listed(
+        self, season: StoredSeason, versions: Sequence[int] | None = None
+    ) -> list[StoredComparison]:
+        """The comparisons of a season, or of these versions in it, in the order of their plan."""
+        query = select(_rows).where(_rows.c.season_id == season.id).order_by(_rows.c.id)
+        if versions is not None:
+            query = query.where(_rows.c.version_id.in_(versions))
+        with self._database.read() as connection:
+            return _stored(connection, connection.execute(query).all())
+
+    def get(self, number: int) -> StoredComparison:
+        """A comparison by its id. Raises `NotOnLadder` if there is none."""
+        with self._database.read() as connection:
+            query = select(_rows).where(_rows.c.id == number)
+            found = _stored(connection, connection.execute(query).all())
+        if not found:
+            raise NotOnLadder(f"there is no comparison {number}")
+        return found[0]
+
+    # The runner
+
+    def due(self) -> bool:
+        """Whether there may be something to lease now."""
+        with self._database.read() as connection:
+            if (found := _open_season(connection)) is None:
+                return False
+            at = now(connection)
+            is_stale = _LINE.is_leased & (_rows.c.until <= at)
+            return _left_of_hour(connection, found[0], at) > 0 and (
+                _signature(connection, found[0]) != self._planned
+                or connection.execute(_waiting(found[0], or_(_LINE.is_waiting, is_stale))).first()
+                is not None
+            )
+
+    def claim(self, owner: str, seconds: float) -> ComparisonLease | None:
+        """Plan what new versions need, and lease the next comparison for `seconds` from now.
+
+        Authors take turns; of one version that is next which has used the least CPU time.
+        """
+        with self._database.write() as connection:
+            at = now(connection)
+            self._take_over(connection, at)
+            if (found := _open_season(connection)) is None:
+                return None
+            season, secret = found
+            if _signature(connection, season) != self._planned:
+                _plan(connection, season, secret, at)
+            signature = _signature(connection, season)
+            lease = self._lease(connection, season, owner, at, seconds)
+        self._planned = signature
+        return lease
+
+    def _lease(
+        self, connection: Connection, season: StoredSeason, owner: str, at: int, seconds: float
+    ) -> ComparisonLease | None:
+        left = _left_of_hour(connection, season, at)
+        waiting = [(one.id, one.author_id) for one in connection.execute(_waiting(season))]
+        order = _LINE.order(connection, waiting) if left > 0 else []
+        if not order:
+            return None
+        row = connection.execute(select(_rows).where(_rows.c.id == order[0])).one()
+        of_version = season.season.verdicts.seconds * 1000 - _spent(connection, row)
+        found = versions_by_id(connection, [row.version_id, row.other_id])
+        return ComparisonLease(
+            id=row.id,
+            owner=owner,
+            attempt=_LINE.begin(connection, row, owner, at, seconds, began_at=at),
+            season=season.season,
+            versions=(found[row.version_id], found[row.other_id]),
+            seed=row.seed,
+            kept=tuple(_contents(connection, row.id)),
+            cpu_ms=min(left, of_version),
+        )
+
+    def add(
+        self,
+        lease: ComparisonLease,
+        number: int,
+        content: bytes,
+        cpu_ms: int,
+        standing: ComparisonStanding,
+        seconds: float,
+    ) -> bool:
+        """Add a block and renew the lease; whether it held. The same block again changes nothing.
+
+        content   the block, as JSON
+        standing  after it; with a verdict the comparison has ended
+        """
+        with self._database.write() as connection:
+            key = (_blocks.c.comparison_id == lease.id, _blocks.c.number == number)
+            if connection.execute(select(_blocks.c.number).where(*key)).first() is not None:
+                return True
+            if (row := _LINE.held(connection, lease)) is None:
+                return False
+            at = now(connection)
+            if connection.execute(_CURRENT.where(_versions.c.id == row.version_id)).first() is None:
+                _supersede(connection, row, at)
+                return False
+            block = {"comparison_id": row.id, "number": number, "at": at, "cpu_ms": cpu_ms}
+            connection.execute(insert(_blocks).values(**block, content=zlib.compress(content)))
+            values = {
+                "until": at + round(seconds * 1000),
+                "cpu_ms": row.cpu_ms + cpu_ms,
+                "failures": 0,
+                "reason": None,
+                "standing": msgspec.json.encode(standing).decode(),
+                "change": _changed(connection, at)["change"],
+            }
+            _LINE.put(connection, row, **values)
+            _end(connection, row, number, at, is_decided=standing.verdict is not None)
+            return True
+
+    def _failed(
+        self, connection: Connection, row: Row[Any], reason: str, at: int
+    ) -> ComparisonState:
+        failures, words = row.failures + 1, printable(reason, schema.LONGEST_NOTE)
+        state = _FAILED if failures >= self._policy.comparisons else _QUEUED
+        _LINE.release(connection, row, at, state=state, failures=failures, reason=words)
+        return state
+
+
+def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
+    """The newest open season with its secret, if it has comparisons now."""
+    table = schema.seasons
+    newest = (
+        select(table.c.id)
+        .where(table.c.closed_at.is_(None), table.c.tournament.is_(None))
+        .order_by(table.c.id.desc())
+    )
+    if (number := connection.execute(newest.limit(1)).scalar()) is None:
+        return None
+    found = by_id(connection, number)
+    idle = found[0].paused_at is not None or not found[0].season.verdicts.seconds
+    return None if idle else found
+
+
+def _signature(connection: Connection, season: StoredSeason) -> _Signature:
+    columns = (_versions.c.id, _bots.c.changed_at, _rows.c.id)
+    query = select(*(select(func.max(column)).scalar_subquery() for column in columns))
+    return season.id, *connection.execute(query).one()
+
+
+def _plan(connection: Connection, season: StoredSeason, secret: bytes, at: int) -> None:
+    """Add the comparisons that current versions lack, and end those of former ones."""
+    gone = _rows.c.version_id.not_in(_CURRENT)
+    for row in connection.execute(select(_rows).where(_LINE.is_waiting, gone)).all():
+        _supersede(connection, row, at)
+    there = {
+        (row.version_id, row.panel)
+        for row in connection.execute(select(_rows).where(_rows.c.season_id == season.id))
+    }
+    newest = SELECT_VERSIONS.where(_versions.c.number >= _bots.c.version - 1)
+    bots: dict[str, list[Row[Any]]] = {}
+    for row in connection.execute(newest.order_by(_versions.c.number, _versions.c.id)):
+        bots.setdefault(row.name_key, []).append(row)
+    # Where there is no sandbox, only bots that play were looked at when the season was opened.
+    out = {BotState.DISABLED}
+    if season.season.isolation == "process":
+        out.add(BotState.WITHDRAWN)
+    panel = {
+        name: bots[names.key(name)][-1]
+        for name in season.season.verdicts.panel
+        if names.key(name) in bots and bots[names.key(name)][-1].state not in out
+    }
+    for key, (*former, current) in bots.items():
+        wanted = {"": former[-1]} if former else {}
+        if key not in map(names.key, panel):
+            wanted |= panel
+        for name, other in wanted.items():
+            is_new = (current.version_id, name) not in there
+            if is_new and current.state == BotState.ACTIVE:
+                _add(connection, season, secret, current, other, name, at)
+
+
+def _add(
+    connection: Connection,
+    season: StoredSeason,
+    secret: bytes,
+    version: Row[Any],
+    other: Row[Any],
+    panel: str,
+    at: int,
+) -> None:
+    # The same luck against all others, which nobody can know who has not the season's secret.
+    text = f"comparison:{version.name} v{version.number}"
+    seed = hashlib.sha256(secret + text.encode()).hexdigest()[:24]
+    connection.execute(
+        insert(_rows).values(
+            season_id=season.id,
+            author_id=version.author_id,
+            version_id=version.version_id,
+            other_id=other.version_id,
+            panel=panel,
+            seed=seed,
+            state=_QUEUED,
+            attempt=0,
+            failures=0,
+            cpu_ms=0,
+            standing=msgspec.json.encode(ComparisonStanding()).decode(),
+            created_at=at,
+            **_changed(connection, at),
+        )
+    )
+
+
+def _supersede(connection: Connection, row: Row[Any], at: int) -> None:
+    _LINE.release(connection, row, at, state=_ENDED, reason="a newer version came")
+
+
+def _end(connection: Connection, row: Row[Any], number: int, at: int, *, is_decided: bool) -> None:
+    """End what has its verdict, or has used all that the season gives it."""
+    settings = by_id(connection, row.season_id)[0].season.verdicts
+    if is_decided:
+        _LINE.release(connection, row, at, state=_DECIDED)
+    elif number + 1 >= settings.blocks:
+        words = f"the {settings.blocks} blocks that the season gives it are played"
+        _LINE.release(connection, row, at, state=_SPENT, reason=words)
+    if _spent(connection, row) >= settings.seconds * 1000:
+        words = f"the {settings.seconds} s that the season gives a version are used"
+        is_open = or_(_LINE.is_waiting, (_rows.c.id == row.id) & _LINE.is_leased)
+        for one in connection.execute(select(_rows).where(_of_version(row), is_open)).all():
+            _LINE.release(connection, one, at, state=_SPENT, reason=words)
+
+
+def _of_version(row: Row[Any]) -> ColumnElement[bool]:
+    """All comparisons of the version in the season."""
+    return and_(_rows.c.version_id == row.version_id, _rows.c.season_id == row.season_id)
+
+
+def _spent(connection: Connection, row: Row[Any]) -> int:
+    """The CPU time of the version, in milliseconds."""
+    query = select(func.sum(_rows.c.cpu_ms)).where(_of_version(row))
+    return int(connection.execute(query).scalar_one())
+
+
+def _left_of_hour(connection: Connection, season: StoredSeason, at: int) -> int:
+    lately = select(func.sum(_blocks.c.cpu_ms)).where(_blocks.c.at > at - HOUR_MS)
+    spent = connection.execute(lately).scalar() or 0
+    return season.season.verdicts.seconds_per_hour * 1000 - int(spent)
+
+
+def _waiting(
+    season: StoredSeason, waits: ColumnElement[bool] = _LINE.is_waiting
+) -> Select[tuple[int, int]]:
+    """Ids and authors of what may be leased, that which has used the least CPU time first."""
+    mine = (_rows.c.season_id == season.id, _rows.c.version_id.in_(_READY), waits)
+    return select(_rows.c.id, _rows.c.author_id).where(*mine).order_by(_rows.c.cpu_ms, _rows.c.id)
+
+
+def _contents(connection: Connection, number: int) -> Iterator[bytes]:
+    """The blocks of a comparison, in order."""
+    query = select(_blocks).where(_blocks.c.comparison_id == number).order_by(_blocks.c.number)
+    for row in connection.execute(query):
+        try:
+            yield zlib.decompress(row.content)
+        except (zlib.error, TypeError) as error:
+            raise StoreDamaged(
+                f"block {row.number} of comparison {number} is damaged: {error}"
+            ) from None
+
+
+def _stored(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredComparison]:
+    ids = {key for row in rows for key in (row.version_id, row.other_id)}
+    found = versions_by_id(connection, sorted(ids))
+    return [_comparison(row, found[row.version_id], found[row.other_id]) for row in rows]
+
+
+def _comparison(row: Row[Any], version: BotVersion, other: BotVersion) -> StoredComparison:
+    try:
+        state = ComparisonState(row.state)
+        standing = msgspec.json.decode(row.standing, type=ComparisonStanding)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        raise StoreDamaged(f"comparison {row.id} is damaged: {error}") from None
+    return StoredComparison(
+        version=version,
+        other=other,
+        panel=row.panel,
+        seed=row.seed,
+        state=state,
+        standing=standing,
+        cpu_ms=row.cpu_ms,
+        reason=row.reason or "",
+        changed_at=row.changed_at,
+    )
