@@ -10,6 +10,7 @@ from sqlalchemy import text as sql
 
 from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.model.games import GameNote, SeatLog
+from deepsea_rules.record import GameRecord
 from deepsea_web.http import HEADERS
 from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
@@ -160,17 +161,25 @@ def test_own_notes_are_in_the_game_for_their_author_alone(world: World) -> None:
     store = world.service.store
     game = store.history.get("s1-1")
     seat = next(seat for seat, one in enumerate(game.seats) if one.version.bot == "anna")
-    note = GameNote(3, "</script><b>deep", {"chance home": 0.5})
+    decisions = GameRecord.from_json(store.games.record("s1-1")).decisions
+    number = next(number for number, one in enumerate(decisions) if one.seat == seat)
+    note = GameNote(number, "</script><b>deep", {"chance home": 0.5})
     store.logs.add(game.seq, [SeatLog(seat, "", "", (note,))])
     html = world.person(ANNA).get("/games/s1-1").text
     (data,) = re.findall(r'<script type="application/json" id="notes">(.*?)</script>', html)
-    assert json.loads(data) == [{"decision": 3, "text": note.text, "numbers": {"chance home": 0.5}}]
+    assert json.loads(data) == [
+        {"decision": number, "text": note.text, "numbers": {"chance home": 0.5}}
+    ]
+    public = ("/games/s1-1?format=json", "/games/s1-1/frames.json", "/games/s1-1/record.json")
+    for name in ("", BEN, "admin", ANNA):
+        for path in public if name == ANNA else (*public, "/games/s1-1"):
+            answer = world.person(name).get(path)
+            assert (answer.status, "chance home" in answer.text) == (200, False)
+    # And on the bot's page, against what came of it.
+    assert "What it believed" in world.person(ANNA).get("/bots/anna").text
     for name in ("", BEN, "admin"):
-        person = world.person(name)
-        for path in ("/games/s1-1", "/games/s1-1.json", "/games/s1-1/frames.json"):
-            assert "chance home" not in person.get(path).text
-    for path in ("/games/s1-1.json", "/games/s1-1/frames.json", "/games/s1-1/record.json"):
-        assert "chance home" not in world.person(ANNA).get(path).text
+        assert "believed" not in world.person(name).get("/bots/anna").text
+        assert '"beliefs": []' in world.person(name).get("/bots/anna?format=json").text
 
 
 # -------------------------------------------------------------------------------- what forms do

@@ -162,14 +162,15 @@ class ReadMethods(LadderPart):
     @method("GET", "/bots/{bot}")
     def bot(self, *, bot: str, version: int = 0, season: str = "") -> BotProfile:
         """Describe a bot, and the results of one of its versions in a season; with tracebacks for
-        its author and for admins."""
-        own = self.caller.author and self.is_own(self.public.bots.get(bot).author)
+        its author and for admins, and for its author with what its notes believed."""
+        own = bool(self.caller.author) and self.is_own(self.public.bots.get(bot).author)
         return bot_profile(
             self.public,
             bot,
             version=version or None,
             season_name=season or None,
-            errors=bool(own) or self.is_admin,
+            errors=own or self.is_admin,
+            notes=own or (self.caller.is_machine and not self.caller.author),
         )
 
     @method("GET", "/verdicts")

@@ -21,8 +21,7 @@ from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.scheduling.tournament import scores
-from deepsea_referee.workbench.confidence import STEPS
-from deepsea_referee.workbench.ranking import PairSequence
+from deepsea_referee.workbench.confidence import STEPS, PairSequence
 
 if TYPE_CHECKING:
     from deepsea_ladder.model.bots import BotVersion

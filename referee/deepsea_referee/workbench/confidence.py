@@ -24,16 +24,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from deepsea_sdk.coach.chance_sum import Luck
 
+Kind = Literal["round", "duel"]
 LARGEST_STAKE = 0.75
 """The largest share of its capital that a gambler risks in one bet: the constant c of the paper."""
 STEPS = 500
 """The resolution of possible means, in parts of the whole width; intervals are rounded outward
 to such a part."""
+_PAIR_STAKE = 0.9
+"""The largest share of its capital that a gambler risks on a pair: the mean of a round is far from
+the bounds of a game's score, so more than for a lead is safe."""
 _ADJUSTED_STAKE = 0.9
 """The largest share of its capital that a gambler risks: a lead less its luck is seldom near its
 bounds."""
@@ -220,6 +224,37 @@ class _Gambler(Spread):
 
 _SURE = 1.959964
 """Standard errors of a normal distribution on each side of an interval of 95 %."""
+
+
+class PairSequence(ConfidenceSequence):
+    """The difference of two bots' strengths, from observations of two kinds.
+
+    Each kind has a variance of its own; bets go by that of the kind that comes next.
+    """
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__(-1.0, 1.0, alpha)
+        self.kinds: dict[Kind, Spread] = {"round": Spread(), "duel": Spread()}
+
+    def add(self, value: float, kind: Kind = "round") -> None:
+        """Add the difference that a round or a duel showed."""
+        x = (value + 1) / 2
+        spread = self.kinds[kind]
+        self.play(x, self.bet(spread.variance), stake=_PAIR_STAKE)
+        spread.add(x)
+
+    @property
+    def mean(self) -> float:
+        """The mean of the observations, each weighted by how much it says."""
+        weights = [spread.count / spread.variance for spread in self.kinds.values()]
+        total = sum(weights)
+        means = zip(weights, self.kinds.values(), strict=True)
+        return 2 * sum([w * spread.mean for w, spread in means]) / total - 1 if total else 0.0
+
+    def worth(self, kind: Kind) -> float:
+        """How many observations of a kind say as much as all that there are."""
+        variance = self.kinds[kind].variance
+        return sum([s.count * variance / s.variance for s in self.kinds.values()])
 
 
 class Mean(NamedTuple):

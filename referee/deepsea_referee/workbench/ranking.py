@@ -23,7 +23,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import FaultKinds, GameResult, MatchResult
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
-from deepsea_referee.workbench.confidence import ConfidenceSequence, Interval, Spread
+from deepsea_referee.workbench.confidence import Interval, PairSequence
 from deepsea_rules.randomness import Stream, shuffled
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
 from deepsea_rules.scoring import placement_scores
@@ -34,12 +34,8 @@ if TYPE_CHECKING:
 Verdict = Literal["better", "worse", "level"]
 Pair = tuple[int, int]
 """Two bots by their numbers, the lower one first."""
-Kind = Literal["round", "duel"]
 
 DUEL_GAMES = 2
-_STAKE = 0.9
-"""The largest share of its capital that a gambler risks: the mean of a round is far from the bounds
-of a game's score, so more than in confidence.py is safe."""
 FEWEST_ROUNDS = 10
 """Rounds before anything is forecast, or left to duels."""
 MOST_BOTS = 64
@@ -52,37 +48,6 @@ class RankSet(NamedTuple):
 
     first: int
     last: int
-
-
-class PairSequence(ConfidenceSequence):
-    """The difference of two bots' strengths, from observations of two kinds.
-
-    Each kind has a variance of its own; bets go by that of the kind that comes next.
-    """
-
-    def __init__(self, alpha: float) -> None:
-        super().__init__(-1.0, 1.0, alpha)
-        self.kinds: dict[Kind, Spread] = {"round": Spread(), "duel": Spread()}
-
-    def add(self, value: float, kind: Kind = "round") -> None:
-        """Add the difference that a round or a duel showed."""
-        x = (value + 1) / 2
-        spread = self.kinds[kind]
-        self.play(x, self.bet(spread.variance), stake=_STAKE)
-        spread.add(x)
-
-    @property
-    def mean(self) -> float:
-        """The mean of the observations, each weighted by how much it says."""
-        weights = [spread.count / spread.variance for spread in self.kinds.values()]
-        total = sum(weights)
-        means = zip(weights, self.kinds.values(), strict=True)
-        return 2 * sum([w * spread.mean for w, spread in means]) / total - 1 if total else 0.0
-
-    def worth(self, kind: Kind) -> float:
-        """How many observations of a kind say as much as all that there are."""
-        variance = self.kinds[kind].variance
-        return sum([s.count * variance / s.variance for s in self.kinds.values()])
 
 
 class Ranking:

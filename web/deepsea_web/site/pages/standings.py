@@ -18,7 +18,7 @@ from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import inline
 from deepsea_web.charts.small import NARROW, Scale, axis, bar, span_of, sparkline
 from deepsea_web.charts.svg import WIDTH
-from deepsea_web.site.page import Page, Query, season_of
+from deepsea_web.site.page import Page, Query, Visit, season_of
 from deepsea_web.site.words import count, minute, name
 
 OPPONENTS = 30
@@ -123,6 +123,12 @@ def _bot_summary(data: BotProfile) -> str:
     )
 
 
+def _own_of_bot(visit: Visit, query: Query) -> Mapping[str, Any]:
+    """What the reader's own bot believed."""
+    beliefs = _read_bot(visit.ladder, query).beliefs
+    return {"beliefs": beliefs} if beliefs else {}
+
+
 BOT = Page(
     path="/bots/{name}",
     template="bot.html",
@@ -132,6 +138,7 @@ BOT = Page(
     summary=_bot_summary,
     parameters=("season", "version"),
     rows=lambda data: (moment._asdict() for moment in moments(data.course)),
+    own=_own_of_bot,
 )
 
 
