@@ -14,6 +14,7 @@ from deepsea_rules.ruleset import PRESETS
 from helpers.chromium import SCHEMES, WIDTHS, fits, keep_screenshot, visited, without_violations
 from helpers.pages import RUN
 from helpers.seat_page import Sitting, sitting
+from helpers.tiers import daily
 
 pytestmark = pytest.mark.slow
 ASKED = '#seat-actions input[name="asked"]'
@@ -33,7 +34,9 @@ def at(table: Sitting) -> str:
     return f"http://127.0.0.1:{table.server.port}/"
 
 
-@pytest.mark.parametrize(("preset", "by"), [("manual", "key"), ("revised", "touch")])
+@pytest.mark.parametrize(
+    ("preset", "by"), daily([("manual", "key"), ("revised", "touch")], [("revised", "touch")])
+)
 def test_a_whole_game(chromium: Browser, preset: str, by: str) -> None:
     with (
         sitting(game(preset)) as table,

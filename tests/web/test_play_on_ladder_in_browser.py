@@ -12,6 +12,7 @@ from deepsea_arena.reports.seat import choosing_of
 from helpers.chromium import SCHEMES, fits, visited, without_violations
 from helpers.listening import site_at
 from helpers.people import Runner
+from helpers.tiers import daily
 from helpers.world import ANNA, Stock, World, opened
 
 pytestmark = pytest.mark.slow
@@ -39,7 +40,7 @@ def next_question(world: World, game_id: str) -> int | None:
     return None if found is None else found[0]
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+@pytest.mark.parametrize("scripts", daily([True, False], [True]))
 def test_a_game_is_played_to_its_end(
     chromium: Browser, served: tuple[World, str], scripts: bool
 ) -> None:

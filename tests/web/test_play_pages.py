@@ -31,6 +31,7 @@ from helpers.games import other_values
 from helpers.members import Person, forms_of
 from helpers.people import Runner
 from helpers.site import ask
+from helpers.tiers import daily
 from helpers.world import ANNA, Stock, World, opened
 
 
@@ -65,7 +66,7 @@ def play_to_end(world: World, person: Person, address: str, seed: bytes = b"") -
     raise AssertionError("the game does not end")
 
 
-@pytest.mark.parametrize("rules", PRESETS)
+@pytest.mark.parametrize("rules", daily(PRESETS, ["publisher"]))
 def test_a_member_plays_to_the_end_without_a_script(world: World, rules: str) -> None:
     anna = world.person(ANNA)
     address = begin(world, anna, rules=rules)
@@ -239,7 +240,7 @@ def everything_sent(world: World, person: Person, address: str) -> list[bytes]:
     return [*bodies, asyncio.run(streamed()), b"".join(news)]
 
 
-@pytest.mark.parametrize("rules", PRESETS)
+@pytest.mark.parametrize("rules", daily(PRESETS, ["manual", "revised"]))
 def test_what_is_sent_depends_on_nothing_that_the_seat_does_not_know(
     rules: str, stock: Stock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

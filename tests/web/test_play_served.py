@@ -24,6 +24,7 @@ from helpers import ladder
 from helpers.commands import serving
 from helpers.programs import nothing_stays_behind, workers
 from helpers.remote import a_token
+from helpers.tiers import daily
 
 ROOT = "/api/v1"
 
@@ -68,7 +69,7 @@ def runner_of(server: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", ["nothing", "the runner", "all workers"])
+@pytest.mark.parametrize("killed", daily(["nothing", "the runner", "all workers"], ["the runner"]))
 def test_a_game_goes_on_whatever_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
 ) -> None:
