@@ -52,7 +52,8 @@ ARROWS = {
     },
     "deepsea_web": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),
-        *("deepsea_arena", "jinja2", "msgspec", "python_multipart", "starlette", "uvicorn"),
+        *("deepsea_arena", "jinja2", "msgspec", "prometheus_client", "python_multipart"),
+        *("starlette", "uvicorn"),
     },
     "deepsea_cli": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk", "deepsea_ladder", "deepsea_referee"),

@@ -187,6 +187,8 @@ class AuditKind(StrEnum):
     """A session of the pages was opened or ended."""
     RESTORED = "restored"
     """The ladder comes from a backup: codes, tokens and sessions of that time have ended."""
+    BACKUP = "backup"
+    """The ladder was copied to a backup."""
 
 
 class AuditEntry(Struct, frozen=True):

@@ -15,23 +15,26 @@ import sqlite3
 import tempfile
 from collections import deque
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from deepsea_bundle.atomic import put_in_place
 from deepsea_bundle.bot_cache import stored_files
 from deepsea_bundle.errors import BundleDamaged
+from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, follow, prove
 from deepsea_ladder.errors import ChainBroken, LadderError, StoreDamaged, StoreError
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.store import Database, Store, migrate
-from deepsea_ladder.store.database import UNREADABLE, damages, refuse_leftovers
+from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.database import UNREADABLE, damages, now, refuse_leftovers
 
 
 def back_up(store: Store, target: Path) -> int:
     """Copy a running ladder to a new file, and verify the copy; returns its number of games.
 
+    The original's audit log says so; one that cannot be written gets its backup all the same.
     Raises `StoreDamaged` if what was copied contradicts itself; no file is left then.
     """
     with _new_file(target) as scratch:
@@ -40,7 +43,11 @@ def back_up(store: Store, target: Path) -> int:
                 migrate.copy(store.database, copy.database)
         else:
             _copy_sqlite(store.database.path, scratch)
-        return _verified(scratch)
+        games = _verified(scratch)
+    with suppress(StoreError), store.database.write() as connection:
+        words = f"a backup of {games} games was made"
+        note(connection, now(connection), AuditKind.BACKUP, "ladder", words, by=MACHINE)
+    return games
 
 
 def restore(backup: Path, target: str) -> int:

@@ -20,7 +20,7 @@ from deepsea_cli.ladder.tables import print_matrix
 from deepsea_cli.output import Column, table
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season
-from deepsea_ladder.store import Store
+from deepsea_ladder.store import Database, Store
 from deepsea_ladder.store.schema import REVISION
 from deepsea_rules.randomness import commitment
 from deepsea_rules.record import GameRecord, verify
@@ -546,6 +546,28 @@ def test_status_tells_what_waits_and_what_is_stuck(run: Run, played: Path) -> No
     assert run("ladder", "requeue", "--all").out == "0 games will be tried again\n"
     for arguments in ([], ["s1-9", "--all"], ["s1-9", "--run", "x"]):
         assert run("ladder", "requeue", *arguments).status == 2
+
+
+def test_status_says_what_is_to_be_done(
+    run: Run, played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due, old = "no backup lately", "the last backup is 9 days old"
+    stalled, full = "no runner does what waits", "no room for a backup"
+
+    def said() -> set[str]:
+        out = run("ladder", "status").out
+        return {line for line in (due, old, stalled, full) if line in out}
+
+    assert said() == {due}
+    assert run("ladder", "backup", tmp_path / "copy.db").status == 0
+    assert said() == set()
+    with Store.open(played) as store:
+        store.jobs.add(store.seasons.get("s1"), ladder.rotations(ladder.ids(store), 2))
+        with store.database.write() as connection:
+            days = "UPDATE audit SET at = at - 9 * 86400000 WHERE kind = 'backup'"
+            connection.exec_driver_sql(days)
+    monkeypatch.setattr(Database, "free_bytes", lambda _: 1000)
+    assert said() == {old, stalled, full}
 
 
 def test_leases_are_released_by_the_name_of_the_run(run: Run, played: Path) -> None:

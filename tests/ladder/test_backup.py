@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from deepsea_ladder import backup
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.store import Store
@@ -36,7 +37,8 @@ def _same(one: Store, other: Store, season: StoredSeason) -> None:
     assert other.ratings.entries(season) == one.ratings.entries(season)
     assert other.bots.all() == one.bots.all()
     assert other.seasons.all() == one.seasons.all()
-    assert other.audit.latest() == one.audit.latest()
+    backups = ladder.audited(one, AuditKind.BACKUP)
+    assert [entry for entry in one.audit.latest() if entry not in backups] == other.audit.latest()
     assert other.queue.counts(season).done == one.queue.counts(season).done
 
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event, update
 
 from deepsea_arena.lease_owner import take_back
-from deepsea_ladder.model.games import Job, JobStatus, StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, StoredSeason
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
@@ -39,6 +39,26 @@ def test_a_season_has_no_two_games_of_one_place_in_a_rotation(store: Store) -> N
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
     with pytest.raises(Exception, match="rotation"), store.database.write() as connection:
         connection.execute(update(schema.jobs).values(shift=0))
+
+
+@pytest.mark.databases
+def test_a_ladder_is_counted_over_its_seasons_and_queues(store: Store) -> None:
+    season = ladder.stocked(store)
+    empty = store.counts.read()
+    assert (empty.games, empty.is_stalled, empty.backup_age_seconds) == (0, False, None)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    assert store.counts.read().is_stalled
+    job = ladder.claim(store, season)
+    store.games.report(job, ladder.play(job))
+    store.jobs.fail(ladder.claim(store, season), "no luck", 0)
+    ladder.claim(store, season, "somebody")
+    ladder.claim(store, season, "gone", seconds=0)
+    found = store.counts.read()
+    assert (found.games, found.lost_attempts, found.runners) == (1, {AttemptEnd.VOID: 1}, 1)
+    queue = found.waiting["games"], found.leased["games"], found.expired["games"]
+    assert (queue, found.recent_games, found.is_stalled) == ((1, 1, 1), 1, False)
+    assert found.recent_decision_seconds == {"0.5": 0.0001, "0.9": 0.0001, "0.99": 0.0001}
+    assert found.store_bytes > 0
 
 
 class Work:
@@ -108,6 +128,8 @@ def _pair(store: Store, season: StoredSeason) -> None:
         take_back,
         lambda store, _: store.jobs.hand_back("gone"),
         lambda store, season: store.queue.leased(season),
+        lambda store, season: store.queue.counts(season),
+        lambda store, _: store.counts.read(),
         lambda store, season: store.queue.listed(season, JobStatus.LEASED),
         lambda store, _: store.bots.withdraw("anna"),
         lambda store, season: store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4)),
@@ -118,6 +140,8 @@ def _pair(store: Store, season: StoredSeason) -> None:
         "take back",
         "hand back",
         "leased",
+        "counts of a season",
+        "counts of a ladder",
         "listed",
         "out",
         "add",

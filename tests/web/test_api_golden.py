@@ -760,6 +760,8 @@ def masked(text: str, what: str) -> str:
             return ", ".join(sorted(text.split(", ")))  # of a set
         case "store":
             return re.sub(r'("store": )"[^"]*"', r'\1"(file)"', text)
+        case "sizes":
+            return re.sub(r'("(?:store|disk_free)_bytes": )[0-9]+', r'\1"(bytes)"', text)
         case _:
             return re.sub(r"http://127\.0\.0\.1:[0-9]+", "http://ladder.example", text)
 
@@ -913,6 +915,7 @@ def received(port: int, one: Ask, headers: Pairs, sent: bytes) -> str:
     else:
         text = content.decode()
         text = masked(masked(text if one.words else masked(text, "words"), "version"), "store")
+        text = masked(text, "sizes")
         text = shown(text)
     return "\n".join([*lines, text])
 
@@ -964,7 +967,7 @@ def said(name: str, words: str, *place: str) -> str:
     done = called("ladder", *name.split(), *words.split(), *place)
     out = masked(done.out, "secrets") if name in ("author admin", "codes") else done.out
     parts = [f"(exit status {done.status})"]
-    parts += [shown(out)] if out else []
+    parts += [shown(masked(out, "sizes"))] if out else []
     parts += [f"(stderr)\n{masked(done.err, 'address')}"] if done.err else []
     return "\n".join(parts)
 

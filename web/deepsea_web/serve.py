@@ -34,6 +34,7 @@ from deepsea_web.server.access import Access, Gate, access
 from deepsea_web.server.connections import BACKLOG, Certificate, Connection, listen, open_many_files
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
+from deepsea_web.server.monitoring import monitored
 from deepsea_web.server.runner_process import RunnerProcess, runner_command
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
@@ -106,13 +107,11 @@ def serve(target: str, options: ServeOptions, announce: Callable[[str], object])
         open_many_files()
         reach = reached(listening.getsockname()[1])
         with closing(Gateway(service, SystemClock())) as gateway:
-            config = partial(_http_config, gateway, reach, options, certificate)
             service.url = f"{reach.origin}{reach.prefix}/"
             command = runner_command(options.workers, options.until)
-            runner = RunnerProcess(command, target, gateway.clock)
-            asyncio.run(
-                _serve(config, listening, gateway, runner if options.workers else None, announce)
-            )
+            runner = RunnerProcess(command, target, gateway.clock) if options.workers else None
+            config = partial(_http_config, gateway, reach, options, certificate, runner)
+            asyncio.run(_serve(config, listening, gateway, runner, announce))
 
 
 async def _serve(
@@ -154,11 +153,16 @@ async def _serve(
 
 
 def _http_config(
-    gateway: Gateway, access: Access, options: ServeOptions, certificate: Certificate | None
+    gateway: Gateway,
+    access: Access,
+    options: ServeOptions,
+    certificate: Certificate | None,
+    runner: RunnerProcess | None,
 ) -> uvicorn.Config:
     site = Site(gateway, access, PAGES, ENDPOINTS, MEMBERS)
+    app = with_api(site.app, http_api(gateway, access), access)
     config = uvicorn.Config(
-        with_api(site.app, http_api(gateway, access), access),
+        monitored(app, gateway, access, lambda: runner is not None and runner.pid is not None),
         http=partial(  # type: ignore[arg-type]
             Connection, access=access, limits=gateway.service.limits, opened=Counter()
         ),

@@ -11,13 +11,14 @@ from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
 from deepsea_arena.reports.seasons import SeasonInfo, open_seasons, season_info
 from deepsea_ladder.accounts import AuditEntry
-from deepsea_ladder.errors import PairingError
+from deepsea_ladder.errors import PairingError, StoreError
 from deepsea_ladder.model.bots import BotConduct, BotState, Submission
 from deepsea_ladder.model.games import (
     AttemptEnd,
     Extension,
     JobInfo,
     JobStatus,
+    LadderCounts,
     StoredGame,
     StoredSeason,
 )
@@ -87,6 +88,7 @@ class LadderStatus(Struct, frozen=True, kw_only=True):
     """Those that run, and those that wait, in the order in which they are done."""
     audit: tuple[AuditEntry, ...]
     """The newest entries, newest first."""
+    counts: LadderCounts
 
 
 def status_document(status: LadderStatus) -> dict[str, Json]:
@@ -118,7 +120,22 @@ def ladder_status(store: Store) -> LadderStatus:
         submissions=tuple(store.submissions.queue()),
         analyses=tuple(map(shown, store.analyses.queue())),
         audit=tuple(store.audit.latest(AUDIT_ENTRIES)),
+        counts=store.counts.read(),
     )
+
+
+def not_ready(store: Store, *, has_runner: bool) -> str | None:
+    """Why a ladder cannot do its work now, in a word or two; None if it can.
+
+    has_runner  whether a runner's process runs beside the caller; one elsewhere is known by its
+                leases, of which it has none when there is nothing to do
+    """
+    try:
+        store.database.check_writable()
+        stalled = store.counts.read().is_stalled
+    except StoreError:
+        return "the store cannot be written"
+    return "no runner" if stalled and not has_runner else None
 
 
 def games_per_second(newest: Sequence[StoredGame]) -> float | None:

@@ -30,6 +30,7 @@ from deepsea_cli.options import number_option
 from deepsea_cli.output import Column, count, echo, grid, print_json
 from deepsea_cli.progress import Progress
 from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.limits import MIB, size_in_words
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from deepsea_arena.refold import RatingCheck, WhatIf
     from deepsea_arena.reports.status import LadderStatus, SeasonStatus
     from deepsea_ladder.model.bots import BotConduct
+    from deepsea_ladder.model.games import LadderCounts
     from deepsea_ladder.rating.trueskill_fold import Audit
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
@@ -67,6 +69,7 @@ def _show_status(found: LadderStatus, *, here: bool) -> None:
     if found.shown and found.played and found.shown not in found.played:
         played = " and ".join(found.played)
         echo(f"pages show season {found.shown}, but games of {played} are played")
+    _show_counts(found.counts)
     for season in found.seasons:
         _show_season(season, here=here)
     if waiting := found.submissions:
@@ -84,6 +87,26 @@ def _show_status(found: LadderStatus, *, here: bool) -> None:
     echo("recently:")
     for entry in found.audit:
         echo(f"  {minute(entry.at)} {entry.kind} {entry.subject}: {entry.note}")
+
+
+def _show_counts(found: LadderCounts) -> None:
+    """Sizes, runners and decisions, with what to do where something is wrong."""
+    free = found.disk_free_bytes
+    room = "" if free is None else f", {size_in_words(free)} free on its disk"
+    echo(f"{count(found.games, 'game')} in {size_in_words(found.store_bytes)}{room}")
+    if free is not None and free < found.store_bytes + MIB:
+        echo("no room for a backup: free some space, or move the ladder to another disk")
+    if found.backup_age_seconds is None:
+        echo("no backup lately: `ladder backup FILE`, best every night")
+    elif (days := int(found.backup_age_seconds // 86_400)) > 1:
+        echo(f"the last backup is {days} days old: `ladder backup FILE`, best every night")
+    if found.is_stalled:
+        echo("no runner does what waits: start `ladder run --forever`, or `ladder serve`")
+    if times := found.recent_decision_seconds:
+        slow = [f"{float(part):.0%} within {1000 * time:.1f} ms" for part, time in times.items()]
+        faults = [f"{number} {kind}" for kind, number in found.recent_faults.items()]
+        newest = count(found.recent_games, "newest game")
+        echo(f"decisions in {newest}: {', '.join(slow + faults)}")
 
 
 def _show_season(found: SeasonStatus, *, here: bool) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.bots import BotVersion, SubmissionState
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
@@ -133,6 +133,54 @@ class QueueCounts(Struct, frozen=True):
     cancelled: int
     oldest_wait_ms: int
     """How long the oldest waiting job has waited."""
+
+
+class QueueLoad(NamedTuple):
+    """What waits for runners, and what they do."""
+
+    waiting: int
+    leased: int
+    expired: int
+    """Expired leases that no run has taken over yet."""
+    oldest_wait_ms: int
+    owners: frozenset[str]
+    """The runners that have renewed their leases in time."""
+
+
+class LadderCounts(Struct, frozen=True, kw_only=True):
+    """A whole ladder in numbers, by the names of its metrics."""
+
+    games: int
+    lost_attempts: dict[AttemptEnd, int]
+    """Attempts at games that ended without a result, by how they ended."""
+    faults: int
+    forfeits: int
+    quarantined_games: int
+    waiting: dict[str, int]
+    """By queue, as the next three; without the games of paused seasons."""
+    leased: dict[str, int]
+    expired: dict[str, int]
+    oldest_wait_seconds: dict[str, float]
+    runners: int
+    """Those that have renewed a lease in time; one that has nothing to do has none."""
+    recent_submissions: dict[SubmissionState, int]
+    recent_games: int
+    """The newest games, which the next three are about."""
+    recent_faults: dict[str, int]
+    """By kind."""
+    recent_decision_seconds: dict[str, float]
+    """By quantile."""
+    recent_record_bytes: int
+    backup_age_seconds: float | None
+    store_bytes: int
+    disk_free_bytes: int | None
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether something waits, and no runner has renewed a lease."""
+        # Comparisons wait for CPU time, too.
+        due = [name for name in self.waiting if name != "comparisons"]
+        return not self.runners and any(self.waiting[one] + self.expired[one] for one in due)
 
 
 class ReceiptStatus(StrEnum):

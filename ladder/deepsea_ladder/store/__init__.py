@@ -20,6 +20,7 @@ from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots, Strikes
 from deepsea_ladder.store.comparisons import Comparisons
+from deepsea_ladder.store.counts import Counts
 from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
 from deepsea_ladder.store.games import Games, Logs, Revision, read_revision
 from deepsea_ladder.store.history import History, Sums
@@ -63,6 +64,7 @@ class Store:
         self.history = History(database, public=public)
         self.sums = Sums(database)
         self.audit = Audit(database)
+        self.counts = Counts(database)
 
     def revision(self) -> Revision:
         """How far the ladder is; raises `StoreGone` if its file was removed or replaced."""

@@ -14,6 +14,7 @@ no files of bots, so that it is quick on a large ladder.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -73,6 +74,8 @@ from deepsea_rules.printable import printable, quoted
 _BUSY_SECONDS = 30.0
 SYNCHRONOUS = "FULL"
 """What SQLite waits for at a commit: that the disk has it. Tests do without."""
+LEAST_FREE = 16 << 20
+"""Bytes of free space without which no change is expected to be stored."""
 _STILL_SECONDS = 30.0
 """Timeout of an idle transaction on PostgreSQL before the server rolls it back."""
 _LOCK = text("SELECT pg_advisory_xact_lock(:key)")
@@ -172,6 +175,18 @@ class Database:
                 yield connection
                 self.check_place(log=connection.info.get("log", False))
             self._written = True
+
+    def check_writable(self) -> None:
+        """Raise `StoreError` if a change could not be stored now."""
+        with self.write():
+            pass
+        free = self.free_bytes()
+        if free is not None and free < LEAST_FREE:
+            raise StoreUnavailable(f"the ladder at {self}: the disk is full; free some space")
+
+    def free_bytes(self) -> int | None:
+        """Free space on the disk of an SQLite ladder, else None."""
+        return None if self.path is None else shutil.disk_usage(self._file.parent).free
 
     def check_place(self, *, log: bool = False) -> None:
         """Raise `StoreGone` if the file was removed or replaced since it was opened; with `log`

@@ -65,7 +65,7 @@ KEPT_NOTES = 100
 """and so many of its newest other games their notes."""
 LONGEST_OUTPUT = 64 * 1024
 _LONGEST_ERROR = 16 * 1024
-_PRIVATE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION)
+_PRIVATE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION, AuditKind.BACKUP)
 """Entries that change no page for strangers: a login must not empty their cache."""
 _JOB = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
 _OWNER = select(schema.attempts.c.owner).where(

@@ -33,7 +33,7 @@ from deepsea_ladder.model.games import (
 )
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.audit import last_link, note
 from deepsea_ladder.store.bots import disable_strikers
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.history import PORTION
@@ -43,6 +43,7 @@ from deepsea_ladder.store.leases import (
     count_failure,
     end_attempt,
     give_back,
+    lost_counts,
 )
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.versions import versions_by_id, versions_of, visible
@@ -373,27 +374,28 @@ class Queue:
         self._public = public
 
     def counts(self, season: StoredSeason) -> QueueCounts:
+        """The season's jobs by status; quick however many are done."""
+        ours = _jobs.c.season_id == season.id
+        left = (JobStatus.QUARANTINED, JobStatus.CANCELLED)
         with self._database.read() as connection:
-            at = now(connection)
-            ours = _jobs.c.season_id == season.id
-            rows = connection.execute(
-                select(_jobs.c.status, func.count()).where(ours).group_by(_jobs.c.status)
-            )
-            counts = {JobStatus(status): int(count) for status, count in rows}
-            expired = connection.execute(
-                select(func.count()).where(ours, GAMES.is_leased, _jobs.c.until <= at)
-            ).scalar_one()
-            oldest = connection.execute(
-                select(func.min(_jobs.c.created_at)).where(ours, GAMES.is_waiting)
-            ).scalar()
+            load = GAMES.load(connection, now(connection), ours)
+            counts = {
+                status: connection.execute(
+                    select(func.count()).where(ours, _jobs.c.status == status)
+                ).scalar_one()
+                for status in left
+            }
+            # Each place of a season's chain is a game, whose job is done, or a lost attempt.
+            lost = sum(lost_counts(connection, season).values())
+            done = last_link(connection, season.id).place - lost
         return QueueCounts(
-            todo=counts.get(JobStatus.TODO, 0),
-            leased=counts.get(JobStatus.LEASED, 0) - expired,
-            expired=expired,
-            done=counts.get(JobStatus.DONE, 0),
-            quarantined=counts.get(JobStatus.QUARANTINED, 0),
-            cancelled=counts.get(JobStatus.CANCELLED, 0),
-            oldest_wait_ms=0 if oldest is None else max(0, at - oldest),
+            todo=load.waiting,
+            leased=load.leased,
+            expired=load.expired,
+            done=done,
+            quarantined=counts[JobStatus.QUARANTINED],
+            cancelled=counts[JobStatus.CANCELLED],
+            oldest_wait_ms=load.oldest_wait_ms,
         )
 
     def leased(self, season: StoredSeason) -> int:
@@ -477,13 +479,8 @@ class Queue:
 
     def lost_counts(self, season: StoredSeason) -> dict[AttemptEnd, int]:
         """How many of the season's attempts ended without a result, by how they ended."""
-        query = (
-            select(_attempts.c.ended, func.count())
-            .where(_attempts.c.season_id == season.id, _attempts.c.place.is_not(None))
-            .group_by(_attempts.c.ended)
-        )
         with self._database.read() as connection:
-            return {AttemptEnd(ended): count for ended, count in connection.execute(query)}
+            return lost_counts(connection, season)
 
     def lost(self, season: StoredSeason) -> Iterator[LostAttempt]:
         """The season's attempts that ended without a result, in their order."""

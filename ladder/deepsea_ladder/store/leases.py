@@ -28,6 +28,8 @@ from deepsea_ladder.model.games import (
     JobStatus,
     LostAttempt,
     PersonGame,
+    QueueLoad,
+    StoredSeason,
 )
 from deepsea_ladder.model.verdicts import ComparisonLease
 from deepsea_ladder.store import schema
@@ -92,6 +94,19 @@ class Leases:
     def held(self, connection: Connection, lease: Lease) -> Row[Any] | None:
         """The row of a lease; None if it does not hold."""
         return connection.execute(self._held, _key(lease)).first()
+
+    def load(self, connection: Connection, at: int, *which: Any) -> QueueLoad:
+        """What waits and what is leased, of the rows that meet these conditions."""
+        columns = self.rows.c
+        # A sum: SQLite would read all rows in the order of an index on the column.
+        oldest = func.coalesce(func.min(columns.created_at + 0), at)
+        waits = select(func.count(), oldest).where(self.is_waiting, *which)
+        waiting, since = connection.execute(waits).one()
+        query = select(columns.owner, columns.until).where(self.is_leased, *which)
+        leases = connection.execute(query).all()
+        held = [row.owner for row in leases if row.until > at]
+        expired, owners = len(leases) - len(held), frozenset(held)
+        return QueueLoad(waiting, len(held), expired, max(0, at - since), owners)
 
     def held_by(self, connection: Connection, owner: str) -> Sequence[Row[Any]]:
         """The rows that an owner has leased."""
@@ -287,6 +302,19 @@ def end_attempt(
         head = add_link(connection, job.season_id, link, lost_line(link.season, lost))
         values |= {"place": lost.place, "head": head}
     connection.execute(_END, which | values)
+
+
+def lost_counts(
+    connection: Connection, season: StoredSeason | None = None
+) -> dict[AttemptEnd, int]:
+    """How many attempts, of a season if one is given, ended without a result, by how they ended."""
+    seasons = [season.id] if season else select(schema.seasons.c.id)
+    query = (
+        select(_attempts.c.ended, func.count())
+        .where(_attempts.c.season_id.in_(seasons), _attempts.c.place > 0)
+        .group_by(_attempts.c.ended)
+    )
+    return {AttemptEnd(ended): count for ended, count in connection.execute(query)}
 
 
 def count_failure(

@@ -89,6 +89,7 @@ class Rate:
         self._period_us = self._each_us * most
         self._now_us = now_us
         self._most_keys = most_keys
+        self.refused = 0
         self._full_us: dict[Hashable, int] = {}
         """When a key has everything again."""
 
@@ -97,6 +98,7 @@ class Rate:
         now = self._now_us()
         full = max(self._full_us.get(key, now), now) + self._each_us
         if (over := full - self._period_us - now) > 0:
+            self.refused += 1
             raise ApiError(Kind.EXHAUSTED, sentence, -(-over // _SECOND_US))
         self._full_us.pop(key, None)  # to the end
         self._full_us[key] = full
@@ -116,6 +118,7 @@ class Slots:
         self._most_each = most_each
         self._most = most
         self._open: Counter[Hashable] = Counter()
+        self.refused = 0
 
     @property
     def open(self) -> int:
@@ -127,6 +130,7 @@ class Slots:
         none."""
         of_key = 0 if key is None else self._open[key]
         if self.open >= self._most or of_key >= self._most_each:
+            self.refused += 1
             raise ApiError(Kind.EXHAUSTED, "too many streams are open; try again", 30)
         self._open[key] += 1
         try:
@@ -153,13 +157,15 @@ class Gateway:
         """Set when the server ends: streams end then."""
         self._threads = ThreadPoolExecutor(THREADS, "service")
         self._waiting = 0
-        self._calls = Rate(limits.calls_per_minute, MINUTE_US, clock.now_us)
+        self.requests: Counter[tuple[str, str]] = Counter()
+        """Answers that were begun, by route and status."""
+        self.calls = Rate(limits.calls_per_minute, MINUTE_US, clock.now_us)
         self.visits = Rate(limits.pages_per_minute, MINUTE_US, clock.now_us)
         """Calls and pages of an address."""
         self._authors: dict[str, int] = {}
         """The author of each token that was valid lately, by its digest."""
-        self._streams = Slots(limits.streams_of_address, limits.streams)
-        self._long = Slots(limits.heavy, limits.streams)
+        self.streams = Slots(limits.streams_of_address, limits.streams)
+        self.heavy = Slots(limits.heavy, limits.streams)
 
     def close(self) -> None:
         """End the threads; what they do now is done first."""
@@ -213,7 +219,7 @@ class Gateway:
         self.visits.take(source(address), "too many requests from your address")
 
     def _check_calls(self, author_id: int) -> None:
-        self._calls.take(author_id, "too many calls with your tokens")
+        self.calls.take(author_id, "too many calls with your tokens")
 
     # ----------------------------------------------------------------------------------- calls
 
@@ -298,7 +304,7 @@ class Gateway:
 
     async def _rest(self, until: int) -> None:
         """Wait before news are asked for again, but not longer than `until`."""
-        wait = min(max(NEWS_US, self._streams.open * EACH_US), until - self.clock.now_us())
+        wait = min(max(NEWS_US, self.streams.open * EACH_US), until - self.clock.now_us())
         try:
             async with time_limit(self.clock, max(wait, 0)):
                 await self.closing.wait()
@@ -313,12 +319,12 @@ class Gateway:
 
     def place(self, address: str) -> AbstractContextManager[None]:
         """Hold a stream's place. Raises ApiError if there is none, of all or of this address."""
-        return self._streams.taken(_key(address))
+        return self.streams.taken(_key(address))
 
     def _long_place(self, caller: Caller) -> AbstractContextManager[None]:
         """Hold the place of an export or a download, of which an author, or else an address, has
         few: a download that is not read on holds a whole archive."""
-        return self._long.taken(caller.author_id or _key(caller.address))
+        return self.heavy.taken(caller.author_id or _key(caller.address))
 
     # --------------------------------------------------------------------------------- threads
 

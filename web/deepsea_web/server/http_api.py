@@ -23,12 +23,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
 from deepsea_arena.api.errors import STATUS, ApiError, Kind
-from deepsea_arena.api.ladder_api import KEY, METHODS, SHA256
+from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.openapi import openapi
 from deepsea_arena.documents import DIGITS, DocumentError, convert, json_text
 from deepsea_referee.timing.clock import time_limit
 from deepsea_rules.printable import one_line, quoted
-from deepsea_web.http import disconnected
+from deepsea_web.http import disconnected, name_routes
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.server.gateway import Batch, Gateway, Part, Parts, refused
 
@@ -54,6 +54,7 @@ def http_api(gateway: Gateway, access: Access) -> ASGIApp:
         for method in METHODS.values()
     ]
     routes.append(Route(DESCRIPTION, _describe))
+    name_routes(routes, ROOT)
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_route})
     app.router.redirect_slashes = False
     return app

@@ -32,7 +32,7 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
 from deepsea_sdk import __version__
-from deepsea_web.http import Guarded
+from deepsea_web.http import Guarded, name_routes
 from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.broadcast import Broadcast
@@ -114,6 +114,7 @@ class Site:
         routes.append(Route("/static/{name}", _static))
         if self._answers is not None:
             routes += self._answers.routes()
+        name_routes(routes)
         if self.access.prefix:
             routes = [Mount(self.access.prefix, routes=routes), Route("/", self._to_prefix)]
         inner = Starlette(

@@ -1,0 +1,115 @@
+"""Counts of a whole ladder for its operator: games, queues, leases, sizes, the last backup.
+
+Invariants: one snapshot, which keeps no writer waiting; what is read grows with what waits, with
+lost attempts, seasons and versions, never with games.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, desc, func, select, text
+
+from deepsea_ladder.accounts import AuditKind
+from deepsea_ladder.model.bots import SubmissionState
+from deepsea_ladder.model.games import JobStatus, LadderCounts
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.analyses import Analyses
+from deepsea_ladder.store.comparisons import Comparisons
+from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.leases import GAMES, lost_counts
+from deepsea_ladder.store.person_games import PersonGames
+from deepsea_ladder.store.submissions import Submissions
+
+LATELY = 1_000
+"""The number of newest submissions that are counted by state."""
+NEWEST_GAMES = 100
+"""The number of newest games whose records are read."""
+LATEST_ENTRIES = 10_000
+"""The number of newest entries of the audit log among which a backup is looked for."""
+_played = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
+QUEUES = {
+    "games": (GAMES, schema.jobs.c.season_id.in_(_played)),
+    "submissions": (Submissions.line,),
+    "analyses": (Analyses.line,),
+    "comparisons": (Comparisons.line,),
+    "games of people": (PersonGames.line,),
+}
+"""What waits for runners, by queue; a season that is paused waits for none."""
+
+
+class Counts:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self) -> LadderCounts:
+        jobs, ratings, submissions = schema.jobs, schema.ratings, schema.submissions
+        stuck = select(func.count()).where(jobs.c.status == JobStatus.QUARANTINED)
+        faults = select(func.sum(ratings.c.faults), func.sum(ratings.c.forfeits))
+        newest = select(submissions.c.state).order_by(desc(submissions.c.id)).limit(LATELY)
+        with self._database.read() as connection:
+            at = now(connection)
+            loads = {
+                name: line.load(connection, at, *which) for name, (line, *which) in QUEUES.items()
+            }
+            lost = lost_counts(connection)
+            places = connection.execute(select(func.sum(schema.seasons.c.place))).scalar()
+            summed = connection.execute(faults).one()
+            states = connection.execute(newest).scalars()
+            return LadderCounts(
+                games=int(places or 0) - sum(lost.values()),
+                lost_attempts=lost,
+                faults=int(summed[0] or 0),
+                forfeits=int(summed[1] or 0),
+                quarantined_games=connection.execute(stuck).scalar_one(),
+                waiting={name: load.waiting for name, load in loads.items()},
+                leased={name: load.leased for name, load in loads.items()},
+                expired={name: load.expired for name, load in loads.items()},
+                oldest_wait_seconds={
+                    name: load.oldest_wait_ms / 1000 for name, load in loads.items()
+                },
+                runners=len(frozenset().union(*(load.owners for load in loads.values()))),
+                recent_submissions=dict(Counter(map(SubmissionState, states))),
+                backup_age_seconds=_backup_age(connection, at),
+                store_bytes=_size(connection, self._database.path),
+                disk_free_bytes=self._database.free_bytes(),
+                **_recent_play(connection),
+            )
+
+
+def _recent_play(connection: Connection) -> dict[str, Any]:
+    """What bots did in the newest games, of which alone the records are read."""
+    games = schema.games
+    newest = select(games.c.record).order_by(desc(games.c.seq)).limit(NEWEST_GAMES)
+    records = connection.execute(newest).scalars().all()
+    decisions = [one for text in records for one in json.loads(text)["decisions"]]
+    times = sorted(one["us"] / 1_000_000 for one in decisions)
+    return {
+        "recent_games": len(records),
+        "recent_record_bytes": sum(map(len, records)),
+        "recent_faults": dict(Counter(one["fault"] for one in decisions if one.get("fault"))),
+        "recent_decision_seconds": {
+            str(part / 100): times[len(times) * part // 100] for part in (50, 90, 99) if times
+        },
+    }
+
+
+def _backup_age(connection: Connection, at: int) -> float | None:
+    columns = schema.audit.c
+    entries = select(columns.kind, columns.at).order_by(desc(columns.id)).limit(LATEST_ENTRIES)
+    newest = entries.subquery()
+    query = select(func.max(newest.c.at)).where(newest.c.kind == AuditKind.BACKUP)
+    last = connection.execute(query).scalar()
+    return None if last is None else max(0, at - last) / 1000
+
+
+def _size(connection: Connection, path: Path | None) -> int:
+    """The bytes of the ladder, with the log of an SQLite one."""
+    if path is None:
+        size = text("SELECT pg_database_size(current_database())")
+        return int(connection.execute(size).scalar_one())
+    files = (path, Path(f"{path}-wal"))
+    return sum(one.stat().st_size for one in files if one.exists())
