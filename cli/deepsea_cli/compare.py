@@ -101,24 +101,19 @@ def command(
     drawn = PlotFile(plot)
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve, split_list
-    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, seated
+    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
 
     text = seed_text(play.seed, out, BlockSettings.kind)
-    pair = resolve(a), resolve(b)
-    others = tuple(resolve(bot) for bot in split_list(field))
-    bots, line_ups, ours, theirs = seated(*pair, others, seats)
-    most = blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS)
-    settings = BlockSettings(
-        bots=bots,
-        games=most * len(line_ups),
+    settings = BlockSettings.of(
+        resolve(a),
+        resolve(b),
+        [resolve(bot) for bot in split_list(field)],
+        seats,
+        blocks=blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS),
         seed_text=text,
         margin=margin,
         alpha=alpha,
         until_decided=until_decided,
-        line_ups=line_ups,
-        ours=ours,
-        theirs=theirs,
-        field=others,
         luck_adjusted=luck_adjusted,
         **play.settings(text),
     )

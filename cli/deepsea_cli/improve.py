@@ -284,18 +284,16 @@ def _judge(run: _Run) -> None:
 def _compare(run: _Run, version: BotSpec, text: str) -> None:
     """The comparison with another version, at a table of as many seats."""
     from deepsea_cli.verdict_report import comparison_note
-    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, seated
+    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
 
     match = run.settings
-    bots, line_ups, ours, theirs = seated(match.bots[0], version, (), len(match.bots))
-    settings = BlockSettings(
-        bots=bots,
-        games=BLOCKS * len(line_ups),
+    settings = BlockSettings.of(
+        match.bots[0],
+        version,
+        seats=len(match.bots),
+        blocks=BLOCKS,
         seed_text=text,
         until_decided=True,
-        line_ups=line_ups,
-        ours=ours,
-        theirs=theirs,
         **run.play.settings(text) | {"hosting": match.hosting},
     )
     games = run.comparison = CompareGames(settings)

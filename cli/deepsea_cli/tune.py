@@ -76,24 +76,21 @@ def command(
         refuse_plot(plot)
     from deepsea_referee.bots.resolve import resolve, split_list
     from deepsea_referee.timing.clock import SystemClock
-    from deepsea_referee.workbench.blocks import BlockSettings, seated
+    from deepsea_referee.workbench.blocks import BlockSettings
     from deepsea_referee.workbench.tuning import KIND, Budget, TuneGames, subject
 
     limit, mine = Budget.parse(budget), subject(bot)
     text = seed_text(play.seed, out, KIND)
-    others = tuple(resolve(name) for name in split_list(against))
     start = mine.with_values(mine.start)
-    bots, line_ups, ours, theirs = seated(start, start, others, seats)
-    settings = BlockSettings(
-        bots=bots,
-        games=len(line_ups),
+    settings = BlockSettings.of(
+        start,
+        start,
+        [resolve(name) for name in split_list(against)],
+        seats,
+        blocks=1,
         seed_text=text,
         margin=MARGIN,
         until_decided=True,
-        line_ups=line_ups,
-        ours=ours,
-        theirs=theirs,
-        field=others,
         **play.settings(text),
     )
     with ExitStack() as opened:

@@ -17,7 +17,7 @@ from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, seated
+from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
@@ -87,19 +87,17 @@ def run_comparison(
     Other parameters are those of `run_match`. The verdict is "A", "B", "same" or None, which takes
     more blocks. Raises UserError for what cannot be played.
     """
-    others = [resolve(bot) for bot in field]
-    bots, line_ups, ours, theirs = seated(resolve(a), resolve(b), others, seats)
+    pair, others = (resolve(a), resolve(b)), [resolve(bot) for bot in field]
     games = CompareGames(
-        BlockSettings(
-            bots=bots,
+        BlockSettings.of(
+            *pair,
+            others,
+            seats,
+            blocks=blocks,
             hosting=_hosting(isolation, in_process),
-            games=blocks * len(line_ups),
             rules=_rules(rules),
             time_control=_time_control(clock),
             seed=_seed(seed),
-            line_ups=line_ups,
-            ours=ours,
-            theirs=theirs,
             until_decided=until_decided,
             luck_adjusted=luck_adjusted,
         )

@@ -40,14 +40,15 @@ def spec(name: str) -> BotSpec:
 
 
 def settings(a: str, b: str, seats: int, blocks: int) -> BlockSettings:
-    bots, line_ups, _, _ = seated(resolve(a), resolve(b), [], seats)
-    return BlockSettings(
-        bots=bots,
+    minute = TimeControl.parse("60s")
+    return BlockSettings.of(
+        resolve(a),
+        resolve(b),
+        seats=seats,
+        blocks=blocks,
         hosting=PATIENT,
-        games=blocks * len(line_ups),
-        time_control=TimeControl.parse("60s"),
+        time_control=minute,
         seed=SEED,
-        line_ups=line_ups,
     )
 
 

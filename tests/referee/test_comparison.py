@@ -145,15 +145,15 @@ class Careless(Bot):
 def played(players: Sequence[AnyBot], seats: int, blocks: int) -> list[PlayedBlock]:
     """Blocks between the first bots and the others, which are as many."""
     spec = resolve("random")
-    bots, line_ups, _, _ = seated(spec, spec, [], seats)
-    size = len(line_ups)
-    settings = BlockSettings(
-        bots=bots,
+    settings = BlockSettings.of(
+        spec,
+        spec,
+        seats=seats,
+        blocks=blocks,
         hosting=PATIENT,
-        games=blocks * size,
         seed=seed_from_text("identical"),
-        line_ups=line_ups,
     )
+    size = settings.size
     now_us, watch = ManualClock().now_us, HangWatch(60)
     games = [play_number(settings, n, players, now_us, watch) for n in settings.numbers()]
     return [games[i : i + size] for i in range(0, len(games), size)]

@@ -19,7 +19,7 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock, seated
+from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock
 from deepsea_referee.workbench.folder import block_line, read_block
 from deepsea_referee.worker import Link, Perform
 from deepsea_rules.randomness import seed_from_text
@@ -74,20 +74,17 @@ def play_on(
 ) -> None:
     """Play blocks until there is a verdict, or what the lease may use is used."""
     season, chosen = lease.season, lease.season.verdicts
-    bots, line_ups, ours, theirs = seated(*pair, (), chosen.seats or max(season.seats))
-    settings = BlockSettings(
-        bots=bots,
+    settings = BlockSettings.of(
+        *pair,
+        seats=chosen.seats or max(season.seats),
+        blocks=chosen.blocks,
         hosting=where,
-        games=chosen.blocks * len(line_ups),
         rules=season.rules,
         time_control=TimeControl.parse(season.clock),
         seed=seed_from_text(lease.seed),
         seed_text=lease.seed,
         margin=chosen.margin,
         until_decided=True,
-        line_ups=line_ups,
-        ours=ours,
-        theirs=theirs,
         luck_adjusted=True,
     )
     used, since = 0, _cpu_seconds()

@@ -113,6 +113,29 @@ class BlockSettings(GroupSettings):
     luck_adjusted: bool = False
     """Decide by the lead less the luck in it."""
 
+    @classmethod
+    def of(
+        cls,
+        a: BotSpec,
+        b: BotSpec,
+        field: Sequence[BotSpec] = (),
+        seats: int | None = None,
+        *,
+        blocks: int,
+        **others: Any,
+    ) -> BlockSettings:
+        """At most so many blocks between a and b; `others` are fields of the settings."""
+        bots, line_ups, ours, theirs = seated(a, b, field, seats)
+        return cls(
+            bots=bots,
+            games=blocks * len(line_ups),
+            line_ups=line_ups,
+            ours=ours,
+            theirs=theirs,
+            field=tuple(field),
+            **others,
+        )
+
     @property
     def pair(self) -> tuple[BotSpec, BotSpec]:
         return self.bots[self.ours[0]], self.bots[self.theirs[0]]
