@@ -28,17 +28,16 @@ from deepsea_ladder.model.verdicts import (
     StoredComparison,
 )
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.leases import LeasedRows, Line, RetryPolicy, counting_changes
+from deepsea_ladder.store.database import now
+from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.versions import SELECT_VERSIONS, versions_by_id
 from deepsea_rules.printable import printable
 
 _rows, _blocks = schema.comparisons, schema.comparison_blocks
 _versions, _bots = schema.bot_versions, schema.bots
-_Signature: TypeAlias = tuple[int | None, ...]
-"""What a plan follows from, as far as it changes: the season, the last version, the last change of
-a bot's state, and the last comparison."""
+_Plan: TypeAlias = tuple[Row[Any], Row[Any], str]
+"""A version, the one that it is compared with, and that one's name in the panel."""
 _QUEUED, _PLAYING, _DECIDED, _SPENT, _ENDED, _FAILED = ComparisonState
 _changed = counting_changes(_rows)
 _LINE = Line(_rows, _rows.c.state, _QUEUED, _PLAYING, _changed)
@@ -49,10 +48,6 @@ _READY = _CURRENT.where(_bots.c.state == BotState.ACTIVE)
 
 class Comparisons(LeasedRows):
     line = _LINE
-
-    def __init__(self, database: Database, policy: RetryPolicy) -> None:
-        super().__init__(database, policy)
-        self._planned: _Signature | None = None
 
     def listed(
         self, season: StoredSeason, versions: Sequence[int] | None = None
@@ -80,13 +75,12 @@ class Comparisons(LeasedRows):
         with self._database.read() as connection:
             if (found := _open_season(connection)) is None:
                 return False
-            at = now(connection)
-            is_stale = _LINE.is_leased & (_rows.c.until <= at)
-            return _left_of_hour(connection, found[0], at) > 0 and (
-                _signature(connection, found[0]) != self._planned
-                or connection.execute(_waiting(found[0], or_(_LINE.is_waiting, is_stale))).first()
-                is not None
-            )
+            season, at = found[0], now(connection)
+            if _left_of_hour(connection, season, at) <= 0:
+                return False
+            waits = or_(_LINE.is_waiting, _LINE.is_leased & (_rows.c.until <= at))
+            first = connection.execute(_waiting(season, waits)).first()
+            return first is not None or any(_lacking(connection, season))
 
     def claim(self, owner: str, seconds: float) -> ComparisonLease | None:
         """Plan what new versions need, and lease the next comparison for `seconds` from now.
@@ -99,12 +93,12 @@ class Comparisons(LeasedRows):
             if (found := _open_season(connection)) is None:
                 return None
             season, secret = found
-            if _signature(connection, season) != self._planned:
-                _plan(connection, season, secret, at)
-            signature = _signature(connection, season)
-            lease = self._lease(connection, season, owner, at, seconds)
-        self._planned = signature
-        return lease
+            outdated = _rows.c.version_id.not_in(_CURRENT)
+            for row in connection.execute(select(_rows).where(_LINE.is_waiting, outdated)).all():
+                _supersede(connection, row, at)
+            for plan in _lacking(connection, season):
+                _add(connection, season, secret, plan, at)
+            return self._lease(connection, season, owner, at, seconds)
 
     def _lease(
         self, connection: Connection, season: StoredSeason, owner: str, at: int, seconds: float
@@ -190,21 +184,10 @@ def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
     return None if idle else found
 
 
-def _signature(connection: Connection, season: StoredSeason) -> _Signature:
-    columns = (_versions.c.id, _bots.c.changed_at, _rows.c.id)
-    query = select(*(select(func.max(column)).scalar_subquery() for column in columns))
-    return season.id, *connection.execute(query).one()
-
-
-def _plan(connection: Connection, season: StoredSeason, secret: bytes, at: int) -> None:
-    """Add the comparisons that current versions lack, and end those of former ones."""
-    gone = _rows.c.version_id.not_in(_CURRENT)
-    for row in connection.execute(select(_rows).where(_LINE.is_waiting, gone)).all():
-        _supersede(connection, row, at)
-    there = {
-        (row.version_id, row.panel)
-        for row in connection.execute(select(_rows).where(_rows.c.season_id == season.id))
-    }
+def _lacking(connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
+    """The comparisons that current versions lack."""
+    ours = select(_rows.c.version_id, _rows.c.panel).where(_rows.c.season_id == season.id)
+    there = set(map(tuple, connection.execute(ours)))
     newest = SELECT_VERSIONS.where(_versions.c.number >= _bots.c.version - 1)
     bots: dict[str, list[Row[Any]]] = {}
     for row in connection.execute(newest.order_by(_versions.c.number, _versions.c.id)):
@@ -223,20 +206,12 @@ def _plan(connection: Connection, season: StoredSeason, secret: bytes, at: int) 
         if key not in map(names.key, panel):
             wanted |= panel
         for name, other in wanted.items():
-            is_new = (current.version_id, name) not in there
-            if is_new and current.state == BotState.ACTIVE:
-                _add(connection, season, secret, current, other, name, at)
+            if current.state == BotState.ACTIVE and (current.version_id, name) not in there:
+                yield current, other, name
 
 
-def _add(
-    connection: Connection,
-    season: StoredSeason,
-    secret: bytes,
-    version: Row[Any],
-    other: Row[Any],
-    panel: str,
-    at: int,
-) -> None:
+def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Plan, at: int) -> None:
+    version, other, panel = plan
     # The same luck against all others, which nobody can know who has not the season's secret.
     text = f"comparison:{version.name} v{version.number}"
     seed = hashlib.sha256(secret + text.encode()).hexdigest()[:24]
