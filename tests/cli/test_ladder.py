@@ -133,6 +133,8 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
         name = "winter"
         seats = [2, 3]
         packages = ["click", "numpy==1.0"]
+        [verdicts]
+        panel = ["gold"]
         [limits]
         memory_mib = 256
         processes = 8
@@ -174,6 +176,11 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
             "note: not installed here: numpy==1.0",
         ):
             assert words in text, words
+    unknown = "  no bot has the name 'gold', which is in its [verdicts] panel"
+    assert unknown in run("ladder", "status").out
+    with Store.open(place) as store:
+        ladder.submit(store, "Gold")
+    assert unknown not in run("ladder", "status").out
     assert run("ladder", "season", "next", "--settings", file, "--packages", "click").status == 0
     with Store.open(place) as store:
         assert store.seasons.get("next").season.packages == ("click",)

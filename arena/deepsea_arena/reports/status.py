@@ -10,9 +10,10 @@ from msgspec import Struct
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
 from deepsea_arena.reports.seasons import SeasonInfo, open_seasons, season_info
+from deepsea_bundle import names
 from deepsea_ladder.accounts import AuditEntry
 from deepsea_ladder.errors import PairingError, StoreError
-from deepsea_ladder.model.bots import BotConduct, BotState, Submission
+from deepsea_ladder.model.bots import BotConduct, BotState, LadderBot, Submission
 from deepsea_ladder.model.games import (
     AttemptEnd,
     Extension,
@@ -45,6 +46,8 @@ class SeasonStatus(Struct, frozen=True, kw_only=True):
     extensions: tuple[Extension, ...]
     unplayable: str | None
     """The reason why no game can be scheduled."""
+    unknown_panel: tuple[str, ...]
+    """Names in the panel of its verdicts that no bot has."""
     waiting: int
     leased: int
     expired: int
@@ -104,7 +107,7 @@ def status_document(status: LadderStatus) -> dict[str, Json]:
 def ladder_status(store: Store) -> LadderStatus:
     """The queues, leases and problems of a ladder."""
     bots, seasons = store.bots.all(), store.seasons.all()
-    found = tuple(_season(store, season) for season in seasons)
+    found = tuple(_season(store, season, bots) for season in seasons)
     opened = open_seasons(seasons)
     return LadderStatus(
         store=str(store.database),
@@ -157,13 +160,17 @@ def _unplayable(store: Store, season: StoredSeason) -> str | None:
     return None
 
 
-def _season(store: Store, season: StoredSeason) -> SeasonStatus:
+def _season(store: Store, season: StoredSeason, bots: Sequence[LadderBot]) -> SeasonStatus:
+    known = {names.key(bot.name) for bot in bots}
     counts = store.queue.counts(season)
     newest = store.history.latest(RATE_GAMES, season)
     return SeasonStatus(
         season=season_info(season),
         extensions=tuple(store.seasons.extensions(season)),
         unplayable=_unplayable(store, season),
+        unknown_panel=tuple(
+            name for name in season.season.verdicts.panel if names.key(name) not in known
+        ),
         waiting=counts.todo,
         leased=counts.leased,
         expired=counts.expired,

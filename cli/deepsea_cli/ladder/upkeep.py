@@ -118,6 +118,8 @@ def _show_season(found: SeasonStatus, *, here: bool) -> None:
     echo(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
     if found.unplayable is not None:
         echo(f"  no game can be scheduled: {found.unplayable}")
+    for name in found.unknown_panel:
+        echo(f"  no bot has the name {name!r}, which is in its [verdicts] panel")
     echo(f"  head {found.season.place}: {found.season.head}")
     for line in peculiarities(found.season):
         echo(f"  {line}")
