@@ -11,12 +11,7 @@ from typing import Protocol, cast
 
 from msgspec.structs import replace
 
-from deepsea_arena.play.background_work import (
-    LeasedWork,
-    LeaseLost,
-    Listener,
-    Times,
-)
+from deepsea_arena.play.background_work import LeasedWork, LeaseLost, Listener, Times
 from deepsea_arena.play.comparison_worker import BlockPlayed, comparison_worker
 from deepsea_arena.play.shutdown import StopRequest
 from deepsea_arena.play.tasks import game_seconds
@@ -77,15 +72,15 @@ class Comparer(LeasedWork[ComparisonLease, ComparisonListener]):
                 quiet=_GAMES * game_seconds(lease.season, max(lease.season.seats)),
                 on_message=on_message,
             )
-        except LeaseLost:
-            if not self._ended(lease):
-                raise
+            lost = None
+        except LeaseLost as error:
+            lost = error
+        found = self._retry(lambda: self._queue().get(lease.id))
+        if found.state.is_final:  # with its last block, or by a newer version
+            self._listener.compared(found)
+        elif lost is not None:
+            raise lost
         self._retry(lambda: self._queue().hand_back(self._owner))
-        if self._ended(lease):
-            self._listener.compared(self._retry(lambda: self._queue().get(lease.id)))
-
-    def _ended(self, lease: ComparisonLease) -> bool:
-        return self._retry(lambda: self._queue().get(lease.id)).state.is_final
 
     def _fail(self, lease: ComparisonLease, reason: str) -> None:
         state = self._retry(lambda: self._queue().fail(lease, reason))

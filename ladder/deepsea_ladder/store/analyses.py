@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, insert, or_, select
@@ -54,6 +55,8 @@ _SELECT: Select[Any] = (
 
 class Analyses(LeasedRows):
     line = _LINE
+    failed = AnalysisState.FAILED
+    most_failures = attrgetter("analyses")
 
     # Who asks
 
@@ -214,12 +217,6 @@ class Analyses(LeasedRows):
                 return False
             _LINE.release(connection, row, now(connection), **values)
             return True
-
-    def _failed(self, connection: Connection, row: Row[Any], reason: str, at: int) -> AnalysisState:
-        failures, words = row.failures + 1, printable(reason, schema.LONGEST_NOTE)
-        state = AnalysisState.FAILED if failures >= self._policy.analyses else _QUEUED
-        _LINE.release(connection, row, at, state=state, failures=failures, reason=words)
-        return state
 
 
 def _public_game(connection: Connection, game_id: str) -> dict[str, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -32,7 +33,6 @@ from deepsea_ladder.store.database import now
 from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.versions import SELECT_VERSIONS, versions_by_id
-from deepsea_rules.printable import printable
 
 _rows, _blocks = schema.comparisons, schema.comparison_blocks
 _versions, _bots = schema.bot_versions, schema.bots
@@ -48,6 +48,8 @@ _READY = _CURRENT.where(_bots.c.state == BotState.ACTIVE)
 
 class Comparisons(LeasedRows):
     line = _LINE
+    failed = _FAILED
+    most_failures = attrgetter("comparisons")
 
     def listed(
         self, season: StoredSeason, versions: Sequence[int] | None = None
@@ -159,14 +161,6 @@ class Comparisons(LeasedRows):
             _LINE.put(connection, row, **values)
             _end(connection, row, number, at, is_decided=standing.verdict is not None)
             return True
-
-    def _failed(
-        self, connection: Connection, row: Row[Any], reason: str, at: int
-    ) -> ComparisonState:
-        failures, words = row.failures + 1, printable(reason, schema.LONGEST_NOTE)
-        state = _FAILED if failures >= self._policy.comparisons else _QUEUED
-        _LINE.release(connection, row, at, state=state, failures=failures, reason=words)
-        return state
 
 
 def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:

@@ -9,10 +9,10 @@ was taken out says so; a game that failed too often is quarantined, and the othe
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias
 
 from sqlalchemy import Column, Connection, Row, Table, bindparam, exists, func, or_, select, update
@@ -76,6 +76,7 @@ class Leases:
     ) -> None:
         """`changed` gives what a row gets, besides, whenever it is leased or waits again."""
         self.rows = rows
+        self.waiting = waiting
         self.is_waiting, self.is_leased = state == waiting, state == leased
         self._changed = changed
         self._waits = {state.name: waiting, "owner": None, "until": None}
@@ -196,11 +197,14 @@ def counting_changes(rows: Table) -> Callable[[Connection, int], dict[str, Any]]
     return changed
 
 
-class LeasedRows(ABC):
+class LeasedRows:
     """What a runner does one by one beside its games: submissions, analyses, games of people,
     comparisons."""
 
     line: ClassVar[Line]
+    failed: ClassVar[StrEnum]
+    """The state after so many attempts without a result:"""
+    most_failures: ClassVar[attrgetter[int]]
 
     def __init__(self, database: Database, policy: RetryPolicy, *, public: bool = False) -> None:
         self._database = database
@@ -254,9 +258,13 @@ class LeasedRows(ABC):
         for row in rows:
             self._failed(connection, row, f"the runner {row.owner} was lost", at)
 
-    @abstractmethod
     def _failed(self, connection: Connection, row: Row[Any], reason: str, at: int) -> StrEnum:
         """Count an attempt without a result; the new state."""
+        failures, words = row.failures + 1, printable(reason, schema.LONGEST_NOTE)
+        is_enough = failures >= self.most_failures(self._policy)
+        state = self.failed if is_enough else self.line.waiting
+        self.line.release(connection, row, at, state=state, failures=failures, reason=words)
+        return state
 
 
 # Attempts at games

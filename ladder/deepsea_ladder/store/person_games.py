@@ -10,6 +10,7 @@ reason; nothing here enters a chain, a rating or a season's list of games.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -32,7 +33,6 @@ from deepsea_ladder.store.leases import LeasedRows, Line
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of
 from deepsea_rules.game import Decision
-from deepsea_rules.printable import printable
 
 SILENT_MS = 10_000
 """How long each further decision waits for a person who is silent."""
@@ -49,6 +49,8 @@ _IS_OPEN = _rows.c.state.not_in((DONE, VOID))
 
 class PersonGames(LeasedRows):
     line = _LINE
+    failed = VOID
+    most_failures = attrgetter("steps")
 
     # People
 
@@ -202,14 +204,6 @@ class PersonGames(LeasedRows):
             made = {"record": record, "decisions": "[]", "answer": None, "reason": None}
             _LINE.release(connection, row, now(connection), state=DONE, **made)
             return True
-
-    def _failed(
-        self, connection: Connection, row: Row[Any], reason: str, at: int
-    ) -> PersonGameState:
-        failures, words = row.failures + 1, printable(reason, schema.LONGEST_NOTE)
-        state = VOID if failures >= self._policy.steps else _QUEUED
-        _LINE.release(connection, row, at, state=state, failures=failures, reason=words)
-        return state
 
 
 def _is_silent(at: int) -> ColumnElement[bool]:
