@@ -28,17 +28,15 @@ from deepsea_arena.play.runner import (
     play,
 )
 from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.reports.finals import MOST_GAMES, FinalReport, Race, final_report, race_of
+from deepsea_arena.reports.finals import MOST_GAMES, FinalReport, race_of
 from deepsea_arena.reports.seasons import FreshSeed, find_season
 from deepsea_arena.reports.standings import best_of_authors, taken_out
 from deepsea_arena.reports.tournaments import (
     Kind,
     ScoreLine,
     TournamentPlan,
-    in_order,
     plan_of,
-    rank_sets,
-    score_line,
+    report_of,
     table_results,
 )
 from deepsea_ladder.accounts import MACHINE, Actor
@@ -48,7 +46,6 @@ from deepsea_ladder.model.games import StoredGame, StoredSeason
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.tournament import (
     Elimination,
-    Score,
     check_entrants,
     gauntlet,
     round_robin,
@@ -128,13 +125,10 @@ def play_tournament(
     plan = plan_of(season)
     versions = _participants(store, request, season)
     field = _Field(store, season, versions, make_pool, watcher, stop)
-    champion: int | None = None
-    race: Race | None = None
     if request.kind == "elimination":
-        champion = field.eliminate(request.seats, request.meetings)
+        field.eliminate(request.seats, request.meetings)
     elif request.kind == "final":
-        race = field.race(plan)
-        champion = race.champion
+        field.race(plan)
     else:
         chance = season.commitment.encode()
         if request.kind == "gauntlet":
@@ -145,22 +139,15 @@ def play_tournament(
     seed, _ = store.seasons.close(request.name)
     if seed is None:
         raise RefereeError(f"another run still plays games of {request.name}; `ladder close` it")
-    games = field.games()
-    table = in_order(field.scores(games), champion, race)
-    ranks = rank_sets(
-        season.season.rating, ([seat.result for seat in game.seats] for game in games)
-    )
+    report = report_of(store, store.seasons.get(request.name))
     return TournamentResult(
         tournament=request.name,
         kind=request.kind,
-        games=len(games),
+        games=report.tournament.played,
         seed=seed,
-        champion=None if champion is None else versions[champion].bot,
-        scores=tuple(
-            score_line(rank, score, versions[score.bot], ranks.get(score.bot))
-            for rank, score in enumerate(table, 1)
-        ),
-        final=None if race is None else final_report(race, plan.most_games, versions),
+        champion=report.champion,
+        scores=report.scores,
+        final=report.final,
     )
 
 
@@ -345,23 +332,24 @@ class _Field:
             raise RunStopped(report)
         self._watcher.played(report)
 
-    def eliminate(self, seats: int, times: int) -> int:
-        """Play all rounds; returns the champion."""
+    def eliminate(self, seats: int, times: int) -> None:
+        """Play all rounds."""
         bracket, after, number = Elimination(tuple(self._versions), seats), 0, 0
         while bracket.champion is None:
             number += 1
             tables = bracket.tables()
             self._watcher.round_begins(number, len(tables), len(bracket.entrants))
             last = self.play(after, tables, times)
-            found = {score.bot: score for score in self.scores(self.games(after, last))}
+            played = self._games(after, last)
+            results = ([seat.result for seat in game.seats] for game in played)
+            found = {score.bot: score for score in scores(results)}
             out = self._out()
             bracket = bracket.after(
                 score for table in tables for score in table_results(table.bots, times, found, out)
             )
             after = last
-        return bracket.champion
 
-    def race(self, plan: TournamentPlan) -> Race:
+    def race(self, plan: TournamentPlan) -> None:
         """Play a final until it is decided or its budget is spent."""
         store, season, chance = self._store, self._season, self._season.commitment.encode()
         number = bots = 0
@@ -370,10 +358,10 @@ class _Field:
                 self._run()
             race = race_of(store, season, plan.top, self._versions, store.history.outcomes(season))
             if race.decided:
-                return race
+                return
             tables = race.tables(plan.seats, chance, plan.most_games - race.games)
             if not tables:
-                return race
+                return
             if bots != len(race.left):
                 number, bots = number + 1, len(race.left)
                 self._watcher.round_begins(number, len(tables), bots)
@@ -384,15 +372,11 @@ class _Field:
         out = taken_out(self._store, self._season)
         return {number for number, version in self._versions.items() if version.bot in out}
 
-    def games(self, after: int = 0, last: int | None = None) -> list[StoredGame]:
+    def _games(self, after: int, last: int) -> list[StoredGame]:
         """The games of the jobs after `after`, up to `last`."""
         prefix = f"{self._season.name}-"
         numbered = [
             (int(game.game_id.removeprefix(prefix)), game)
             for game in self._store.history.games(self._season)
         ]
-        return [game for job, game in numbered if after < job and (last is None or job <= last)]
-
-    def scores(self, games: Sequence[StoredGame]) -> list[Score]:
-        """The bots' scores in these games, best first."""
-        return scores([seat.result for seat in game.seats] for game in games)
+        return [game for job, game in numbered if after < job <= last]

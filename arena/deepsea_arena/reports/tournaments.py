@@ -183,20 +183,25 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
     season = hidden.get(name) or store.seasons.get(name)
     if season.tournament is None:
         raise NotOnLadder(f"season {name!r} is no tournament's")
+    return report_of(store, season, hidden=name in hidden)
+
+
+def report_of(store: Store, season: StoredSeason, *, hidden: bool = False) -> TournamentReport:
+    """The tournament of a season; `hidden` is whether it is under embargo."""
     plan = plan_of(season)
-    found = _results(store, season, hidden=name in hidden)
+    found = _results(store, season, hidden=hidden)
     versions, champion = found.versions, found.champion
     ranks: Mapping[int, tuple[int, int]] = {}
     if season.closed_at is not None and found.games:
         ranks = rank_sets(season.season.rating, (game.seats for game in found.games))
     return TournamentReport(
-        tournament=_line(store, season, found, hidden=name in hidden),
+        tournament=_line(store, season, found, hidden=hidden),
         entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
         commitment=season.commitment,
-        season=None if name in hidden else season_info(season),
-        seed=None if name in hidden else store.seasons.revealed_seed(season),
+        season=None if hidden else season_info(season),
+        seed=None if hidden else store.seasons.revealed_seed(season),
         scores=tuple(
-            score_line(rank, score, versions[score.bot], ranks.get(score.bot))
+            _score_line(rank, score, versions[score.bot], ranks.get(score.bot))
             for rank, score in enumerate(found.table, 1)
         ),
         champion=None if champion is None else versions[champion].bot,
@@ -339,7 +344,7 @@ class _Rounds:
         )
 
 
-def score_line(
+def _score_line(
     rank: int, score: Score, version: BotVersion, ranks: tuple[int, int] | None = None
 ) -> ScoreLine:
     """A score as people read it; `ranks` are the best and the worst one that are left open."""
