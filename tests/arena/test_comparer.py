@@ -18,11 +18,10 @@ from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding, C
 from deepsea_ladder.season import Season, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import resolve
-from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_referee.workbench.comparison import LUCK_BOUND, Comparison, largest_lead
 from deepsea_referee.workbench.confidence import AdjustedSequence
 from deepsea_referee.workbench.folder import read_block
-from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
+from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.randomness import Stream
 from helpers import ladder
 from helpers.background import OneWorker, Watcher
@@ -174,13 +173,6 @@ def test_a_lease_that_another_runner_has_is_lost(site: Site) -> None:
     site.run_out()
     (trouble,) = site.watcher.troubles
     assert trouble == "another runner has taken over the comparison of anna v2 against anna v1"
-
-
-def test_where_there_is_no_sandbox_nothing_counts_as_failed(site: Site) -> None:
-    site.worker.do = lambda task: iter([Failed(task, SandboxUnavailable("no bubblewrap"))])
-    site.run_out()
-    assert site.watcher.troubles == ["bots cannot be compared now: no bubblewrap"]
-    assert site.first() == "anna v2: anna v1, queued, 0 blocks"
 
 
 # The worker

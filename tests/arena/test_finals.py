@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from deepsea_arena.reports.finals import Race
+from deepsea_arena.reports.finals import Leaver, Race
 from deepsea_ladder.rating.totals import SeatResult
 from finals import race
 
@@ -27,7 +27,7 @@ def test_the_best_wins_in_less_than_half_the_games_of_a_round_robin(seed: int) -
     whole = race(strengths, 4, 20_000, seed, leave=False)
     assert final.left == whole.left == [0]
     assert 2 * final.games < whole.games
-    games = [leaver.games for leaver in final.gone]
+    games = [leaver.after_games for leaver in final.gone]
     assert games == sorted(games)
     assert len(games) == 19
 
@@ -44,7 +44,7 @@ def test_a_bot_leaves_behind_the_one_that_is_surely_better() -> None:
     first, second = found.gone
     assert (first.bot, first.behind, first.lead) == (7, 8, 1.0)
     assert (second.bot, second.behind, second.lead) == (9, 8, 0.5)
-    assert first.games < second.games == found.games
+    assert first.after_games < second.after_games == found.games
 
 
 def test_with_two_winners_two_have_to_be_better() -> None:
@@ -59,7 +59,7 @@ def test_who_is_taken_out_leaves_behind_nobody() -> None:
     found = Race([7, 8], 1)
     found.add(rotation((7, 8)))
     found.take_out({7, 5})
-    assert (found.champion, found.gone) == (8, [(7, 2, None, None)])
+    assert (found.champion, found.gone) == (8, [Leaver(7, 2)])
 
 
 @pytest.mark.parametrize(("bots", "seats"), [(20, 4), (19, 4), (5, 4), (3, 4), (7, 2)])

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from deepsea_arena.reports.standings import taken_out
 from deepsea_ladder.rating.totals import SeatResult
@@ -36,17 +36,20 @@ _AT_ONCE = 60
 """About how many games are queued before it is looked at who leaves: workers should not wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaverLine:
-    """A bot that left a final."""
+_Bot = TypeVar("_Bot")
 
-    bot: str
+
+@dataclass(frozen=True, slots=True)
+class Leaver(Generic[_Bot]):
+    """A bot that left a final, by the number of its version, or by its name."""
+
+    bot: _Bot
     after_games: int
     """The games of the final until then."""
-    behind: str | None
+    behind: _Bot | None = None
     """A bot that is surely better, of several the one that is furthest ahead; None if it was
     withdrawn or disabled."""
-    lead: float | None
+    lead: float | None = None
     """By how much that one was ahead then, in placement score."""
 
 
@@ -62,17 +65,8 @@ class FinalReport:
     """Whether these are the winners; else they are who may be among them."""
     winners: tuple[str, ...]
     """The best first."""
-    left: tuple[LeaverLine, ...]
+    left: tuple[Leaver[str], ...]
     """Who left, in this order."""
-
-
-class Leaver(NamedTuple):
-    """A bot that left."""
-
-    bot: int
-    games: int
-    behind: int | None = None
-    lead: float | None = None
 
 
 class _Pair(PairSequence):
@@ -103,7 +97,7 @@ class Race:
         """By bot those that are surely better."""
         self.top = top
         self.left = list(bots)
-        self.gone: list[Leaver] = []
+        self.gone: list[Leaver[int]] = []
         self.games = 0
 
     @property
@@ -136,7 +130,7 @@ class Race:
         for bot in [bot for bot in self.left if bot in bots]:
             self._leave(Leaver(bot, self.games))
 
-    def _leave(self, leaver: Leaver) -> None:
+    def _leave(self, leaver: Leaver[int]) -> None:
         self.left.remove(leaver.bot)
         self.gone.append(leaver)
 
@@ -204,12 +198,12 @@ def final_report(race: Race, most_games: int, versions: Mapping[int, BotVersion]
         decided=race.decided,
         winners=tuple(versions[bot].bot for bot in race.order()[: len(race.left)]),
         left=tuple(
-            LeaverLine(
-                bot=versions[bot].bot,
-                after_games=games,
-                behind=None if behind is None else versions[behind].bot,
-                lead=lead,
+            Leaver(
+                versions[one.bot].bot,
+                one.after_games,
+                None if one.behind is None else versions[one.behind].bot,
+                one.lead,
             )
-            for bot, games, behind, lead in race.gone
+            for one in race.gone
         ),
     )
