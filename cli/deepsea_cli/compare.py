@@ -19,7 +19,6 @@ from deepsea_cli.options import (
     browser_option,
     complete_bot,
     group_options,
-    kept_folder,
     margin_option,
     number_option,
     path_option,
@@ -102,6 +101,7 @@ def command(
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve, split_list
     from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
+    from deepsea_referee.workbench.folder import kept_folder
 
     text = seed_text(play.seed, out, BlockSettings.kind)
     settings = BlockSettings.of(
@@ -120,7 +120,7 @@ def command(
     drawn.begin_pair(settings)
     page = None
     with ExitStack() as opened:
-        folder = kept_folder(opened, out, settings)
+        folder = kept_folder(opened, out, settings.asked(), settings.kind)
         if folder is None:
             games = CompareGames(settings)
         else:

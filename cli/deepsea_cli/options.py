@@ -24,13 +24,9 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, PRESETS, SEAT_LETTERS, RuleSet, preset
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
     from click.shell_completion import CompletionItem
 
     from deepsea_referee.sandbox.interface import IsolationLevel
-    from deepsea_referee.workbench.blocks import GroupSettings
-    from deepsea_referee.workbench.folder import ComparisonFolder
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -299,17 +295,6 @@ def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> 
 
         given = fresh_seed().hex()[:16]
     return given
-
-
-def kept_folder(
-    opened: ExitStack, out: Path | None, settings: GroupSettings
-) -> ComparisonFolder | None:
-    """The folder of --out of `compare` and `rank`, closed with `opened`."""
-    if out is None:
-        return None
-    from deepsea_referee.workbench.folder import ComparisonFolder
-
-    return opened.enter_context(ComparisonFolder(out, settings.asked(), settings.kind))
 
 
 def needs_linux(what: str) -> None:

@@ -17,7 +17,6 @@ from deepsea_cli.options import (
     alpha_option,
     complete_bot,
     group_options,
-    kept_folder,
     margin_option,
     number_option,
     path_option,
@@ -84,6 +83,7 @@ def command(
         raise click.UsageError("--markdown and --json exclude each other")
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve
+    from deepsea_referee.workbench.folder import kept_folder
     from deepsea_referee.workbench.ranking import RankGames, RankSettings, seats_for
 
     text = seed_text(play.seed, out, RankSettings.kind)
@@ -104,7 +104,8 @@ def command(
             f"--games {most}: a round of {settings.size} bots has {settings.size} games"
         )
     with ExitStack() as opened:
-        played = RankGames(settings, kept_folder(opened, out, settings))
+        folder = kept_folder(opened, out, settings.asked(), settings.kind)
+        played = RankGames(settings, folder)
         ranking = played.ranking
         progress = opened.enter_context(Progress(max(played.left, 1), printed=True))
 

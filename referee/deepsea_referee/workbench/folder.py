@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, TypeAlias
 
@@ -161,6 +162,13 @@ class ComparisonFolder:
         self._file.write(block_line(number, (result for result, _ in games), notes) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
+
+
+def kept_folder(
+    opened: ExitStack, out: Path | None, asked: Mapping[str, Any], kind: str
+) -> ComparisonFolder | None:
+    """The folder `out`, if one is named, closed with `opened`."""
+    return None if out is None else opened.enter_context(ComparisonFolder(out, asked, kind))
 
 
 def _whole_lines(path: Path) -> list[bytes]:

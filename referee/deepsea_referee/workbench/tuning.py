@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve, with_parameters
 from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock
-from deepsea_referee.workbench.folder import ComparisonFolder
+from deepsea_referee.workbench.folder import kept_folder
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_sdk.launch import Parameters, number_or_text, split_parameters
 
@@ -253,7 +253,7 @@ class TuneGames:
         self._opened = opened
         self._out = out
         asked = {"parameters": subject.given.format(), "budget": budget.text}
-        self._folder = self._kept(out, {**asked, **settings.asked()}, KIND)
+        self._folder = kept_folder(opened, out, {**asked, **settings.asked()}, KIND)
         for step in [] if self._folder is None else self._folder.blocks:
             self._count(step.lead, step.spent)
 
@@ -280,7 +280,8 @@ class TuneGames:
         if self.search.values == self.subject.start:
             return False
         settings = self._held_out()
-        folder = self._kept(self._out and self._out / settings.kind, settings.asked())
+        out, kind = self._out, settings.kind
+        folder = kept_folder(self._opened, out and out / kind, settings.asked(), kind)
         kept = () if folder is None else (folder.blocks, folder.add)
         games = self.compared = CompareGames(settings, *kept)
         began_us, before = self._now_us(), games.comparison.blocks
@@ -333,10 +334,3 @@ class TuneGames:
         chosen = dict.fromkeys(self.settings.ours, one) | dict.fromkeys(self.settings.theirs, other)
         bots = [chosen.get(number, bot) for number, bot in enumerate(self.settings.bots)]
         return replace(self.settings, bots=bots)
-
-    def _kept(
-        self, out: Path | None, asked: Mapping[str, object], kind: str = BlockSettings.kind
-    ) -> ComparisonFolder | None:
-        if out is None:
-            return None
-        return self._opened.enter_context(ComparisonFolder(out, asked, kind))
