@@ -22,13 +22,14 @@ from deepsea_arena.play.tasks import HostTrouble, outcome_of
 from deepsea_ladder.errors import LadderError, StoreUnavailable
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.leases import LeasedRows
+from deepsea_ladder.store.leases import Lease, LeasedRows
 from deepsea_referee.interrupts import on_signals, pause
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Workers
+from deepsea_rules.printable import one_line
 
 _T = TypeVar("_T")
-_Lease = TypeVar("_Lease")
+_Lease = TypeVar("_Lease", bound=Lease)
 _LONGEST_PAUSE_S = 60.0
 
 
@@ -81,6 +82,8 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
     cannot: ClassVar[str]
     """The beginning of a message of trouble, such as "games cannot be analysed"."""
     lease_label: ClassVar[str]
+    failed: ClassVar[str] = "has failed"
+    """What is said of it after too many attempts."""
     gives_back_at: ClassVar[StopRequest]
     """The request at which what is being done is given back."""
 
@@ -190,9 +193,13 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         Raises HandedBack, HostCannot, LeaseLost or NoResult.
         """
 
-    @abstractmethod
     def _fail(self, lease: _Lease, reason: str) -> None:
         """Store that an attempt ended without a result, and report it."""
+        queue = self._queue()
+        state = self._retry(lambda: queue.fail(lease, reason))
+        if state is not None:
+            then = "waits again" if state is queue.line.waiting else self.failed
+            self._listener.trouble(f"{self._named(lease)} {then}: {one_line(reason)}")
 
     @abstractmethod
     def _named(self, lease: _Lease) -> str:

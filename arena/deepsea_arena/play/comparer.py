@@ -15,11 +15,10 @@ from deepsea_arena.play.background_work import LeasedWork, LeaseLost, Listener, 
 from deepsea_arena.play.comparison_worker import BlockPlayed, comparison_worker
 from deepsea_arena.play.shutdown import StopRequest
 from deepsea_arena.play.tasks import game_seconds
-from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonState, StoredComparison
+from deepsea_ladder.model.verdicts import ComparisonLease, StoredComparison
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.comparisons import Comparisons
 from deepsea_referee.workers import LocalWorkers, Workers
-from deepsea_rules.printable import one_line
 
 _GAMES = 2
 """Games of a block."""
@@ -81,12 +80,6 @@ class Comparer(LeasedWork[ComparisonLease, ComparisonListener]):
         elif lost is not None:
             raise lost
         self._retry(lambda: self._queue().hand_back(self._owner))
-
-    def _fail(self, lease: ComparisonLease, reason: str) -> None:
-        state = self._retry(lambda: self._queue().fail(lease, reason))
-        if state is not None:
-            then = "has failed" if state is ComparisonState.FAILED else "waits again"
-            self._listener.trouble(f"{self._named(lease)} {then}: {one_line(reason)}")
 
     def _named(self, lease: ComparisonLease) -> str:
         return f"the comparison of {lease.label}"

@@ -14,11 +14,10 @@ from deepsea_arena.play.background_work import LeasedWork, Listener, Times
 from deepsea_arena.play.person_worker import PlayedOn, person_worker
 from deepsea_arena.play.shutdown import StopRequest
 from deepsea_arena.play.tasks import game_seconds
-from deepsea_ladder.model.games import PersonGame, PersonGameState
+from deepsea_ladder.model.games import PersonGame
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_referee.workers import LocalWorkers, Workers
-from deepsea_rules.printable import one_line
 
 _QUICK_S = 0.2
 """The wait for people who are at their tables."""
@@ -38,6 +37,7 @@ class PersonGamePlayer(LeasedWork[PersonGame, Listener]):
     times = Times(idle=1.0)
     cannot = "games of people cannot be played"
     lease_label = "the lease of a person's game"
+    failed = "is void"
     gives_back_at = StopRequest.HAND_BACK
 
     def _queue(self) -> PersonGames:
@@ -66,12 +66,6 @@ class PersonGamePlayer(LeasedWork[PersonGame, Listener]):
             self._retry(lambda: self._queue().finish(lease, played.record))
         else:
             self._retry(lambda: self._queue().ask(lease, played.decisions))
-
-    def _fail(self, lease: PersonGame, reason: str) -> None:
-        state = self._retry(lambda: self._queue().fail(lease, reason))
-        if state is not None:
-            then = "is void" if state is PersonGameState.VOID else "waits again"
-            self._listener.trouble(f"{self._named(lease)} {then}: {one_line(reason)}")
 
     def _named(self, lease: PersonGame) -> str:
         return f"the game {lease.game_id}"
