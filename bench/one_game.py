@@ -85,14 +85,14 @@ async def _measure(games: int) -> list[Row]:
 
         await play_match(settings(games, bots=BOTS), on_game)
     of = {name: median(seconds) for name, seconds in times.items()}
-    ping, in_turn, bare, decision = of["ping"], of["in turn"], of["bare"], of["match"]
+    ping, in_turn, alone, decision = of["ping"], of["in turn"], of["bare"], of["match"]
     added = {
         "the way there and back: the ping-pong": ping,
         "a second process to wake: ping-pong with two in turn": in_turn - ping,
         "rules and requests, with clients that only answer": of["referee"] - in_turn,
         "the bots' SDK, with requests made beforehand": of["bots"] - in_turn,
-        "both in one game: what these cost more": bare + in_turn - of["referee"] - of["bots"],
-        "sessions, clocks, tasks; starts and ends of games": decision - bare,
+        "both in one game: what these cost more": alone + in_turn - of["referee"] - of["bots"],
+        "sessions, clocks, tasks; starts and ends of games": decision - alone,
     }
     loops = {f"in a loop, {name}": seconds for name, seconds in parts(games).items()}
     return [
@@ -106,9 +106,9 @@ async def _measure(games: int) -> list[Row]:
         ),
         Row(
             "the same over bare streams, without sessions, clocks and tasks",
-            _ms(bare),
-            bare / ping,
-            figures={"decision_ms": bare * 1e3},
+            _ms(alone),
+            alone / ping,
+            figures={"decision_ms": alone * 1e3},
         ),
         *(
             beside(f"of a decision, {name}", f"{seconds * 1e6:.0f} µs", us=seconds * 1e6)

@@ -158,7 +158,7 @@ def test_a_bot_in_a_zip_is_unpacked_and_played(desk: Desk, run: Run) -> None:
                 "match greedy cautious --isolation sandbox",
                 "check greedy --isolation sandbox",
                 "ladder run",
-                "ladder tournament round-robin cup",
+                "ladder tournament round-robin cup --store ladder.db",
             )
         ),
     ],

@@ -196,6 +196,13 @@ def test_what_is_over_a_limit_costs_no_query(played: Store, who: str) -> None:
         assert asked == []
 
 
+@pytest.mark.parametrize("number", [2**63, -(2**63), 10**19])
+def test_a_number_that_no_database_has_is_refused(played: Store, number: int) -> None:
+    with remote(played) as there:
+        found = there.call("games", before=number)
+        assert (found.code, found.message) == ("INVALID_ARGUMENT", f"before: {number} is too large")
+
+
 @pytest.mark.parametrize(
     "said",
     [("Origin", "https://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")],

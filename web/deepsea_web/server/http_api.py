@@ -25,7 +25,7 @@ from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
 from deepsea_arena.api.errors import STATUS, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.openapi import openapi
-from deepsea_arena.documents import DIGITS, DocumentError, convert, json_text
+from deepsea_arena.documents import DIGITS, LARGEST_INT64, DocumentError, convert, json_text
 from deepsea_referee.timing.clock import time_limit
 from deepsea_rules.printable import one_line, quoted
 from deepsea_web.http import disconnected, name_routes
@@ -130,9 +130,12 @@ def _value(method: Method, name: str, value: object, request: Request) -> object
     if is_number and len(str(value)) > DIGITS:
         raise ApiError(Kind.INVALID, f"{name}: {quoted(value, 40)} is too long")
     try:
-        return convert(parameter.annotation, value, strict=not in_address)
+        found = convert(parameter.annotation, value, strict=not in_address)
     except DocumentError as error:
         raise ApiError(Kind.INVALID, f"{name}: {error}") from None
+    if isinstance(found, int) and abs(found) > LARGEST_INT64:  # no database has it
+        raise ApiError(Kind.INVALID, f"{name}: {found} is too large")
+    return found
 
 
 def _is_list(method: Method, name: str) -> bool:
