@@ -325,22 +325,22 @@ def report_weaknesses(
     for one in found:
         _print_bot(one)
         if beliefs[one.bot]:
-            print_beliefs(beliefs[one.bot])
+            _print_beliefs(beliefs[one.bot])
 
 
 def _beliefs(analyses: Sequence[GameAnalysis], bot: str) -> tuple[Belief, ...]:
     """What a bot believed by its notes beside the records."""
-    return beliefs_of(
-        (game.record, seat, numbers)
-        for game in analyses
-        if (notes := notes_beside(Path(game.name)))
-        and (numbers := {number: note.numbers for number, note in notes.items()})
-        for seat, one in enumerate(game.record.seats)
-        if one.name == bot
-    )
+    noted = []
+    for game in analyses:
+        notes = notes_beside(Path(game.name))
+        numbers = {number: note.numbers for number, note in notes.items()}
+        for seat, one in enumerate(game.record.seats):
+            if one.name == bot and numbers:
+                noted.append((game.record, seat, numbers))
+    return beliefs_of(noted)
 
 
-def print_beliefs(rows: Sequence[Belief]) -> None:
+def _print_beliefs(rows: Sequence[Belief]) -> None:
     """Print what a bot believed, against what came of it."""
     click.echo()
     echo("what it believed, by its notes; each game counts once")

@@ -27,7 +27,7 @@ from deepsea_arena.play.tasks import FinishedGame, HostTrouble, VoidOutcome
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder.run import RunOutput
-from deepsea_ladder.model.games import Job, JobStatus
+from deepsea_ladder.model.games import GameNote, Job, JobStatus, SeatLog
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox import probe
@@ -184,6 +184,10 @@ def test_what_a_bot_at_fault_left_is_shown(run: Run, place: Path, tmp_path: Path
     page = run("ladder", "bot", "ben").out
     assert f"the error in {job.game_id}; `ladder log GAME` has it with the output" in page
     assert "\n    KeyError: 1\n" in page
+    with Store.open(place) as store:
+        note = GameNote(3, "deep", {"load": 2.0})
+        store.logs.add(receipt.seq, [SeatLog("BA".index(seat), "", "", (note,))])
+    assert "\n  decision 3: load 2; deep\n" in run("ladder", "log", job.game_id).out
 
 
 def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class Redeemed(Struct, frozen=True):
 
 
 class WhoIs(Struct, frozen=True):
-    """Who the caller is."""
+    """The account of the caller."""
 
     account: Account
 

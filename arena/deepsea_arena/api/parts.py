@@ -36,6 +36,10 @@ class LadderPart:
         """Whether this is the name of the caller's author."""
         return bool(self.caller.author) and names.key(author) == names.key(self.caller.author)
 
+    def owns(self, bot: str) -> bool:
+        """Whether the caller is the bot's author; NotOnLadder for a bot that is not there."""
+        return bool(self.caller.author) and self.is_own(self.public.bots.get(bot).author)
+
     @property
     def is_admin(self) -> bool:
         """Whether the caller has the role and the scope of an admin."""

@@ -50,7 +50,7 @@ FEED = 50
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """What a client has to know first."""
+    """The limits and the season that a client needs before all else."""
 
     version: str
     url: str
@@ -163,7 +163,7 @@ class ReadMethods(LadderPart):
     def bot(self, *, bot: str, version: int = 0, season: str = "") -> BotProfile:
         """Describe a bot, and the results of one of its versions in a season; with tracebacks for
         its author and for admins, and for its author with what its notes believed."""
-        own = bool(self.caller.author) and self.is_own(self.public.bots.get(bot).author)
+        own = self.owns(bot)
         return bot_profile(
             self.public,
             bot,

@@ -94,7 +94,7 @@ class ChangedBot(Struct, frozen=True):
 
 
 class GameLogs(Struct, frozen=True):
-    """What is kept of the caller's bots, by seat."""
+    """The logs of the caller's bots, by seat."""
 
     logs: tuple[BotLogLine, ...]
 

@@ -1,4 +1,4 @@
-"""What bots believed, by the numbers in their notes, against what came of it.
+"""Beliefs of bots, by the numbers in their notes, against the outcomes.
 
 Invariants: what came follows from the record alone; in a line each game counts once, since the
 decisions of a game are not independent of each other.
@@ -76,10 +76,10 @@ def _belief(name: str, step: int, games: list[list[tuple[float, float]]]) -> Bel
 
 
 def _outcomes(record: GameRecord, seat: int) -> Iterator[tuple[int, dict[str, float]]]:
-    """For each decision of a seat what came of it, by the name of the belief."""
+    """The outcome of each decision of a seat, by the name of the belief."""
     from deepsea_rules.events import TurnPlayed  # a client needs no rules
     from deepsea_rules.game import Game
-    from deepsea_rules.scoring import halves_ahead
+    from deepsea_rules.scoring import placement_scores
 
     game, dives = Game(record.rules, len(record.seats), record.seed), {}
     for number, old in enumerate(record.decisions):
@@ -90,6 +90,6 @@ def _outcomes(record: GameRecord, seat: int) -> Iterator[tuple[int, dict[str, fl
     game.pending()
     turns = [one for one in game.events if isinstance(one, TurnPlayed)]
     home = {one.dive for one in turns if one.seat == seat and one.home}
-    score = halves_ahead(record.placements)[seat] / (2 * (len(record.seats) - 1))
+    score = placement_scores(record.placements)[seat]
     for number, dive in dives.items():
         yield number, {HOME: float(dive in home), SCORE: score}

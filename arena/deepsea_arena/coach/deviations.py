@@ -24,7 +24,7 @@ ACTS: Final = {
     "drop": ("drops a piece", "dropping a piece"),
     "order": ("orders its cargo", "another order"),
 }
-"""What a bot did in a decision, and what it did not do."""
+"""By the verb of an action, words for a bot that did it and for one that did not."""
 LEVEL = 3
 """A lead of more points counts as one."""
 

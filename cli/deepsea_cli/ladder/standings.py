@@ -415,10 +415,11 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_
 
 
 def _show_log(log: BotLogLine) -> None:
+    from deepsea_sdk.notes import Note
+
     echo(f"seat {SEAT_LETTERS[log.seat]}, {log.bot}:")
     if log.error:
         echo_lines(log.error, "  ")
         echo_lines(log.output or "(it printed nothing)", "  ")
     for note in log.notes:
-        numbers = [f"{name} {value:.4g}" for name, value in note.numbers.items()]
-        echo(f"  decision {note.decision}: {'; '.join(filter(None, [*numbers, note.text]))}")
+        echo(f"  decision {note.decision}: {Note(note.text, note.numbers).line()}")

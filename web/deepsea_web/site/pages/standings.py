@@ -13,6 +13,7 @@ from deepsea_arena.documents import to_object
 from deepsea_arena.reports.bots import BotProfile
 from deepsea_arena.reports.standings import PairTable, Standings, csv_rows
 from deepsea_arena.reports.tournaments import TournamentReport
+from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.standings import StandingLine
 from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import inline
@@ -124,7 +125,12 @@ def _bot_summary(data: BotProfile) -> str:
 
 
 def _own_of_bot(visit: Visit, query: Query) -> Mapping[str, Any]:
-    """What the reader's own bot believed."""
+    """The beliefs of a bot of the reader; a bot of others is not read a second time."""
+    try:
+        if not visit.ladder.owns(query.path["name"]):
+            return {}
+    except NotOnLadder:  # which the page says
+        return {}
     beliefs = _read_bot(visit.ladder, query).beliefs
     return {"beliefs": beliefs} if beliefs else {}
 
