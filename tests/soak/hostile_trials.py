@@ -259,8 +259,12 @@ def thinks_behind_a_shut_window(
     bots = (another(arena, "child process"), hostile(arena, "p17_shuts", "thinks"))
     played = play(arena, condition, bots, number, seen, TimeControl.parse("2s"))
     if played is not None:
-        seen.cheats_not_caught += played.free_us > FREE_US or len(played.of(HOSTILE)) != 3
-        seen.notes.append(f"free: {max(0, played.free_us) / 1000:.0f} ms of CPU time")
+        caught = played.of(HOSTILE)
+        # Not by three faults always: on a busy host its own alarm ends it before the third.
+        forfeits = any(report.forfeit for report in caught)
+        seen.cheats_not_caught += played.free_us > FREE_US or not forfeits
+        faults = ", ".join(report.fault for report in caught)
+        seen.notes.append(f"free: {max(0, played.free_us) / 1000:.0f} ms of CPU time, {faults}")
 
 
 def shuts_its_window(arena: Arena, condition: Condition, number: int, seen: Seen) -> None:
