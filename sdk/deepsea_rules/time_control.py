@@ -84,14 +84,9 @@ class Bank:
         """The time limit of the next decision: budget plus bank."""
         return self._budget_us + self.left_us
 
-    def spend(self, elapsed_us: int) -> bool:
-        """Charge one decision; False if it took more than budget and bank together."""
-        overrun = elapsed_us - self._budget_us
-        if overrun <= 0:
-            return True
-        in_time = overrun <= self.left_us
-        self.left_us = self.left_us - overrun if in_time else 0
-        return in_time
+    def spend(self, elapsed_us: int) -> None:
+        """Charge one decision: what is over its budget, as far as the bank goes."""
+        self.left_us -= min(max(0, elapsed_us - self._budget_us), self.left_us)
 
 
 def overrun(limit_us: int) -> str:

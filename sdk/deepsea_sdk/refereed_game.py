@@ -3,7 +3,7 @@
 Two drivers ask the seats and hand their answers in here: table.py in this process, and the
 referee's play_game.py over streams.
 
-Invariants: only here is a bank drawn on, a fault counted and put into words, and a record made of
+Invariants: of a game under way only here a bank is drawn on, a fault counted and put into words, and a record made of
 a game; whoever asks reads the clock, nothing here does.
 """
 

@@ -163,12 +163,12 @@ def test_a_bot_that_crashes_game_after_game_is_left_alone(tmp_path: Path) -> Non
     whens = [game.faults[0].when for game in games]
     assert whens == ["decision"] * 4 + ["absent"] * 3
     assert games[6].faults[0].explanation() == (
-        "crash: not started again after 3 failures in a row; the seat forfeits"
+        "crash: not started again after 3 restarts in a row; the seat forfeits"
     )
     assert (result.summaries()[0].faults, result.summaries()[0].forfeits) == (4, 7)
     assert result.fault_lines()[1] == (
         "crasher: forfeited ×3, first in game 5, seat A: "
-        "not started again after 3 failures in a row"
+        "not started again after 3 restarts in a row"
     )
     assert "status 7" in games[0].faults[0].came
 

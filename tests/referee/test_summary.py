@@ -124,7 +124,7 @@ def test_bots_and_faults_are_told_apart() -> None:
 def test_a_game_without_the_bot_is_no_fault_of_that_game() -> None:
     kinds = FaultKinds()
     kinds.add(1, 0, replace(FAULT, fault=Fault.CRASH, came="its stream ended"))
-    why = "not started again after 3 failures in a row"
+    why = "not started again after 3 restarts in a row"
     for game in range(2, 18):
         kinds.add(game, 0, replace(FAULT, fault=Fault.CRASH, came=why, when="absent"))
     assert kinds.count == 1

@@ -2,7 +2,7 @@
 
 Invariants: all are started at once, or as many as the limit allows; a start that the host delayed
 is repeated, and is no fault. A process that exited is restarted for the next game; after
-FAILURES_IN_A_ROW a bot is not restarted and forfeits the remaining games. At the end nothing is
+RESTARTS_IN_A_ROW a bot is not restarted and forfeits the remaining games. At the end nothing is
 left: no process, no socket, no folder.
 """
 
@@ -25,7 +25,7 @@ from deepsea_referee.timing.pauses import Freezer, OffTurn
 from deepsea_rules.faults import Fault
 from deepsea_sdk.wire import CONCURRENT_GAMES
 
-FAILURES_IN_A_ROW = 3
+RESTARTS_IN_A_ROW = 3
 STARTS_UNDER_LOAD = 2
 """How often a bot is started that cannot be timed because the host is busy."""
 
@@ -94,11 +94,11 @@ class BotPool:
         async with place.lock:
             if place.process is None or not place.process.session.usable:
                 late = place.process is not None and place.process.missed_start
-                failed = place.failures == FAILURES_IN_A_ROW
-                if not late and not failed:
+                tried = place.restarts == RESTARTS_IN_A_ROW
+                if not late and not tried:
                     await self._start_again(place, suspect)
-                elif failed or place.given is place.process:
-                    what = f"{FAILURES_IN_A_ROW} failures in a row" if failed else "a start timeout"
+                elif tried or place.given is place.process:
+                    what = f"{RESTARTS_IN_A_ROW} restarts in a row" if tried else "a start timeout"
                     place.given_up = f"not started again after {what}"
             assert place.process is not None
             place.given = place.process
@@ -141,10 +141,10 @@ class BotPool:
         return "" if process is None else joined(*process.log())
 
     def finished_game(self, bot: int) -> None:
-        """Reset the count of failures of a bot that still runs at the end of a game."""
+        """Reset the count of restarts of a bot that still runs at the end of a game."""
         place = self._places[bot]
         if place.process is not None and place.process.session.usable:
-            place.failures = 0
+            place.restarts = 0
 
     def _alone(self, number: int, bot: BotSpec) -> BotSpec:
         """A bot of a single file gets a folder with nothing beside it, as on the ladder."""
@@ -173,7 +173,7 @@ class BotPool:
                 raise
             assert place.process is not None
             place.process.missed_start = True
-        place.failures += 1  # not after a RefereeError, which is no failure of the bot
+        place.restarts += 1  # not after a RefereeError, which is not of the bot
 
     async def _start(self, place: _Place) -> None:
         for _ in range(STARTS_UNDER_LOAD - 1):
@@ -231,7 +231,7 @@ class _Place:
         self.bot = bot
         self.process: BotProcess | None = None
         self.starts = 0
-        self.failures = 0
+        self.restarts = 0
         self.given: BotProcess | None = None
         """The process that the last game got."""
         self.given_up = ""
