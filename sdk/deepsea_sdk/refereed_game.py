@@ -3,8 +3,8 @@
 Two drivers ask the seats and hand their answers in here: table.py in this process, and the
 referee's play_game.py over streams.
 
-Invariants: of a game under way only here a bank is drawn on, a fault counted and put into words, and a record made of
-a game; whoever asks reads the clock, nothing here does.
+Invariants: of a game under way only here a bank is drawn on, a fault counted and put into words,
+and a record made; whoever asks reads the clock, nothing here does.
 """
 
 from __future__ import annotations
