@@ -70,7 +70,8 @@ class LazyGroup(click.Group):
             import difflib  # rarely needed
 
             if now := FORMER.get(f"{self._words} {name}".strip()):
-                ctx.fail(f"{self._words} {name} is now: {self._words} {now}")
+                now = now if now.startswith("ladder ") else f"{self._words} {now}"
+                ctx.fail(f"{self._words} {name} is now: {now}")
             if near := difflib.get_close_matches(name, self._entries, 1):
                 ctx.fail(f"there is no command {name!r}: did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)

@@ -117,6 +117,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder refold": ("", "--records --workers 2"),
     "ladder status": ("",),
     "ladder requeue": ("--all", "--run host-1234"),
+    "ladder settings": ("", "bots 10", "bots --default"),
     "ladder codes": ("--count 30 --slips", "--authors class.txt --days 7", "--revoke 3"),
     "ladder author": ("list", "reset you"),
     "ladder author list": ("",),
@@ -127,7 +128,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder author block": ("you", "you --undo"),
     "ladder author anonymise": ("you --yes",),
     "ladder author audit": ("--author you --limit 20",),
-    "ladder author limits": ("",),
     "ladder make-cert": ("certs --host 192.168.1.10",),
     "ladder logout": ("https://ladder.example.org",),
     "ladder whoami": ("",),
@@ -156,6 +156,7 @@ FORMER: Mapping[str, str] = {
     "ladder unblock": "author block --undo",
     "ladder anonymise": "author anonymise",
     "ladder audit": "author audit",
-    "ladder limits": "author limits",
+    "ladder limits": "settings",
+    "ladder author limits": "ladder settings",
 }
 """What to type now for an option, without its dashes, or a command that is gone."""

@@ -175,6 +175,8 @@ class AuditKind(StrEnum):
     CANCELLED = "cancelled"
     REWRITTEN = "rewritten"
     """The ratings of a season were computed again and replaced."""
+    SETTING = "setting"
+    """A setting of the ladder was changed."""
     SEASON = "season"
     """A season was opened or closed."""
     AUTHOR = "author"

@@ -16,7 +16,7 @@
     │   └── KeyReused          another archive under the key of a submission that is there
     ├── AnalysisError          a game that cannot be analysed now, or a result that is not stored
     ├── PersonGameError        a decision in a game of a person that is not due
-    ├── SeasonError            invalid settings of a season
+    ├── SeasonError            invalid settings of a season, or of the ladder
     ├── PairingError           no games are possible with these bots
     ├── WorkerError            no worker can play; not a bot's fault
     └── RatingError            numbers that cannot be rated
@@ -108,7 +108,7 @@ class PersonGameError(LadderError):
 
 
 class SeasonError(LadderError):
-    """A season's settings make no sense."""
+    """A season's settings, or the ladder's, make no sense."""
 
 
 class PairingError(LadderError):

@@ -1,19 +1,22 @@
 """The limits of a ladder that is reached from afar, and what an author may do within them.
 
-Invariants: pure; whoever enforces a limit reads it in the one table, which `ladder author limits`
-prints, and each has a test; the order of checks goes round robin by author, so that nobody waits
-longer because somebody else submits much; a refusal that waiting helps against says for how many
-seconds.
+Invariants: pure; whoever enforces a limit reads it in the one table, which `ladder settings` prints
+and changes, and each has a test; a setting changes no rated game; the order of checks goes round
+robin by author, so that nobody waits longer because somebody else submits much; a refusal that
+waiting helps against says for how many seconds.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import NamedTuple
 
-from deepsea_ladder.errors import LimitReached
-from deepsea_ladder.season import PlaySettings
+from deepsea_ladder.errors import LimitReached, SeasonError
+from deepsea_ladder.season import PlaySettings, Season
+from deepsea_rules.printable import quoted
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -32,16 +35,18 @@ class Limit:
     unit: str
     """What is counted."""
     about: str
+    default: int = 0
+    """The value, unless an operator has changed it."""
 
 
 def _limit(value: int, unit: str, about: str) -> int:
-    made: int = field(default=value, metadata={"unit": unit, "about": about})
+    made: int = field(default=value, metadata={"unit": unit, "about": about, "default": value})
     return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteLimits:
-    """The limits; tests take others."""
+    """The limits; these are the defaults of a ladder's settings, and tests take others."""
 
     archive_bytes: int = _limit(16 * MIB, "bytes", "A bot's archive.")
     chunk_bytes: int = _limit(32 * KIB, "bytes", "A part of a download.")
@@ -92,12 +97,64 @@ class RemoteLimits:
     def table(self) -> tuple[Limit, ...]:
         """Every limit, in the order of this file."""
         return tuple(
-            Limit(one.name, getattr(self, one.name), one.metadata["unit"], one.metadata["about"])
-            for one in fields(self)
+            Limit(one.name, getattr(self, one.name), **one.metadata) for one in fields(self)
         )
 
 
 USUAL_LIMITS = RemoteLimits()
+OF_SEASON = {
+    "play.tables": ("games", "Of people at once, of all together; 0: nobody plays."),
+    "play.tables_of_person": ("games", "At once of one person."),
+    "play.games_per_day": ("games", "Of one person in a day."),
+    "verdicts.seconds": ("CPU seconds", "The comparisons of a version; 0: there are none."),
+    "verdicts.seconds_per_hour": ("CPU seconds", "All comparisons in an hour."),
+}
+"""Settings that replace a season's own, with their unit and text; a season knows their ranges."""
+_LEAST = dict.fromkeys(("analyses", "requests", "streams"), 0) | {"bytes": KIB, "code_days": 14}
+_LEAST |= dict.fromkeys(("seconds", "requests a minute", "connections"), 10)
+"""The least value of a setting by its name or unit, if it is not 1."""
+_MOST, _MOST_DAYS = 10**12, 36_500
+
+
+def check_setting(name: str, value: int | None) -> None:
+    """Raise `SeasonError` if there is no such setting, or it cannot be this; None: the default."""
+    units = {one.name: one.unit for one in USUAL_LIMITS.table()}
+    if name not in units.keys() | OF_SEASON:
+        near = difflib.get_close_matches(name, [*units, *OF_SEASON], 1)
+        hint = f"did you mean {near[0]}?" if near else "`ladder settings` lists them"
+        raise SeasonError(f"there is no setting {quoted(name, 40)}; {hint}")
+    if value is not None and name in OF_SEASON:
+        season_in_force(Season("any"), {name: value})
+    elif value is not None:
+        unit = units[name]
+        least = _LEAST.get(name, _LEAST.get(unit, 1))
+        most = _MOST_DAYS if unit == "days" else _MOST
+        if not least <= value <= most:
+            raise SeasonError(f"{name} must lie between {least} and {most}, not {value}")
+
+
+def limits_in_force(changed: Mapping[str, int], usual: RemoteLimits = USUAL_LIMITS) -> RemoteLimits:
+    """The limits with what an operator has changed."""
+    known = (one.name for one in fields(usual) if one.name in changed)
+    return replace(usual, **{name: changed[name] for name in known})
+
+
+def season_in_force(season: Season, changed: Mapping[str, int]) -> Season:
+    """A season with what an operator has set instead of its own."""
+    for name in changed.keys() & OF_SEASON:
+        part, _, key = name.partition(".")
+        own = replace(getattr(season, part), **{key: changed[name]})
+        season = replace(season, **{part: own})
+    return season
+
+
+def settings_in_force(season: Season, changed: Mapping[str, int]) -> tuple[Limit, ...]:
+    """Every setting; those that replace the season's own have its values as defaults."""
+    now = season_in_force(season, changed)
+    return limits_in_force(changed).table() + tuple(
+        Limit(name, attrgetter(name)(now), *about, attrgetter(name)(season))
+        for name, about in OF_SEASON.items()
+    )
 
 
 class Usage(NamedTuple):

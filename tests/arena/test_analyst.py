@@ -16,7 +16,7 @@ from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, StepDone, 
 from deepsea_arena.play.analyst import Analyst, local_analyst
 from deepsea_arena.play.background_work import Times, in_background
 from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_ladder.limits import RemoteLimits
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model.games import AnalysisLease, AnalysisState, StoredAnalysis
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
@@ -40,6 +40,7 @@ class InlineAnalyst(OneWorker):
         self.tasks: list[AnalyseGame] = []
         self.on_step: Callable[[], object] = lambda: None
         self.do: Callable[[Task], Iterator[Event]] = self._do
+        self.document = '{"found":1}'
 
     def steps(self, task: Task) -> Iterator[Event]:
         assert isinstance(task.argument, AnalyseGame)
@@ -50,13 +51,13 @@ class InlineAnalyst(OneWorker):
         for _ in range(3):
             self.on_step()
             yield Sent(task, StepDone(1))
-        yield Done(task, Analysed(COACH_VERSION, '{"found":1}'))
+        yield Done(task, Analysed(COACH_VERSION, self.document))
 
 
 class Site:
     """A runner's side of a ladder."""
 
-    def __init__(self, store: Store, stop: Stop, limits: RemoteLimits = LIMITS) -> None:
+    def __init__(self, store: Store, stop: Stop) -> None:
         self.store = store
         self.stop = stop
         self.worker = InlineAnalyst()
@@ -69,7 +70,6 @@ class Site:
             clock=self.clock,
             stop=stop,
             listener=self.watcher,
-            limits=limits,
             times=Times(idle=0.0, host_pause=0.0),
         )
 
@@ -191,10 +191,12 @@ def test_a_record_or_settings_without_sense_fail_at_once(site: Site, played: Sto
 
 
 def test_a_result_that_is_too_large_fails(played: Store, stop: Stop) -> None:
-    site = Site(played, stop, RemoteLimits(analysis_bytes=3))
+    site = Site(played, stop)
     ask(played)
+    site.worker.document = " " * 1025
+    played.settings.change("analysis_bytes", 1024, MACHINE)  # beside the runner
     site.run_out()
-    assert site.found().reason == "what was found has 11 bytes; 3 are the most"
+    assert site.found().reason == "what was found has 1025 bytes; 1024 are the most"
 
 
 @pytest.mark.parametrize("requested", [StopRequest.FINISH, StopRequest.HAND_BACK])

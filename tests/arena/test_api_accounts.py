@@ -112,6 +112,7 @@ def unreadable() -> Any:
     return SimpleNamespace(
         accounts=SimpleNamespace(by_token=asked, redeem=asked),
         sessions=SimpleNamespace(find=asked, open=asked),
+        settings=SimpleNamespace(limits=lambda usual: usual),
     )
 
 
@@ -193,7 +194,7 @@ def test_a_name_that_is_not_allowed_is_no_failure(service: LadderService) -> Non
 def test_logins_fail_at_most_so_often_in_any_hour() -> None:
     """Also of one who tries again as soon as it may be."""
     time = Time()
-    failures = Failures(time, most=20, most_sources=2)
+    failures = Failures(time, most=lambda: 20, most_sources=2)
     failed = []
     for number in range(100):
         try:

@@ -41,6 +41,7 @@ ADMINS: Final = ("admin", "machine")
 
 MAY: Final = {
     "server": OPEN,
+    "settings": OPEN,
     "redeem": OPEN,
     "who_am_i": KNOWN,
     "tokens": READERS,
@@ -90,6 +91,7 @@ MAY: Final = {
     "block_author": ADMINS,
     "set_bot_state": ADMINS,
     "queue": ADMINS,
+    "set_setting": ADMINS,
     "season_control": ADMINS,
     "set_deadline": ADMINS,
     "pause_season": ADMINS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -176,14 +177,17 @@ def test_a_header_may_be_refused_before_the_bytes() -> None:
 
 
 def test_an_author_has_so_many_uploads_at_a_time() -> None:
-    uploads = Uploads(ManualClock(), RemoteLimits(open_submissions=2, queue=3))
-    first, second = uploads.begin(1, lambda _: False), uploads.begin(1, lambda _: False)
+    uploads = Uploads(ManualClock())
+    begin = partial(
+        uploads.begin, limits=RemoteLimits(open_submissions=2, queue=3), on_header=lambda _: False
+    )
+    first, second = begin(1), begin(1)
     with pytest.raises(ApiError, match="2 uploads of yours") as refused:
-        uploads.begin(1, lambda _: False)
+        begin(1)
     assert (refused.value.kind, refused.value.retry_after) == (Kind.EXHAUSTED, 5)
-    third = uploads.begin(2, lambda _: False)
+    third = begin(2)
     with pytest.raises(ApiError, match="3 uploads are under way"):
-        uploads.begin(3, lambda _: False)
+        begin(3)
     for upload in (first, first, second, third):
         upload.close()
-    uploads.begin(1, lambda _: False).close()
+    begin(1).close()

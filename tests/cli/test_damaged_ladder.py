@@ -44,6 +44,7 @@ COMMANDS = (
     ("author", "tokens", "Ada"),
     ("codes",),
     ("author", "audit"),
+    ("settings",),
 )
 NO_JSON = {("export",), ("record", "s1-3")}
 QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
@@ -80,6 +81,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert store.analyses.finish(lease, plan.policy, found, submissions.LIMITS)
         ladder.submit(store, "anna", "anna, once more")
         comparisons.add(store, comparisons.claim(store), verdict="better")
+        for name in ("bots", "verdicts.seconds"):
+            store.settings.change(name, 600, MACHINE)
     return path
 
 

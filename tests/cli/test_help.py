@@ -95,13 +95,15 @@ def test_authors_see_their_eight_commands_first(run: Run) -> None:
 @pytest.mark.parametrize("former", FORMER)
 def test_what_is_gone_is_answered_with_what_to_type(run: Run, former: str) -> None:
     before, name = former.rsplit(" ", 1)
-    words, dashes, option = f"{before} {FORMER[former]}".partition(" --")
+    now = FORMER[former]
+    now = now if now.startswith("ladder ") else f"{before} {now}"
+    words, dashes, option = now.partition(" --")
     options = {known for param in ALL[words].params for known in param.opts}
     assert not dashes or f"--{option.split()[0]}" in options
     if isinstance(ALL[before], click.Group):
         assert former not in ALL
         line = run(*before.split(), name, "x", "--json").refusal
-        assert f"{former} is now: {before} {FORMER[former]} (see " in line
+        assert f"{former} is now: {now} (see " in line
     else:
         line = run(*before.split(), f"--{name}").refusal
         assert f"there is no --{name} any more: type {FORMER[former]} (see " in line

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_ladder.accounts import NewToken, code_digest, token_digest
-from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.limits import OF_SEASON, USUAL_LIMITS
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.commands import Run, one_line
@@ -149,16 +149,49 @@ def test_the_machine_may_end_the_last_admins_token_but_not_the_last_admin(run: R
 def test_no_limit_is_for_show() -> None:
     packages = ("ladder/deepsea_ladder", "arena/deepsea_arena", "web/deepsea_web")
     texts = [path.read_text("utf-8") for one in packages for path in (ROOT / one).rglob("*.py")]
-    enforced = set(re.findall(r"limits\.(\w+)", "".join(texts)))
+    enforced = set(re.findall(r"limits(?:\(\))?\.(\w+)", "".join(texts)))
     assert {line.name for line in USUAL_LIMITS.table()} - enforced == set()
 
 
-def test_limits_are_printed(run: Run) -> None:
-    table = json.loads(run("ladder", "author", "limits", "--json").out)["limits"]
+def test_settings_are_printed_and_changed(run: Run) -> None:
+    table = json.loads(run("ladder", "settings", "--json").out)["settings"]
     assert {line["name"]: line["value"] for line in table} == {
-        line.name: line.value for line in USUAL_LIMITS.table()
+        line["name"]: line["default"] for line in table
     }
-    shown = run("ladder", "author", "limits").out
+    assert [line["name"] for line in table] == [
+        *(line.name for line in USUAL_LIMITS.table()),
+        *OF_SEASON,
+    ]
+    shown = run("ladder", "settings").out
     for line in table:
         assert line["name"] in shown
         assert line["about"] in shown
+    assert run("ladder", "settings", "bots", 10).out.endswith(
+        "10 bots  Of an author. Default: 5.\n"
+    )
+    assert json.loads(run("ladder", "settings", "bots", "--json").out)["settings"] == [
+        {"name": "bots", "value": 10, "unit": "bots", "about": "Of an author.", "default": 5}
+    ]
+    assert "machine: setting bots: 10, was the default\n" in run("ladder", "author", "audit").out
+    assert run("ladder", "settings", "bots", "--default").out.endswith("5 bots  Of an author.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("bot 3", "did you mean bots?"),
+        ("xyz 3", "`ladder settings` lists them"),
+        ("play.visitors 1", "there is no setting 'play.visitors'"),
+        ("bots 0", "bots must lie between 1 and"),
+        ("play.tables 101", "play.tables must lie between 0 and 100, not 101"),
+        (f"bots {2**63}", "bots must lie between"),
+        ("bots many", "'many' is not a valid integer"),
+        ("bots 3.5", "'3.5' is not a valid integer"),
+        ("bots 3 --default", "--default"),
+        ("--default", "--default"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_changes_nothing(run: Run, words: str, found: str) -> None:
+    before = run("ladder", "settings"), run("ladder", "author", "audit")
+    assert found in run("ladder", "settings", *words.split()).refusal
+    assert (run("ladder", "settings"), run("ladder", "author", "audit")) == before

@@ -64,7 +64,7 @@ def application(store: Store, public: Store, clock: ManualClock, how: Serving) -
         store,
         public,
         entropy=lambda: hashlib.sha256(f"entropy {next(numbers)}".encode()).digest(),
-        uploads=Uploads(clock, how.limits),
+        uploads=Uploads(clock),
         private=how.private,
         limits=how.limits,
         clock=lambda: clock.now_us() / 1_000_000,

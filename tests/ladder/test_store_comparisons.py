@@ -183,7 +183,7 @@ def test_a_version_has_so_much_cpu_time_for_all_its_comparisons(store: Store) ->
     assert state(store) is PLAYING
     assert add(store, lease, 1, cpu_ms=200)
     assert [state(store, number) for number in (1, 2, 3)] == [SPENT, SPENT, QUEUED]
-    assert store.comparisons.get(2).reason == "the 3 s that the season gives a version are used"
+    assert store.comparisons.get(2).reason == "the 3 s that a version gets are used"
 
 
 def test_a_comparison_has_so_many_blocks(store: Store) -> None:

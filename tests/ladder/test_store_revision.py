@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store
 from helpers import ladder
@@ -39,6 +40,8 @@ def test_whatever_changes_pages_changes_the_revision(store: Store) -> None:
     store.seasons.open(ladder.a_season("s2"), ladder.SEED)
     assert changed()
     store.seasons.close("s2")
+    assert changed()
+    store.settings.change("bots", 6, MACHINE)
     assert changed()
 
 

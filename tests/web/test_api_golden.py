@@ -256,6 +256,11 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/standings?all=true"),
         ask(VISITOR, "/standings?season=cup&season=spring"),
     ],
+    "GET /settings": [
+        ask(VISITOR, "/settings"),
+        ask(VISITOR, "/settings?name=play.tables&season=spring"),
+        ask(VISITOR, "/settings?name=bot"),
+    ],
     "GET /seasons": [ask(READERS, "/seasons")],
     "GET /season": [
         ask(READERS, "/season"),
@@ -453,6 +458,18 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(ADMINS, "/admin/season"),
         ask("head", "/admin/season?season=spring"),
         ask("head", "/admin/season?season=none"),
+    ],
+    "POST /admin/settings/{name}": [
+        ask("visitor anna chief", "/admin/settings/bots", {"value": 9}),
+        ask("head", "/admin/settings/bots", {"value": 9}, times=2),
+        ask("head", "/admin/settings/bots", {"value": 0}),
+        ask("head", "/admin/settings/bots", {"value": 2**63}),
+        ask("head", "/admin/settings/play.tables", {"value": 101}),
+        ask("head", "/admin/settings/play.visitors", {"value": 1}),
+        ask("head", "GET /settings?name=bots"),
+        ask("head", "/admin/settings/bots", {}, times=2),
+        ask("head", "/admin/settings/boots", {}),
+        ask("head", "GET /audit?everybody=true&limit=3"),
     ],
     "POST /admin/season/deadline": [
         ask("visitor anna chief", "/admin/season/deadline", {"until": "2027-06-01T18:00Z"}),
@@ -719,7 +736,12 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
         Line("--authors names.txt --days 3 --json"),
     ],
     "author audit": [Line("--json"), Line("--author anna-senior --limit 3 --json")],
-    "author limits": [Line("--json")],
+    "settings": [
+        Line("--json", VISITOR),
+        Line("bots 9 --json", "anna head"),
+        Line("bots --default --json", "anna head"),
+        Line("bots 0 --json", "head"),
+    ],
     "author admin": [Line("--label laptop --json"), Line("--author ida --json")],
     "tournament": [
         Line("round-robin cup --json"),
@@ -734,14 +756,14 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
     "export": [Line("--season final"), Line("--season final --csv"), Line("--csv")],
 }
 """What is run of each command."""
-NO_STORE: Final = ("author limits", "whoami")
+NO_STORE: Final = ("whoami",)
 """Commands that are about no ladder on this machine."""
 
 WORDS: Final = """
 UNAUTHENTICATED PERMISSION_DENIED NOT_FOUND INVALID_ARGUMENT FAILED_PRECONDITION RESOURCE_EXHAUSTED
 UNAVAILABLE INTERNAL UNIMPLEMENTED queued checking accepted refused failed running done active
 withdrawn disabled blocked anonymised author admin submitted enabled quarantined requeued
-rewritten season code token session restored void expired crash illegal_action
+rewritten setting season code token session restored void expired crash illegal_action
 """
 """What the goldens have at least: every refusal, and nearly every state and kind of entry."""
 SECRETS: Final = re.compile(r'("(?:token|code)": )"[^"]+"')

@@ -152,6 +152,7 @@ WRITES: Final = {
         (("what", "play on"),),
     ),
     "play": Write("/play", lambda world: {"opponents": 2}),
+    "set_setting": Write("", lambda world: {"name": "bots", "value": next(NUMBERS) + 6}),
     "set_deadline": Write(
         "/admin/season/deadline",
         lambda world: {"season": "s1", "until": "2099-01-01T00:00Z"},

@@ -301,7 +301,7 @@ def test_a_pair_that_does_not_belong_together_is_refused(tmp_path: Path) -> None
 
 def test_a_rate_is_kept_however_it_is_spread() -> None:
     clock = ManualClock()
-    rate = Rate(3, MINUTE_US, clock.now_us, most_keys=4)
+    rate = Rate(lambda: 3, MINUTE_US, clock.now_us, most_keys=4)
 
     def take(key: str) -> int | None:
         try:
@@ -329,7 +329,7 @@ def test_a_rate_is_kept_however_it_is_spread() -> None:
 
 
 def test_slots_are_given_back() -> None:
-    slots = Slots(1, 2)
+    slots = Slots(lambda: (1, 2))
     with slots.taken("a"):
         with pytest.raises(ApiError, match="too many streams"), slots.taken("a"):
             pass

@@ -35,8 +35,8 @@ PART = 32 * 1024
 def remote(
     store: Store, limits: RemoteLimits | None = None, clock: Clock | None = None
 ) -> Iterator[Remote]:
+    uploads = Uploads(clock or SystemClock(), local=True)
     limits = limits or RemoteLimits()
-    uploads = Uploads(clock or SystemClock(), limits, local=True)
     service = LadderService(store, store, entropy=fresh_seed, uploads=uploads, limits=limits)
     with served(service, clock=clock) as server:
         yield Remote(server)

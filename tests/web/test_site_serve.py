@@ -346,7 +346,8 @@ def made(
     config = Config(app, http="h11", ws="none", lifespan="off", log_config=None)
     config.load()
     place = access("127.0.0.1", 80, proxies=(PROXY,))
-    return kind(config, ServerState(), {}, loop, access=place, limits=limits, opened=opened)
+    more: dict[str, Any] = {"access": place, "limits": lambda: limits, "opened": opened}
+    return kind(config, ServerState(), {}, loop, **more)
 
 
 def connect(opened: Counter[str], peer: str, limits: RemoteLimits = USUAL_LIMITS) -> Open:

@@ -125,6 +125,7 @@ async def _serve(
     try:
         if runner is not None:
             await runner.start()
+        following = asyncio.create_task(gateway.follow_settings())
         server = _Server(config())
         loop = asyncio.get_running_loop()
 
@@ -144,6 +145,7 @@ async def _serve(
             announce(gateway.service.url)
             await serving
         finally:
+            following.cancel()
             for one in signals:
                 loop.remove_signal_handler(one)
     finally:
@@ -164,7 +166,7 @@ def _http_config(
     config = uvicorn.Config(
         monitored(app, gateway, access, lambda: runner is not None and runner.pid is not None),
         http=partial(  # type: ignore[arg-type]
-            Connection, access=access, limits=gateway.service.limits, opened=Counter()
+            Connection, access=access, limits=lambda: gateway.service.limits, opened=Counter()
         ),
         ws="none",
         lifespan="off",

@@ -173,6 +173,13 @@ class AdminMethods(LadderPart):
         found = self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
         return ChangedAuthor(_author_line(found))
 
+    @method("POST", "/admin/settings/{name}", role=Role.ADMIN, scope=Scope.ADMIN)
+    def set_setting(self, *, name: str, value: int | None = None) -> Done:
+        """Change a setting of the ladder, or without `value` give it its default again; it is in
+        force within 5 seconds."""
+        self.store.settings.change(name, value, self.caller.by)
+        return Done()
+
     @method("GET", "/admin/season", role=Role.ADMIN, scope=Scope.ADMIN)
     def season_control(self, *, season: str = "") -> SeasonControl:
         """Describe a season with what admins direct: its deadline, and who has more time."""

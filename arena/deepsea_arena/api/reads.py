@@ -37,8 +37,9 @@ from deepsea_arena.reports.tournaments import (
 )
 from deepsea_arena.reports.verdicts import Verdicts, show_verdicts
 from deepsea_ladder.accounts import Role
-from deepsea_ladder.limits import Limit
+from deepsea_ladder.limits import Limit, check_setting, settings_in_force
 from deepsea_ladder.model.games import GameFilter
+from deepsea_ladder.season import Season
 from deepsea_ladder.values import Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -59,6 +60,12 @@ class Server(Struct, frozen=True, kw_only=True):
     submissions_until: Time | None
     """Until when the caller may submit to this season."""
     limits: tuple[Limit, ...]
+
+
+class SettingList(Struct, frozen=True):
+    """Settings of the ladder, as they are in force."""
+
+    settings: tuple[Limit, ...]
 
 
 class SeasonNames(Struct, frozen=True):
@@ -114,6 +121,18 @@ class ReadMethods(LadderPart):
             submissions_until=None if until is None else utc_time(until),
             limits=self.limits.table(),
         )
+
+    @method("GET", "/settings")
+    def settings(self, *, name: str = "", season: str = "") -> SettingList:
+        """List the settings of the ladder, or only the one with this name; `season` has the
+        defaults of those that replace a season's own."""
+        if name:
+            check_setting(name, None)
+        store = self.public
+        opened = [store.seasons.get(season)] if season else open_seasons(store.seasons.all())
+        own = opened[-1].season if opened else Season("any")
+        found = settings_in_force(own, store.settings.changed())
+        return SettingList(tuple(one for one in found if name in ("", one.name)))
 
     @method("GET", "/seasons")
     def seasons(self) -> SeasonNames:

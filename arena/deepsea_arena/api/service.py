@@ -55,9 +55,9 @@ class LadderService:
     store    may be written
     public   the same ladder as strangers may see it: read only, without what is under embargo
     entropy  32 unpredictable bytes at each call
-    uploads  what is taken in; None: with the usual limits, as strangers' uploads
+    uploads  what is taken in; None: as strangers' uploads
     private  whether visitors may read nothing
-    limits   how much of everything
+    limits   the defaults of the ladder's settings
     clock    the time in seconds, from any origin
     """
 
@@ -75,12 +75,19 @@ class LadderService:
         self.store = store
         self.public = public
         self.entropy = entropy
-        self.uploads = uploads or Uploads(SystemClock(), limits)
+        self.uploads = uploads or Uploads(SystemClock())
         self.private = private
-        self.limits = limits
+        self._usual = limits
+        self.limits: RemoteLimits
+        """How much of everything, as the settings were when they were last read."""
+        self.read_settings()
         self.url = ""
         """Of its pages and its HTTP API, set by the server once it listens."""
-        self.failures = Failures(clock, limits.failures_per_hour)
+        self.failures = Failures(clock, lambda: self.limits.failures_per_hour)
+
+    def read_settings(self) -> None:
+        """Read the limits again: what begins from now on has these."""
+        self.limits = self.store.settings.limits(self._usual)
 
     def check(self, caller: Caller, method: Method) -> None:
         """Raise ApiError if the caller may not call the method."""
@@ -187,7 +194,7 @@ class Failures:
     """
 
     def __init__(
-        self, clock: Callable[[], float], most: int, most_sources: int = MOST_SOURCES
+        self, clock: Callable[[], float], most: Callable[[], int], most_sources: int = MOST_SOURCES
     ) -> None:
         self._clock = clock
         self._most = most
@@ -200,11 +207,11 @@ class Failures:
         key = source(address)
         with self._lock:
             failed = self._failed.setdefault(key, [])
-            now = self._clock()
-            wait = math.ceil(failure_wait(failed, now, self._most))
+            now, most = self._clock(), self._most()
+            wait = math.ceil(failure_wait(failed, now, most))
             if wait <= 0:
                 failed.append(now)
-                del failed[: -self._most]
+                del failed[:-most]
             self._failed.move_to_end(key)
             if len(self._failed) > self._most_sources:
                 self._failed.popitem(last=False)

@@ -118,7 +118,7 @@ class SubmissionMethods(LadderPart):
             new = self._new(upload)
             return self.store.submissions.check(new, upload.limits) is not None
 
-        return self.service.uploads.begin(self.caller.author_id, on_header)
+        return self.service.uploads.begin(self.caller.author_id, self.limits, on_header)
 
     @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT)
     def submit(self, archive: Archive) -> Iterator[SubmissionStep | None]:

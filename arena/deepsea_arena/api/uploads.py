@@ -18,7 +18,7 @@ from pathlib import Path
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits, size_in_words
+from deepsea_ladder.limits import RemoteLimits, size_in_words
 from deepsea_referee.timing.clock import Clock
 
 PART = 256 * 1024
@@ -217,7 +217,7 @@ class Upload:
 
 
 class Uploads:
-    """The uploads that a server receives now, and their limits. Threads may share it.
+    """The uploads that a server receives now. Threads may share it.
 
     local   whether everybody who can reach the server is on its own machine: it listens on
             loopback, and no proxy is trusted. Else a season without a sandbox gets no uploads.
@@ -227,21 +227,20 @@ class Uploads:
     def __init__(
         self,
         clock: Clock,
-        limits: RemoteLimits = USUAL_LIMITS,
         *,
         local: bool = False,
         folder: Path | None = None,
     ) -> None:
-        self.limits = limits
         self.local = local
         self._clock = clock
         self._folder = folder
         self._lock = threading.Lock()
         self._coming: Counter[int] = Counter()
 
-    def begin(self, author_id: int, on_header: Callable[[Upload], bool]) -> Upload:
+    def begin(
+        self, author_id: int, limits: RemoteLimits, on_header: Callable[[Upload], bool]
+    ) -> Upload:
         """An upload of an author. Raises ApiError if too many come in at this moment."""
-        limits = self.limits
         with self._lock:
             if self._coming[author_id] >= limits.open_submissions:
                 raise ApiError(

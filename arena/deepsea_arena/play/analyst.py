@@ -93,10 +93,10 @@ class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
         if found.problem:
             self._reject(lease, found.problem)
             return
-        finish = self._store.analyses.finish
+        finish, limits = self._store.analyses.finish, self._store.settings.limits
         try:
             # The store may be unavailable after the commit: a repetition finds the lease gone.
-            self._retry(lambda: finish(lease, found.policy, found.document, self._limits))
+            self._retry(lambda: finish(lease, found.policy, found.document, limits()))
         except AnalysisError as error:
             self._reject(lease, str(error))
             return

@@ -20,7 +20,6 @@ from deepsea_arena.lease_owner import is_gone, own_name
 from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import HostTrouble, outcome_of
 from deepsea_ladder.errors import LadderError, StoreUnavailable
-from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.leases import Lease, LeasedRows
 from deepsea_referee.interrupts import on_signals, pause
@@ -94,7 +93,6 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         *,
         stop: Stop,
         listener: _Listener,
-        limits: RemoteLimits = USUAL_LIMITS,
         times: Times | None = None,
         owner: str | None = None,
         clock: Clock | None = None,
@@ -103,7 +101,6 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         self._workers = workers
         self._stop = stop
         self._listener = listener
-        self._limits = limits
         self._times = times or self.times
         self._owner = owner or own_name()
         self._clock = clock or SystemClock()

@@ -92,10 +92,10 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
         self, lease: SubmissionLease, bundle: BotBundle, seasons: Sequence[Season]
     ) -> SubmissionRefusal | None:
         """Accept a bot, or say why not."""
-        limits, submissions = self._limits, self._store.submissions
+        limits, submissions = self._store.settings.limits, self._store.submissions
         if self._retry(
             lambda: submissions.accept_known(
-                lease, bundle.name, bundle.digest, limits, self._took_ms()
+                lease, bundle.name, bundle.digest, limits(), self._took_ms()
             )
         ):
             return None
@@ -103,7 +103,7 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
         refusal = self._play(lease, bundle, seasons)
         if refusal is None:
             # The store may be unavailable after the commit: a repetition finds the lease gone.
-            self._retry(lambda: submissions.accept(lease, bundle, limits, self._took_ms()))
+            self._retry(lambda: submissions.accept(lease, bundle, limits(), self._took_ms()))
         return refusal
 
     def _read(self, lease: SubmissionLease) -> ArchiveRead:

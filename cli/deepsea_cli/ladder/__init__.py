@@ -45,6 +45,7 @@ SECTIONS = {
         "refold": ("upkeep", "Recompute the ratings from the games, and compare."),
         "status": ("upkeep", "Show the queue, running games and problems."),
         "requeue": ("upkeep", "Retry games that were set aside, or left by a run."),
+        "settings": ("authors", "Show or change the ladder's limits, while it is served too."),
     },
     "Accounts": {
         "codes": ("authors", "Make codes that let people in, list and end them."),

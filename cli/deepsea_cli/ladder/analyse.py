@@ -51,9 +51,8 @@ def analyse(
 
 def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
     from deepsea_arena.coach.ladder_analyses import found_of, plan
-    from deepsea_ladder.limits import USUAL_LIMITS
 
-    asked = store.analyses.request(game_id, None, plan(), USUAL_LIMITS)
+    asked = store.analyses.request(game_id, None, plan(), store.settings.limits())
     if wait and not asked.state.is_final:
         needs_linux("ladder analyse --wait with a ladder here")
         from deepsea_arena.play.analyst import analyse_now

@@ -1,4 +1,4 @@
-"""Who may do what on a ladder: its authors, their tokens, codes for new ones, and the audit.
+"""Who may do what on a ladder, and how much: authors, tokens, codes, the audit, settings.
 
 Invariant: a secret is printed once, by the command that made it, and listed by none.
 """
@@ -34,7 +34,6 @@ VERBS = {
     "block": ("block", "Block an author: rights end, bots stay; or lift it."),
     "anonymise": ("anonymise", "Remove an author's name and rights for good."),
     "audit": ("audit", "Print who did what."),
-    "limits": ("limits", "Print the limits of a ladder that is reached from afar."),
 }
 """The commands of `ladder author` in the order of help, with their short help."""
 
@@ -301,17 +300,32 @@ def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:
         echo(f"{entry.at:%Y-%m-%d %H:%M:%S} {who}: {entry.kind} {entry.subject}{words}")
 
 
-@click.command("limits")
+@click.command("settings")
+@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("value", metavar="[VALUE]", type=int, required=False)
+@click.option("--default", is_flag=True, help="Give NAME its default again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def limits(*, as_json: bool) -> None:
-    """Print the limits of a ladder that is reached from afar."""
-    from deepsea_ladder.limits import USUAL_LIMITS
+@place_option
+def settings(
+    *, place: Place, name: str | None, value: int | None, default: bool, as_json: bool
+) -> None:
+    """Print the settings of the ladder, or NAME alone; with VALUE change it.
 
-    table = USUAL_LIMITS.table()
+    A change is in force within 5 seconds, also where the ladder is served.
+    """
+    if default and (name is None or value is not None):
+        raise UserError("--default: name the setting, and no value")
+    changes = default or value is not None
+    with place.opened(own=changes) as ladder:
+        if changes:
+            ladder.set_setting(name=name or "", value=value)
+        found = ladder.settings(name=name or "")
     if as_json:
-        print_document({"limits": table})
+        print_document(found)
         return
     # Not a table that fits the terminal: no word of it is to be cut.
-    name, unit = (max(len(getattr(one, key)) for one in table) for key in ("name", "unit"))
+    table = found.settings
+    wide, unit = (max(len(getattr(one, key)) for one in table) for key in ("name", "unit"))
     for one in table:
-        echo(f"{one.name:<{name}}  {one.value:>11,} {one.unit:<{unit}}  {one.about}")
+        usual = "" if one.value == one.default else f" Default: {one.default:,}."
+        echo(f"{one.name:<{wide}}  {one.value:>11,} {one.unit:<{unit}}  {one.about}{usual}")

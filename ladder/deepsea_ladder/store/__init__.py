@@ -29,6 +29,7 @@ from deepsea_ladder.store.leases import RetryPolicy
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.ratings import Ratings
 from deepsea_ladder.store.seasons import Seasons
+from deepsea_ladder.store.settings import Settings
 from deepsea_ladder.store.submissions import Submissions
 
 __all__ = ["Database", "History", "RetryPolicy", "Store"]
@@ -64,6 +65,7 @@ class Store:
         self.history = History(database, public=public)
         self.sums = Sums(database)
         self.audit = Audit(database)
+        self.settings = Settings(database)
         self.counts = Counts(database)
 
     def revision(self) -> Revision:

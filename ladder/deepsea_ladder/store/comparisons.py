@@ -32,6 +32,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import now
 from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
 from deepsea_ladder.store.seasons import by_id
+from deepsea_ladder.store.settings import season_now
 from deepsea_ladder.store.versions import SELECT_VERSIONS, versions_by_id
 
 _rows, _blocks = schema.comparisons, schema.comparison_blocks
@@ -164,7 +165,7 @@ class Comparisons(LeasedRows):
 
 
 def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
-    """The newest open season with its secret, if it has comparisons now."""
+    """The newest open season, as it is in force, with its secret, if it has comparisons now."""
     table = schema.seasons
     newest = (
         select(table.c.id)
@@ -173,9 +174,10 @@ def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
     )
     if (number := connection.execute(newest.limit(1)).scalar()) is None:
         return None
-    found = by_id(connection, number)
-    idle = found[0].paused_at is not None or not found[0].season.verdicts.seconds
-    return None if idle else found
+    found, secret = by_id(connection, number)
+    season = season_now(connection, found.season)
+    idle = found.paused_at is not None or not season.verdicts.seconds
+    return None if idle else (msgspec.structs.replace(found, season=season), secret)
 
 
 def _lacking(connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
@@ -234,14 +236,14 @@ def _supersede(connection: Connection, row: Row[Any], at: int) -> None:
 
 def _end(connection: Connection, row: Row[Any], number: int, at: int, *, is_decided: bool) -> None:
     """End what has its verdict, or has used all that the season gives it."""
-    settings = by_id(connection, row.season_id)[0].season.verdicts
+    settings = season_now(connection, by_id(connection, row.season_id)[0].season).verdicts
     if is_decided:
         _LINE.release(connection, row, at, state=_DECIDED)
     elif number + 1 >= settings.blocks:
         words = f"the {settings.blocks} blocks that the season gives it are played"
         _LINE.release(connection, row, at, state=_SPENT, reason=words)
     if _spent(connection, row) >= settings.seconds * 1000:
-        words = f"the {settings.seconds} s that the season gives a version are used"
+        words = f"the {settings.seconds} s that a version gets are used"
         is_open = or_(_LINE.is_waiting, (_rows.c.id == row.id) & _LINE.is_leased)
         for one in connection.execute(select(_rows).where(_of_version(row), is_open)).all():
             _LINE.release(connection, one, at, state=_SPENT, reason=words)

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0005"
+REVISION = "0006"
 """The revision of `migrations/` that these tables are."""
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
@@ -444,6 +444,14 @@ comparison_blocks = Table(
     Column("cpu_ms", Integer, nullable=False),
     Column("content", LargeBinary, nullable=False),  # zlib of JSON: results and luck, no records
     Index(None, "at"),
+)
+
+# What an operator has changed; a setting that is not here has its default.
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", _Name, primary_key=True),
+    Column("value", BigInteger, nullable=False),
 )
 
 audit = Table(

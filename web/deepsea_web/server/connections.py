@@ -16,6 +16,7 @@ import resource
 import socket
 import ssl
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -53,7 +54,12 @@ class Connection(H11Protocol):
     _source: str | None = None
 
     def __init__(
-        self, *given: Any, access: Access, limits: RemoteLimits, opened: Counter[str], **named: Any
+        self,
+        *given: Any,
+        access: Access,
+        limits: Callable[[], RemoteLimits],
+        opened: Counter[str],
+        **named: Any,
     ) -> None:
         """`opened` counts the connections of each address, and is shared by all of them."""
         super().__init__(*given, **named)
@@ -68,14 +74,14 @@ class Connection(H11Protocol):
         if not self._access.is_shared(peer):
             self._source = source(peer)
             self._opened[self._source] += 1
-            if self._opened[self._source] > self._limits.connections_of_address:
+            if self._opened[self._source] > self._limits().connections_of_address:
                 self._refuse("429 Too Many Requests", "too many connections from your address")
                 return
         self._wait()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._reading = self.loop.call_later(self._limits.answer_seconds, self.transport.abort)
+        self._reading = self.loop.call_later(self._limits().answer_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()

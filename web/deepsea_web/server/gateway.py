@@ -21,7 +21,7 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -49,6 +49,8 @@ MOST_WAITING = 256
 """Calls and pages that wait for a thread; beyond it they are refused."""
 RECHECK_US = 3_000_000
 """The time after which a stream checks its token or session again."""
+LOOK_US = 2_000_000
+"""The time after which the settings of the ladder are read again."""
 NEWS_US = 250_000
 """The least time between two questions of a stream for news."""
 EACH_US = 1_500
@@ -72,7 +74,7 @@ class Batch:
 
 
 class Rate:
-    """At most `most` at once for each key, and as many in each period that follows.
+    """At most `most()` at once for each key, and as many in each period that follows.
 
     A period has less than twice as many, right after a time in which the key did not ask.
     now_us  the time, in microseconds since any moment
@@ -80,13 +82,13 @@ class Rate:
 
     def __init__(
         self,
-        most: int,
+        most: Callable[[], int],
         period_us: int,
         now_us: Callable[[], int],
         most_keys: int = MOST_KEYS,
     ) -> None:
-        self._each_us = period_us // most
-        self._period_us = self._each_us * most
+        self._most = most
+        self._period_us = period_us
         self._now_us = now_us
         self._most_keys = most_keys
         self.refused = 0
@@ -95,9 +97,10 @@ class Rate:
 
     def take(self, key: Hashable, sentence: str) -> None:
         """Count one more. Raises ApiError instead, with this sentence, if there were too many."""
-        now = self._now_us()
-        full = max(self._full_us.get(key, now), now) + self._each_us
-        if (over := full - self._period_us - now) > 0:
+        now, most = self._now_us(), self._most()
+        each_us = self._period_us // most
+        full = max(self._full_us.get(key, now), now) + each_us
+        if (over := full - each_us * most - now) > 0:
             self.refused += 1
             raise ApiError(Kind.EXHAUSTED, sentence, -(-over // _SECOND_US))
         self._full_us.pop(key, None)  # to the end
@@ -112,10 +115,9 @@ class Rate:
 
 
 class Slots:
-    """Limits of what is open at once: of each key, and in all."""
+    """Limits of what is open at once: `most()` of each key, and in all."""
 
-    def __init__(self, most_each: int, most: int) -> None:
-        self._most_each = most_each
+    def __init__(self, most: Callable[[], tuple[int, int]]) -> None:
         self._most = most
         self._open: Counter[Hashable] = Counter()
         self.refused = 0
@@ -129,7 +131,8 @@ class Slots:
         """Hold a slot; those without a key are bounded in all alone. Raises ApiError if there is
         none."""
         of_key = 0 if key is None else self._open[key]
-        if self.open >= self._most or of_key >= self._most_each:
+        most_of_key, most = self._most()
+        if self.open >= most or of_key >= most_of_key:
             self.refused += 1
             raise ApiError(Kind.EXHAUSTED, "too many streams are open; try again", 30)
         self._open[key] += 1
@@ -150,7 +153,6 @@ class Gateway:
         clock: Clock,
         closing: asyncio.Event | None = None,
     ) -> None:
-        limits = service.limits
         self.service = service
         self.clock = clock
         self.closing = closing or asyncio.Event()
@@ -159,17 +161,32 @@ class Gateway:
         self._waiting = 0
         self.requests: Counter[tuple[str, str]] = Counter()
         """Answers that were begun, by route and status."""
-        self.calls = Rate(limits.calls_per_minute, MINUTE_US, clock.now_us)
-        self.visits = Rate(limits.pages_per_minute, MINUTE_US, clock.now_us)
+        self.calls = Rate(lambda: service.limits.calls_per_minute, MINUTE_US, clock.now_us)
+        self.visits = Rate(lambda: service.limits.pages_per_minute, MINUTE_US, clock.now_us)
         """Calls and pages of an address."""
         self._authors: dict[str, int] = {}
         """The author of each token that was valid lately, by its digest."""
-        self.streams = Slots(limits.streams_of_address, limits.streams)
-        self.heavy = Slots(limits.heavy, limits.streams)
+        self.streams = Slots(lambda: (service.limits.streams_of_address, service.limits.streams))
+        self.heavy = Slots(lambda: (service.limits.heavy, service.limits.streams))
 
     def close(self) -> None:
         """End the threads; what they do now is done first."""
         self._threads.shutdown(cancel_futures=True)
+
+    async def follow_settings(self) -> None:
+        """Read the ladder's settings again every LOOK_US, until the server ends."""
+        in_trouble = False
+        while not self.closing.is_set():
+            try:  # in a thread of its own, so that it waits for no call
+                await asyncio.to_thread(self.service.read_settings)
+                in_trouble = False
+            except Exception as error:  # noqa: BLE001  (whatever it is, the next look may succeed)
+                if not in_trouble:
+                    _log.error("the settings stay as they are: %s", one_line(str(error)))
+                in_trouble = True
+            with suppress(TimeoutError):
+                async with time_limit(self.clock, LOOK_US):
+                    await self.closing.wait()
 
     # ------------------------------------------------------------------------------- who calls
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,6 +17,7 @@ from deepsea_arena.reports.seasons import SeasonInfo, preset_of, seat_a_begins
 from deepsea_bundle import names
 from deepsea_bundle.archive import pack
 from deepsea_bundle.errors import BundleError
+from deepsea_ladder.limits import OF_SEASON, Limit
 from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.scaffold import starter
 from deepsea_rules.ruleset import OPTIONS
@@ -25,6 +27,27 @@ from deepsea_web.site.page import Page, Query, season_of
 STARTER = "my-bot"
 """The name of a first bot, if no other one was chosen."""
 _OPPONENTS = ("greedy", "cautious", "heuristic", "steady", "random")
+
+
+_OF_AUTHORS = (
+    *("archive_bytes", "open_submissions", "submissions_per_hour", "submissions_per_day"),
+    *("check_seconds_per_hour", "bots", "author_bytes", "analyses_per_day", "tokens"),
+    *("calls_per_minute", "pages_per_minute", "heavy", *OF_SEASON),
+)
+"""The settings that concern authors."""
+
+
+class How(SeasonInfo, frozen=True, kw_only=True):
+    """A season, and the limits for authors and for who plays against their bots."""
+
+    limits: tuple[Limit, ...]
+
+
+def _read_how(ladder: LadderApi, query: Query) -> How:
+    season = ladder.season(season=season_of(ladder, query))
+    found = ladder.settings(season=season.name).settings
+    limits = tuple(one for one in found if one.name in _OF_AUTHORS)
+    return How(**asdict(season), limits=limits)
 
 
 def _how_extras(data: SeasonInfo) -> Mapping[str, Any]:
@@ -38,7 +61,7 @@ def _how_extras(data: SeasonInfo) -> Mapping[str, Any]:
 HOW = Page(
     path="/how",
     template="how.html",
-    read=lambda ladder, query: ladder.season(season=season_of(ladder, query)),
+    read=_read_how,
     title=lambda data: "How it works",
     summary=lambda data: (
         "The game, what a rating means, who plays whom, and how everybody can check a game."

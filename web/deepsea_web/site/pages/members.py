@@ -196,7 +196,7 @@ def _read_form(visit: Visit, query: Query) -> Values:
         "left_of_hour": (of_hour, limits.submissions_per_hour),
         "left_of_day": (of_day, limits.submissions_per_day),
         "until": visit.ladder.server().submissions_until,
-        "most_bytes": visit.service.uploads.limits.archive_bytes,
+        "most_bytes": limits.archive_bytes,
         # So that a form that is sent twice is one submission.
         "key": visit.service.entropy().hex()[:32],
     }

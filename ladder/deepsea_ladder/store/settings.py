@@ -1,0 +1,61 @@
+"""The settings of the ladder that an operator has changed.
+
+Invariants: each is a number within its range, and every change of it is in the audit log; one that
+this program does not know is left alone.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, insert, select
+
+from deepsea_ladder.accounts import Actor, AuditKind
+from deepsea_ladder.limits import (
+    USUAL_LIMITS,
+    RemoteLimits,
+    check_setting,
+    limits_in_force,
+    season_in_force,
+)
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.database import Database, now
+
+_rows = schema.settings
+
+
+class Settings:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def changed(self) -> dict[str, int]:
+        """The settings that do not have their default."""
+        with self._database.read() as connection:
+            return _changed(connection)
+
+    def limits(self, usual: RemoteLimits = USUAL_LIMITS) -> RemoteLimits:
+        """The limits in force; `usual` has the defaults."""
+        return limits_in_force(self.changed(), usual)
+
+    def change(self, name: str, value: int | None, by: Actor) -> None:
+        """Set a setting; None: its default again. `SeasonError` for what cannot be."""
+        check_setting(name, value)
+        with self._database.write() as connection:
+            before = _changed(connection).get(name)
+            if value == before:
+                return
+            connection.execute(delete(_rows).where(_rows.c.name == name))
+            if value is not None:
+                connection.execute(insert(_rows).values(name=name, value=value))
+            new, old = ("the default" if one is None else f"{one}" for one in (value, before))
+            words = f"{new}, was {old}"
+            note(connection, now(connection), AuditKind.SETTING, name, words, by=by)
+
+
+def season_now(connection: Connection, season: Season) -> Season:
+    """A season with what an operator has set instead of its own."""
+    return season_in_force(season, _changed(connection))
+
+
+def _changed(connection: Connection) -> dict[str, int]:
+    return {row.name: row.value for row in connection.execute(select(_rows))}
