@@ -7,6 +7,7 @@ Records are of games that a chooser played, so that no bot is needed to test wha
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -115,6 +116,12 @@ def serving(
             yield process, int(line.rstrip("/\n").rpartition(":")[2])
         finally:
             process.terminate()
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens on at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
 
 
 def one_line(text: str) -> str:

@@ -29,8 +29,8 @@ from deepsea_referee.errors import UserError
 from deepsea_web.http import HEADERS
 from deepsea_web.server.access import Access, access
 from deepsea_web.server.connections import PATIENCE_S, Connection
-from helpers import ladder
-from helpers.commands import Run, one_line, serving
+from helpers import certificates, ladder
+from helpers.commands import Run, free_port, one_line, serving
 from helpers.members import a_service, an_admin_token
 
 
@@ -226,12 +226,40 @@ def test_with_a_certificate_it_speaks_tls_and_nothing_else(place: Path, tmp_path
             reader.request("GET", "/")
             answer = reader.getresponse()
             assert answer.status == 200
+            assert answer.getheader("Strict-Transport-Security") is None  # of other programs, too
             assert f"https://127.0.0.1:{port}/" in answer.read().decode()
             check_cookies(reader, f"https://127.0.0.1:{port}", token)
         with closing(HTTPConnection("127.0.0.1", port)) as plain:
             plain.request("GET", "/")
             with pytest.raises((HTTPException, OSError)):
                 plain.getresponse()
+
+
+def test_a_public_name_is_asked_for_by_tls_alone_and_no_cipher_has_cbc(
+    place: Path, tmp_path: Path
+) -> None:
+    shutil.copy(place, tmp_path / "ladder.db")
+    made = certificates.make(tmp_path, names="DNS:ladder.example")
+    files = ("--tls-cert", made.certificate, "--tls-key", made.key)
+    port = free_port()
+    public = ("--public-url", f"https://ladder.example:{port}", "--port", port)
+    known = ssl.create_default_context(cafile=str(made.certificate))
+    known.check_hostname = False
+    known.maximum_version = ssl.TLSVersion.TLSv1_2
+    with serving(tmp_path / "ladder.db", "--no-run", *public, *files, scheme="https"):
+        with closing(HTTPSConnection("127.0.0.1", port, context=known)) as reader:
+            for path, status in (("/", 200), ("/api/v1/seasons", 200), ("/nothing", 404)):
+                reader.request("GET", path)
+                answer = reader.getresponse()
+                assert (answer.status, bool(answer.read())) == (status, True)
+                assert answer.getheader("Strict-Transport-Security") == "max-age=31536000"
+        for offered in ("ECDHE+AES:!AESGCM:!AESCCM", "kRSA+AESGCM:DHE+AESGCM"):
+            known.set_ciphers(offered)
+            with (
+                closing(socket.create_connection(("127.0.0.1", port))) as plain,
+                pytest.raises((ssl.SSLError, ConnectionError)),
+            ):
+                known.wrap_socket(plain, server_hostname="ladder.example")
 
 
 def check_cookies(reader: HTTPSConnection, origin: str, token: str) -> None:

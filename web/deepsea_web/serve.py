@@ -29,7 +29,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.http import Guarded
+from deepsea_web.http import LOOPBACK, Guarded
 from deepsea_web.server.access import Access, Gate, access
 from deepsea_web.server.connections import BACKLOG, Certificate, Connection, listen, open_many_files
 from deepsea_web.server.gateway import Gateway
@@ -41,6 +41,9 @@ from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 
 PATIENCE_S = 1
 """The time that answers have to end, once a signal has come."""
+HSTS = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
+"""Have browsers ask for this name by TLS alone for a year. They note it only from a certificate
+that they trust; subdomains are others' business."""
 
 
 def with_api(site: ASGIApp, api: ASGIApp, access: Access) -> ASGIApp:
@@ -163,6 +166,8 @@ def _http_config(
 ) -> uvicorn.Config:
     site = Site(gateway, access, PAGES, ENDPOINTS, MEMBERS)
     app = with_api(site.app, http_api(gateway, access), access)
+    # Not for the names of this machine, whose other ports are other programs'.
+    pinned = certificate is not None and access.hosts != frozenset(LOOPBACK)
     config = uvicorn.Config(
         monitored(app, gateway, access, lambda: runner is not None and runner.pid is not None),
         http=partial(  # type: ignore[arg-type]
@@ -174,6 +179,7 @@ def _http_config(
         log_level="error",  # what strangers send is no news
         access_log=False,
         server_header=False,
+        headers=[HSTS] if pinned else None,
         proxy_headers=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=PATIENCE_S,
