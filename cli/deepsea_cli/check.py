@@ -14,7 +14,7 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.options import bot_uids_option, clock_option, complete_bot, isolation_option
-from deepsea_cli.output import echo, echo_lines, print_command, print_json
+from deepsea_cli.output import echo, print_check, print_command, print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.workbench.scaffold import Language, Template, create
 
@@ -86,7 +86,7 @@ def command(
         for one in report.findings:
             error = "" if one.error in shown else one.error  # once, even if many checks meet it
             shown.add(one.error)
-            _print_check(one.ok, one.needed, f"{one.name}: {one.found}", one.remedy, error)
+            print_check(one.ok, one.needed, f"{one.name}: {one.found}", one.remedy, error)
         if report.log and shown == {""}:
             echo("what it printed:")
             for line in report.log:
@@ -122,14 +122,6 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     else:
         for one in found:
             seen = f" ({one.found})" if one.found else ""
-            _print_check(one.ok, one.needed, f"{one.name}: {one.meaning}{seen}", one.remedy)
+            print_check(one.ok, one.needed, f"{one.name}: {one.meaning}{seen}", one.remedy)
         echo(doctor_checks.verdict(found))
     ctx.exit(DONE if complete else NEGATIVE)
-
-
-def _print_check(ok: bool, needed: bool, line: str, remedy: str, error: str = "") -> None:
-    """Print the outcome of one check; `needed` is False for advice."""
-    echo(f"{'ok' if ok else 'FAIL' if needed else 'note':<5}{line}")
-    echo_lines(error, "     ")
-    if not ok:
-        echo(f"     to do: {remedy}")

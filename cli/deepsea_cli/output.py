@@ -91,6 +91,14 @@ def echo_lines(text: str, indent: str = "") -> None:
         click.echo(f"{indent}{printable(line, keep=TAB)}".rstrip())
 
 
+def print_check(ok: bool, needed: bool, line: str, remedy: str, error: str = "") -> None:
+    """Print the outcome of one check; `needed` is False for advice."""
+    echo(f"{'ok' if ok else 'FAIL' if needed else 'note':<5}{line}")
+    echo_lines(error, "     ")
+    if not ok:
+        echo(f"     to do: {remedy}")
+
+
 def print_error(line: str) -> None:
     click.echo(f"deepsea-referee: {printable(line)}", err=True)
 

@@ -116,6 +116,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder serve": ("", "--port 8443 --tls-cert c.pem --tls-key k.pem"),
     "ladder refold": ("", "--records --workers 2"),
     "ladder status": ("",),
+    "ladder doctor": ("", "--tls-cert c.pem --tls-key k.pem"),
     "ladder requeue": ("--all", "--run host-1234"),
     "ladder settings": ("", "bots 10", "bots --default"),
     "ladder codes": ("--count 30 --slips", "--authors class.txt --days 7", "--revoke 3"),

@@ -13,6 +13,7 @@ from deepsea_arena.reports.seasons import SeasonInfo, open_seasons, season_info
 from deepsea_bundle import names
 from deepsea_ladder.accounts import AuditEntry
 from deepsea_ladder.errors import PairingError, StoreError
+from deepsea_ladder.limits import MIB, size_in_words
 from deepsea_ladder.model.bots import BotConduct, BotState, LadderBot, Submission
 from deepsea_ladder.model.games import (
     AttemptEnd,
@@ -23,7 +24,9 @@ from deepsea_ladder.model.games import (
     StoredGame,
     StoredSeason,
 )
+from deepsea_ladder.store.database import LEAST_FREE
 from deepsea_ladder.values import Time, utc_time
+from deepsea_referee.workbench.advice import CheckResult
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
@@ -125,6 +128,26 @@ def ladder_status(store: Store) -> LadderStatus:
         audit=tuple(store.audit.latest(AUDIT_ENTRIES)),
         counts=store.counts.read(),
     )
+
+
+def upkeep(counts: LadderCounts) -> list[CheckResult]:
+    """The room, the backup and the runner of a ladder, and what to do where one is missing."""
+    size, free, age = counts.store_bytes, counts.disk_free_bytes, counts.backup_age_seconds
+    days = None if age is None else int(age // 86_400)
+    checks = []
+    if free is not None:
+        room = f"{size_in_words(free)} free beside a ladder of {size_in_words(size)}"
+        enough = free >= max(size, LEAST_FREE) + MIB
+        found = room if enough else f"no room for a backup, {room}"
+        remedy = "free some space, or move the ladder to another disk"
+        checks.append(CheckResult("disk", enough, True, found, remedy))
+    found = "no backup lately" if days is None else f"the last backup is {days} days old"
+    remedy = "`ladder backup FILE`, best every night"
+    checks.append(CheckResult("backup", days is not None and days < 2, True, found, remedy))
+    found = "no runner does what waits" if counts.is_stalled else "nothing waits without a runner"
+    remedy = "start `ladder run --forever`, or `ladder serve`"
+    checks.append(CheckResult("runner", not counts.is_stalled, True, found, remedy))
+    return checks
 
 
 def not_ready(store: Store, *, has_runner: bool) -> str | None:

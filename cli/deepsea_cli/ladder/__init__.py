@@ -44,6 +44,7 @@ SECTIONS = {
     "Operation": {
         "refold": ("upkeep", "Recompute the ratings from the games, and compare."),
         "status": ("upkeep", "Show the queue, running games and problems."),
+        "doctor": ("upkeep", "Check the ladder's machine, and say what to do."),
         "requeue": ("upkeep", "Retry games that were set aside, or left by a run."),
         "settings": ("authors", "Show or change the ladder's limits, while it is served too."),
     },

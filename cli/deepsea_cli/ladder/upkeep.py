@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from deepsea_cli.errors import NEGATIVE
+from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.ladder.options import (
     Place,
     check_is_here,
@@ -26,11 +26,11 @@ from deepsea_cli.ladder.tables import (
     print_extensions,
     skill,
 )
-from deepsea_cli.options import number_option
-from deepsea_cli.output import Column, count, echo, grid, print_json
+from deepsea_cli.options import needs_linux, number_option, path_option
+from deepsea_cli.output import Column, count, echo, grid, print_check, print_json
 from deepsea_cli.progress import Progress
 from deepsea_ladder.accounts import MACHINE
-from deepsea_ladder.limits import MIB, size_in_words
+from deepsea_ladder.limits import size_in_words
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -59,6 +59,38 @@ def status(*, place: Place, as_json: bool) -> None:
         print_json(status_document(found))
     else:
         _show_status(found, here=place.remote is None)
+
+
+@click.command("doctor")
+@path_option("--tls-cert", help="The certificate chain that is served, as PEM.")
+@path_option("--tls-key", help="Its private key, as PEM.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@store_option
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    *,
+    store_text: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    as_json: bool,
+) -> None:
+    """Check the ladder's machine: files, disk, backup, runner, clock, sandbox, certificate.
+
+    Exit status: 0 all is well, 1 something must be done.
+    """
+    needs_linux("ladder doctor")
+    from deepsea_arena.reports.doctor import examine
+
+    with open_store(store_text) as store:
+        checks = list(examine(store, tls_cert, tls_key))
+    fine = all(check.ok for check in checks if check.needed)
+    if as_json:
+        print_json({"fine": fine, "checks": [asdict(check) for check in checks]})
+    else:
+        for one in checks:
+            print_check(one.ok, one.needed, f"{one.name}: {one.found}", one.remedy)
+    ctx.exit(DONE if fine else NEGATIVE)
 
 
 def _show_status(found: LadderStatus, *, here: bool) -> None:
@@ -91,17 +123,14 @@ def _show_status(found: LadderStatus, *, here: bool) -> None:
 
 def _show_counts(found: LadderCounts) -> None:
     """Sizes, runners and decisions, with what to do where something is wrong."""
+    from deepsea_arena.reports.status import upkeep
+
     free = found.disk_free_bytes
     room = "" if free is None else f", {size_in_words(free)} free on its disk"
     echo(f"{count(found.games, 'game')} in {size_in_words(found.store_bytes)}{room}")
-    if free is not None and free < found.store_bytes + MIB:
-        echo("no room for a backup: free some space, or move the ladder to another disk")
-    if found.backup_age_seconds is None:
-        echo("no backup lately: `ladder backup FILE`, best every night")
-    elif (days := int(found.backup_age_seconds // 86_400)) > 1:
-        echo(f"the last backup is {days} days old: `ladder backup FILE`, best every night")
-    if found.is_stalled:
-        echo("no runner does what waits: start `ladder run --forever`, or `ladder serve`")
+    for check in upkeep(found):
+        if not check.ok:
+            echo(f"{check.found}: {check.remedy}")
     if times := found.recent_decision_seconds:
         slow = [f"{float(part):.0%} within {1000 * time:.1f} ms" for part, time in times.items()]
         faults = [f"{number} {kind}" for kind, number in found.recent_faults.items()]

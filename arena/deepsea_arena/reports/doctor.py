@@ -1,0 +1,122 @@
+"""Whether the machine of a ladder is in order, and what its operator has to do.
+
+Invariants: nothing but a test is written; each check says what was found, and what to do if that
+is not enough; a ladder on a database server has no files here, so none are looked at.
+"""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deepsea_arena.reports.status import upkeep
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.values import milliseconds
+from deepsea_referee.workbench.advice import CheckResult
+
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
+
+DAY_S = 86_400
+LEAST_DAYS = 14
+"""Days that a certificate has to be good for yet."""
+SLACK_S = 60
+"""By how much the newest stored time may be ahead of the clock, which is set back now and then."""
+
+
+def examine(store: Store, certificate: Path | None, key: Path | None) -> Iterator[CheckResult]:
+    """The checks of a ladder's machine; with a certificate and its key, these too."""
+    yield from _permissions(store.database.path, key)
+    yield _writable(store)
+    yield from upkeep(store.counts.read())
+    yield _clock(store)
+    yield _sandbox(store)
+    if certificate is not None:
+        yield _certificate(certificate, key, store.now() // 1000)
+
+
+def _permissions(ladder: Path | None, key: Path | None) -> Iterator[CheckResult]:
+    """Who else may read seeds, or put another ladder in its place."""
+    asked: dict[Path, tuple[int, str]] = {}
+    if ladder is not None:
+        place = ladder.resolve()
+        asked[place.parent] = (0o022, "go-w")
+        asked |= {Path(f"{place}{end}"): (0o077, "go=") for end in ("", "-wal", "-shm")}
+    if key is not None:
+        asked[key.resolve()] = (0o027, "g-w,o=")  # its group may be a proxy's
+    modes = {path: path.stat().st_mode for path in asked if path.exists()}
+    # In a folder like /tmp others make files and replace none.
+    wrong = [
+        f"chmod {asked[path][1]} {path}"
+        for path, mode in modes.items()
+        if mode & asked[path][0] and not mode & stat.S_ISVTX
+    ]
+    if modes:
+        who = "others may" if wrong else "nobody else may"
+        found = f"{who} read or replace what is secret in {', '.join(map(str, modes))}"
+        yield CheckResult("permissions", not wrong, True, found, "; ".join(wrong))
+
+
+def _writable(store: Store) -> CheckResult:
+    try:
+        store.database.check_writable()
+    except StoreError as error:
+        remedy = "run this as the ladder's user; free some space if the disk is full"
+        return CheckResult("store", False, True, str(error), remedy)
+    return CheckResult("store", True, True, f"{store.database} can be written")
+
+
+def _clock(store: Store) -> CheckResult:
+    """Stored times are the clock's own, so none is ahead of it unless it was wrong then or is."""
+    stored = [game.played_at for game in store.history.latest(1)]
+    stored += [milliseconds(entry.at) for entry in store.audit.latest(1)]
+    ahead_s = (max(stored, default=0) - store.now()) // 1000
+    wrong = f"the newest stored time is {ahead_s} s ahead of the clock"
+    remedy = "set the clock, and have it kept right: `timedatectl set-ntp true`"
+    right = "no stored time is ahead of it"
+    return CheckResult("clock", ahead_s <= SLACK_S, True, wrong if ahead_s > 0 else right, remedy)
+
+
+def _sandbox(store: Store) -> CheckResult:
+    from deepsea_referee.sandbox import doctor_checks
+
+    opened = [one.season for one in store.seasons.all() if one.closed_at is None]
+    found = doctor_checks.checks()
+    missing = {check.name for check in found if check.needed and not check.ok}
+    # A service may have control groups that a shell has not.
+    needed = any(one.isolation == "sandbox" for one in opened) and (
+        missing != {"control groups"} or any(one.limits.require_cgroups for one in opened)
+    )
+    remedy = "see `deepsea-referee doctor`, by the user and as the service that plays games"
+    return CheckResult("sandbox", not missing, needed, doctor_checks.verdict(found), remedy)
+
+
+def _certificate(chain: Path, key: Path | None, now_s: int) -> CheckResult:
+    try:
+        days = (_end_of(chain, key) - now_s) // DAY_S
+        found = f"{chain} is good for {days} more days" if days >= 0 else f"{chain} has ended"
+    except (OSError, ValueError) as error:
+        days, found = -1, f"{chain} cannot be used: {error}"
+    remedy = "renew it, or see why nothing has; `serve` takes the new files without a restart"
+    return CheckResult("certificate", days >= LEAST_DAYS, True, found, remedy)
+
+
+def _end_of(chain: Path, key: Path | None) -> int:
+    """When a certificate ends, in seconds since 1970; raises OSError or ValueError for none, or if
+    the key is another one's."""
+    if key is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(chain, key, password=lambda: "")
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        raise ValueError("the program openssl reads it (apt-get install openssl)")
+    words = (openssl, "x509", "-noout", "-enddate", "-in", str(chain))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError("it is no certificate in PEM")
+    return ssl.cert_time_to_seconds(done.stdout.strip().removeprefix("notAfter="))
