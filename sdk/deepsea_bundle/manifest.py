@@ -19,6 +19,7 @@ from deepsea_bundle.errors import BundleError
 MANIFEST = "bot.toml"
 Protocol: TypeAlias = Literal["grpc", "lines"]
 """How a bot talks to the referee: over a gRPC stream, or in lines on stdin and stdout."""
+_KEYS = ("command", "name", "protocol", "requirements", "deterministic")
 LONGEST_MANIFEST = 4 * 1024
 _DEEPEST = 8
 _TEXT_OR_COMMENT = re.compile(
@@ -35,6 +36,8 @@ class Manifest:
     requirements: str | None = None
     """The file among the bot's that names the packages it needs."""
     protocol: Protocol = "grpc"
+    deterministic: bool = False
+    """Whether the bot decides the same wherever and however often a game is played."""
 
 
 def read_manifest(files: Files) -> Manifest:
@@ -48,11 +51,9 @@ def read_manifest(files: Files) -> Manifest:
     if len(content) > LONGEST_MANIFEST:
         raise BundleError(f"{MANIFEST} has {len(content)} bytes, more than {LONGEST_MANIFEST}")
     settings = _settings(content)
-    if unknown := sorted(settings.keys() - {"command", "name", "protocol", "requirements"}):
-        raise BundleError(
-            f"{MANIFEST} has an unknown key {unknown[0]!a}; "
-            "command, name, protocol and requirements are"
-        )
+    if unknown := sorted(settings.keys() - _KEYS):
+        known = f"{', '.join(_KEYS[:-1])} and {_KEYS[-1]}"
+        raise BundleError(f"{MANIFEST} has an unknown key {unknown[0]!a}; {known} are")
     name = settings.get("name")
     if name is not None and not isinstance(name, str):
         raise BundleError(f"{MANIFEST}: name is a text, not {_kind(name)}")
@@ -62,7 +63,10 @@ def read_manifest(files: Files) -> Manifest:
         raise BundleError(f'{MANIFEST} lacks command, such as ["python3", "my_bot.py"]')
     command = _command(settings["command"])
     protocol = protocol_of(settings.get("protocol", "grpc"))
-    return Manifest(name, command, _requirements(settings, files), protocol)
+    deterministic = settings.get("deterministic", False)
+    if not isinstance(deterministic, bool):
+        raise BundleError(f"{MANIFEST}: deterministic is true or false, not {_kind(deterministic)}")
+    return Manifest(name, command, _requirements(settings, files), protocol, deterministic)
 
 
 def protocol_of(value: object) -> Protocol:

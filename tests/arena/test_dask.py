@@ -21,7 +21,9 @@ import pytest
 
 from deepsea_arena.play import dask as dask_module
 from deepsea_arena.play.dask import DaskTimes, DaskWorkers
-from deepsea_arena.play.workers import match_on_cluster
+from deepsea_arena.play.runner import Runner, RunnerSettings
+from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.workers import JobWorkers, match_on_cluster
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.store import Store
@@ -41,6 +43,7 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import __version__
 from helpers import deeds, ladder
 from helpers.commands import Run, one_line
+from helpers.inline import Watcher
 from helpers.matches import Listener, without_times
 from helpers.programs import PATIENT, has_ended, open_descriptors, soon, workers
 
@@ -235,6 +238,58 @@ def test_workers_come_and_leave(join: Join, dask: distributed.LocalCluster, fold
             assert pool.wait(LONG) == []
         start(pool, "who", "who")
         assert all(isinstance(event, Done) for event in events(pool, 2))
+
+
+def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
+    join: Join, dask: distributed.LocalCluster, folder: Path
+) -> None:
+    (worker,) = dask.workers.values()
+    with closing(join(times=DaskTimes(look=0.05, alone=1000.0))) as pool:
+        task, process = hanging(pool, folder)
+        assert pool.dismiss(worker.address, "it lies")
+        assert not pool.dismiss(worker.address, "it lies")
+        assert events(pool) == [Died(task, f"{worker.address} is used no more")]
+        assert has_ended(process)
+        assert pool.free() == []
+        dask.scale(2)
+        while len(pool.free()) < 2:
+            assert pool.wait(LONG) == []
+        assert worker.address not in {place.address for place in pool.free()}
+        start(pool, "who", "who")
+        assert all(isinstance(event, Done) for event in events(pool, 2))
+
+
+def test_a_worker_that_lies_is_found_on_a_cluster(
+    dask: distributed.LocalCluster, folder: Path, tmp_path: Path, stop: Stop
+) -> None:
+    dask.scale(3)
+    setup = partial(deeds.one_lies, folder)
+    with Store.create(tmp_path / "liar.db") as store:
+        for name in ladder.NAMES[:4]:
+            store.bots.submit(name, name, ladder.a_bundle(name, "deterministic = true"))
+        season = store.seasons.open(ladder.a_season(), ladder.SEED)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 10)
+        fetch, address = store.bots.archive, dask.scheduler_address
+        pool = DaskWorkers(address, setup, int, fetch=fetch, report=pytest.fail, times=QUICK)
+        while len(pool.free()) < 6:
+            assert pool.wait(LONG) == []
+        listener = Watcher()
+        settings = RunnerSettings(idle=0, recheck=4)
+        report = Runner(
+            store,
+            season,
+            JobWorkers(pool, lambda place: place.address, pool.dismiss),
+            owner="runner",
+            clock=lambda: 0.0,
+            stop=stop,
+            listener=listener,
+            settings=settings,
+        ).run()
+        assert (report.accepted, report.duplicates, report.refused) == (40, 0, 0)
+        assert store.queue.counts(season).done == 40
+        liars = [one for one in listener.troubles if one.startswith("tcp://")]
+        assert len(liars) == 1
+        assert "is used no more: game s1-" in liars[0]
 
 
 def test_a_worker_that_was_started_again_repeats_nothing_and_is_asked_again(

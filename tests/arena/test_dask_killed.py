@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -171,6 +171,33 @@ def test_a_worker_and_then_the_scheduler_are_killed_and_nothing_is_lost(
     assert re.fullmatch(rf"({unused})?deepsea-referee: the scheduler at tcp:\S+ is gone: .*\n", err)
     ended(bot)
     check_whole(run, games_of_all_runs())
+
+
+def children(pid: int) -> list[int]:
+    """The children of all threads of a process."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def test_workers_are_killed_with_their_nannies_and_another_comes(
+    run: Run, cluster: Cluster
+) -> None:
+    """All leave in the middle of a game, and within the time that a run waits one is there."""
+    runner = cluster.run("--games", 6)
+    bot = os.pidfd_open(cluster.hanging())
+    workers = children(cluster.nannies.pid)
+    cluster.nannies.kill()
+    for worker in workers:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+    ended(bot)
+    with dask("worker", cluster.address, "--nworkers", "1", "--nthreads", "2") as other:
+        out, err = runner.communicate()
+        other.terminate()
+    assert runner.returncode == 0, err
+    assert re.search(r"game s1-\d+ is void: the worker ended \(tcp:\S+ has left\)", err)
+    assert re.search("6 games of season s1 played, [12] void", out)
+    check_whole(run, 6)
 
 
 # Its games go the way of those above; who pairs them is tested in tests/arena/test_runs.py.

@@ -26,7 +26,7 @@ from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules import record
 from deepsea_rules.record import GameRecord
 from helpers import ladder
-from helpers.inline import InlineWorker
+from helpers.inline import InlineWorker, Watcher
 
 EMPTY = pytest.mark.parametrize("contents", [ladder.nothing], ids=["empty"])
 
@@ -44,29 +44,6 @@ def _contents(store: Store) -> None:
 
 
 CONTENTS = _contents
-
-
-class Watcher:
-    """Notes what a runner tells, and answers to trouble."""
-
-    def __init__(self, on_trouble: Callable[[], None] = lambda: None) -> None:
-        self.receipts: list[Receipt] = []
-        self.failures: list[tuple[str, str]] = []
-        self.troubles: list[str] = []
-        self._on_trouble = on_trouble
-
-    def finished(self, job: Job, receipt: Receipt) -> None:
-        """Note it."""
-        self.receipts.append(receipt)
-
-    def failed(self, job: Job, reason: str) -> None:
-        """Note it."""
-        self.failures.append((job.game_id, reason))
-
-    def trouble(self, message: str) -> None:
-        """Note it."""
-        self.troubles.append(message)
-        self._on_trouble()
 
 
 def play(job: Job) -> Outcome:
@@ -399,12 +376,12 @@ def test_a_result_is_reported_when_the_store_is_back(
     away = StoreUnavailable("the ladder is away")
     real, left = store.games.report, 3
 
-    def report(job: Job, record: str) -> Receipt:
+    def report(job: Job, record: str, machine: str) -> Receipt:
         nonlocal left
         left -= 1
         if left >= 0:
             raise away
-        return real(job, record)
+        return real(job, record, machine)
 
     monkeypatch.setattr(store.games, "report", report)
     pauses: list[float] = []

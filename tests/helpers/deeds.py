@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -72,6 +72,16 @@ def do(folder: Path, link: Link, words: str) -> object:
             stopped.wait()
             return "stopped"
     return None
+
+
+@contextmanager
+def one_lies(folder: Path, link: Link) -> Iterator[Callable[[Job], Outcome]]:
+    """A worker that plays games at once; the first of all lets bots decide otherwise."""
+    choices = ""
+    with suppress(FileExistsError):
+        (folder / "liar").touch(exist_ok=False)
+        choices = "otherwise"
+    yield lambda job: FinishedGame(ladder.play(job, choices=choices))
 
 
 def broken(link: Link) -> AbstractContextManager[Callable[[object], object]]:

@@ -63,3 +63,26 @@ class QuietListener:
 
     def trouble(self, message: str) -> None:
         """Nothing."""
+
+
+class Watcher:
+    """Notes what a runner tells, and answers to trouble."""
+
+    def __init__(self, on_trouble: Callable[[], None] = lambda: None) -> None:
+        self.receipts: list[Receipt] = []
+        self.failures: list[tuple[str, str]] = []
+        self.troubles: list[str] = []
+        self._on_trouble = on_trouble
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        """Note it."""
+        self.receipts.append(receipt)
+
+    def failed(self, job: Job, reason: str) -> None:
+        """Note it."""
+        self.failures.append((job.game_id, reason))
+
+    def trouble(self, message: str) -> None:
+        """Note it."""
+        self.troubles.append(message)
+        self._on_trouble()

@@ -53,7 +53,11 @@ def test_a_ladder_is_counted_over_its_seasons_and_queues(store: Store) -> None:
     store.jobs.fail(ladder.claim(store, season), "no luck", 0)
     ladder.claim(store, season, "somebody")
     ladder.claim(store, season, "gone", seconds=0)
+    assert (store.audit.suspects(), empty.recent_suspects) == (set(), 0)
+    store.audit.suspect("tcp://127.0.0.1:1", "is used no more")
+    assert store.audit.suspects() == {"tcp://127.0.0.1:1"}
     found = store.counts.read()
+    assert found.recent_suspects == 1
     assert (found.games, found.lost_attempts, found.runners) == (1, {AttemptEnd.VOID: 1}, 1)
     queue = found.waiting["games"], found.leased["games"], found.expired["games"]
     assert (queue, found.recent_games, found.is_stalled) == ((1, 1, 1), 1, False)

@@ -237,6 +237,14 @@ class DaskWorkers:
                 place.task = None
                 place.future.cancel()
 
+    def dismiss(self, address: str, why: str) -> bool:
+        """Use a worker no more, until it is started again; whether it was used. Its tasks die."""
+        if self._known.get(address, "has left") is not None:
+            return False
+        self._forget(address, "is used no more")
+        self._known[address] = why
+        return True
+
     def close(self) -> None:
         """Leave the cluster, which ends the tasks and worker processes of this run."""
         with suppress(OSError):

@@ -21,6 +21,7 @@ from deepsea_arena.play.background_work import Listener, in_background
 from deepsea_arena.play.comparer import Comparer, ComparisonListener, local_comparer
 from deepsea_arena.play.person_games import PersonGamePlayer, local_person_worker
 from deepsea_arena.play.rated_games import hosting, worker
+from deepsea_arena.play.rechecks import Rechecks, is_drawn
 from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import (
     FinishedGame,
@@ -46,6 +47,7 @@ from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_ladder.store.leases import SEASON_CLOSED
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import UserError
 from deepsea_referee.system import equal_shares
@@ -106,6 +108,8 @@ class RunnerSettings:
     clock."""
     idle: float = 5.0
     """The wait when there is nothing to play."""
+    recheck: int = 50
+    """Of so many games of deterministic bots one is played again on another machine."""
     max_failures_in_a_row: int = 50
     """The number of games in a row without a result after which the run ends."""
     host_pause: float = 1.0
@@ -218,6 +222,7 @@ class Runner:
         self._goal = goal or RunGoal()
         self._settings = settings or RunnerSettings()
         self._listener = listener
+        self._rechecks = Rechecks(pool, self._is_drawn, self._suspect, self._dismiss)
         self._ask_gives_way = gives_way
         self._gives_way = False  # to a tournament
         self._playing: dict[str, tuple[Job, float]] = {}
@@ -366,9 +371,12 @@ class Runner:
 
     def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
         for job, outcome in outcomes:
-            match outcome:
-                case FinishedGame():
-                    self._store_result(job, outcome)
+            match self._rechecks.settled(job, outcome):
+                case None:
+                    self._playing[job.game_id] = (job, self._clock() + self._limit(job))
+                    continue
+                case FinishedGame() as game:
+                    self._store_result(job, game)
                 case VoidOutcome(reason, seat):
                     self._fail(job, reason, seat)
                 case HostTrouble(reason):
@@ -377,7 +385,7 @@ class Runner:
             self._playing.pop(job.game_id, None)
 
     def _store_result(self, job: Job, played: FinishedGame) -> None:
-        receipt = self._retry(lambda: self._store.games.report(job, played.record))
+        receipt = self._retry(lambda: self._store.games.report(job, played.record, played.machine))
         match receipt.verdict:
             case ReceiptStatus.ACCEPTED:
                 self._failures_in_a_row = self._troubles = 0
@@ -392,7 +400,22 @@ class Runner:
             case ReceiptStatus.REFUSED:
                 self._failures_in_a_row += 1
                 self._report.refused += 1
+                if played.machine and not str(receipt.reason).endswith(SEASON_CLOSED):
+                    self._dismiss(played.machine, f"its result of {job.game_id} was refused")
         self._listener.finished(job, receipt)
+
+    def _is_drawn(self, job: Job) -> bool:
+        one_in = self._settings.recheck
+        return self._retry(lambda: is_drawn(self._store, self._season, job, one_in))
+
+    def _suspect(self, subject: str, words: str) -> None:
+        """Name a worker or a bot, here and in the audit log."""
+        self._listener.trouble(f"{subject} {words}")
+        self._retry(lambda: self._store.audit.suspect(subject, words))
+
+    def _dismiss(self, machine: str, why: str) -> None:
+        if self._pool.dismiss(machine, why):
+            self._suspect(machine, f"is used no more: {why}")
 
     def _keep_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
         try:
@@ -439,8 +462,8 @@ class Runner:
                 self._playing[job.game_id] = (job, now + self._limit(job))
             elif now >= due:
                 self._pool.abandon(job)
-                self._fail(job, f"no result after {self._limit(job):g} seconds")
-                del self._playing[job.game_id]
+                reason = f"no result after {self._limit(job):g} seconds"
+                self._take_in([(job, VoidOutcome(reason))])
         if now - self._renewed >= self._settings.lease / 3:
             held = [job for job, _ in self._playing.values()]
             self._retry(lambda: self._store.jobs.renew(held, self._settings.lease))
@@ -502,7 +525,7 @@ def cluster_workers(store: Store, address: str) -> MakePool:
     def make(season: Season, watcher: RunWatcher) -> JobWorkers:
         check, fetch = partial(hosting, season.isolation, season.limits), store.bots.archive
         pool = dask_workers()(address, worker, check, fetch=fetch, report=watcher.trouble)
-        return JobWorkers(pool)
+        return JobWorkers(pool, lambda place: place.address, pool.dismiss)
 
     return make
 

@@ -49,6 +49,8 @@ class FinishedGame:
     """One line of JSON in the format of `deepsea_rules.record`."""
     logs: tuple[SeatLog, ...] = ()
     """Of the seats that were at fault, or noted something."""
+    machine: str = ""
+    """The address of the machine that played it; "" for this one."""
 
 
 @dataclass(frozen=True, slots=True)

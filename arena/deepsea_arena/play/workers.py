@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import HostTrouble, Outcome, VoidOutcome, outcome_of
+from deepsea_arena.play.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome, outcome_of
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.model.games import Job
 from deepsea_referee import shared_match
@@ -54,17 +54,32 @@ class _Worker:
 
 
 class JobWorkers:
-    """The workers that play the jobs of a run. Their tasks are jobs, and results are outcomes."""
+    """The workers that play the jobs of a run. Their tasks are jobs, and results are outcomes.
 
-    def __init__(self, pool: Workers) -> None:
+    machine  the address of a worker's machine; "" for this one
+    dismiss  gives up the workers of a machine, with the reason; whether there were any
+    """
+
+    def __init__(
+        self,
+        pool: Workers,
+        machine: Callable[[Any], str] = lambda place: "",
+        dismiss: Callable[[str, str], bool] = lambda machine, why: False,
+    ) -> None:
         self._pool = pool
-        self._jobs: dict[Task, Job] = {}
+        self._machine = machine
+        self.dismiss = dismiss
+        self._jobs: dict[Task, tuple[Job, Hashable]] = {}
+        """With the workers that play them."""
+        self._elsewhere: list[tuple[Job, Collection[str]]] = []
+        """Jobs that wait for a machine, and those on which they must not be played."""
         self._workers: dict[Hashable, _Worker] = {}
         self._works = False
         """Whether any worker has finished a job, so that they can be started here."""
 
     def free(self) -> Sequence[int | None]:
         """The workers that can take a job, once for each: the rotations of their last jobs."""
+        self._start_elsewhere()
         return [self._worker(place).rotation for place in self._pool.free()]
 
     def start(self, job: Job) -> None:
@@ -74,14 +89,32 @@ class JobWorkers:
         idle = [place for place in free if len(self._worker(place).jobs) == fewest]
         rotations = {place: self._worker(place).rotation for place in idle}
         place = max(rotations, key=lambda at: (rotations[at] == job.rotation, not rotations[at]))
+        self._start(job, place)
+
+    def start_elsewhere(self, job: Job, but: Collection[str]) -> bool:
+        """Let a job be next for a worker on none of these machines; False if there is none."""
+        busy = [place for place, worker in self._workers.items() if worker.jobs]
+        there = {self._machine(place) for place in [*self._pool.free(), *busy]} - {*but}
+        self._elsewhere += [(job, but)] if there else []
+        return bool(there)
+
+    def _start_elsewhere(self) -> None:
+        for waiting in [*self._elsewhere]:
+            job, but = waiting
+            if free := [at for at in self._pool.free() if self._machine(at) not in but]:
+                self._elsewhere.remove(waiting)
+                self._start(job, free[0])
+
+    def _start(self, job: Job, place: Hashable) -> None:
         needs = dict.fromkeys(version.digest for version in job.seats)
-        self._jobs[self._pool.start(job, place, tuple(needs))] = job
+        self._jobs[self._pool.start(job, place, tuple(needs))] = job, place
         worker = self._worker(place)
         worker.jobs.append(job)
         worker.rotation = job.rotation
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
+        self._start_elsewhere()
         return [self._finished(event) for event in self._pool.wait(seconds, stop)]
 
     def waits(self, job: Job) -> bool:
@@ -90,7 +123,8 @@ class JobWorkers:
 
     def abandon(self, job: Job) -> None:
         """Kill the worker of a job; the job has no outcome then."""
-        for task in [task for task, own in self._jobs.items() if own == job]:
+        self._elsewhere = [waiting for waiting in self._elsewhere if waiting[0] != job]
+        for task in [task for task, (own, _) in self._jobs.items() if own == job]:
             del self._jobs[task]
             self._forget(job)
             self._pool.kill(task)
@@ -103,15 +137,19 @@ class JobWorkers:
         return self._workers.setdefault(place, _Worker())
 
     def _finished(self, event: Event) -> tuple[Job, Outcome]:
-        job = self._jobs.pop(event.task)
+        job, place = self._jobs.pop(event.task)
         self._forget(job)
-        return job, self._outcome(event)
+        return job, self._outcome(event, place)
 
-    def _outcome(self, event: Event) -> Outcome:
+    def _outcome(self, event: Event, place: Hashable) -> Outcome:
+        self._works |= isinstance(event, Done)
         match event:
-            case Done(_, outcome):
-                self._works = True
-                return cast(Outcome, outcome)  # what `setup` gives returns nothing else
+            case Done(_, FinishedGame() as game):
+                return replace(game, machine=self._machine(place))
+            case Done(_, VoidOutcome() | HostTrouble() as outcome):
+                return outcome
+            case Done():
+                return VoidOutcome("the worker returned no outcome")
             case Failed(_, error):
                 return outcome_of(error)
             case Died(_, ending):

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, case, desc, func, insert, or_, sel
 from deepsea_ladder.accounts import NOBODY, Actor, AuditEntry, AuditKind
 from deepsea_ladder.chain import Line, next_head
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
@@ -64,6 +64,17 @@ class Audit:
                 )
                 for row in connection.execute(query)
             ]
+
+    def suspect(self, subject: str, words: str) -> None:
+        """Note what was found about a worker or a bot."""
+        with self._database.write() as connection:
+            note(connection, now(connection), AuditKind.SUSPECTED, subject, words)
+
+    def suspects(self) -> set[str]:
+        """The workers and bots about which something was found."""
+        query = select(schema.audit.c.subject).where(schema.audit.c.kind == AuditKind.SUSPECTED)
+        with self._database.read() as connection:
+            return set(connection.execute(query).scalars())
 
 
 def note(

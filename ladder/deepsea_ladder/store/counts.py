@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, desc, func, select, text
+from sqlalchemy import Connection, case, desc, func, select, text
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.model.bots import SubmissionState
@@ -29,7 +29,7 @@ LATELY = 1_000
 NEWEST_GAMES = 100
 """The number of newest games whose records are read."""
 LATEST_ENTRIES = 10_000
-"""The number of newest entries of the audit log among which a backup is looked for."""
+"""The number of newest entries of the audit log that are looked at."""
 _played = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
 QUEUES = {
     "games": (GAMES, schema.jobs.c.season_id.in_(_played)),
@@ -73,9 +73,9 @@ class Counts:
                 },
                 runners=len(frozenset().union(*(load.owners for load in loads.values()))),
                 recent_submissions=dict(Counter(map(SubmissionState, states))),
-                backup_age_seconds=_backup_age(connection, at),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
+                **_recent_entries(connection, at),
                 **_recent_play(connection),
             )
 
@@ -97,13 +97,16 @@ def _recent_play(connection: Connection) -> dict[str, Any]:
     }
 
 
-def _backup_age(connection: Connection, at: int) -> float | None:
+def _recent_entries(connection: Connection, at: int) -> dict[str, Any]:
+    """What the newest entries of the audit log tell."""
     columns = schema.audit.c
     entries = select(columns.kind, columns.at).order_by(desc(columns.id)).limit(LATEST_ENTRIES)
-    newest = entries.subquery()
-    query = select(func.max(newest.c.at)).where(newest.c.kind == AuditKind.BACKUP)
-    last = connection.execute(query).scalar()
-    return None if last is None else max(0, at - last) / 1000
+    newest = entries.subquery().c
+    backups = func.max(case((newest.kind == AuditKind.BACKUP, newest.at)))
+    suspects = func.count(case((newest.kind == AuditKind.SUSPECTED, 1)))
+    backup, number = connection.execute(select(backups, suspects)).one()
+    age = None if backup is None else max(0, at - backup) / 1000
+    return {"backup_age_seconds": age, "recent_suspects": number}
 
 
 def _size(connection: Connection, path: Path | None) -> int:

@@ -85,9 +85,10 @@ class Games:
         self._public = public
         self._policy = policy
 
-    def report(self, job: Job, text: str) -> Receipt:
+    def report(self, job: Job, text: str, machine: str = "") -> Receipt:
         """Store the record of a job's game; retry it if there was no answer.
 
+        machine  where it was played, which a refusal names; "" for the reporter's own
         The game in `job` is not trusted: the store's own job is what counts.
         """
         with self._database.read() as connection:
@@ -109,7 +110,8 @@ class Games:
             with self._database.write() as connection:
                 return self._store(connection, job, season, record, written, lineup)
         except _InvalidResult as refusal:
-            return self._refuse(job, text, str(refusal))
+            played = f"played by {machine}: " if machine else ""
+            return self._refuse(job, text, f"{played}{refusal}")
 
     def _store(
         self,
