@@ -560,7 +560,7 @@ def test_status_says_what_is_to_be_done(
 ) -> None:
     due, old = "no backup lately", "the last backup is 9 days old"
     stalled, full = "no runner does what waits", "no room for a backup"
-    lies = "1 suspicion of a worker or bot lately"
+    lies = "1 suspected workers and bots lately"
 
     def said() -> set[str]:
         out = run("ladder", "status").out

@@ -1029,7 +1029,7 @@ def test_every_method_has_a_golden() -> None:
 
 def test_every_command_that_prints_data_has_a_golden() -> None:
     found = {name.removeprefix("ladder ") for name in printing(program, "") if "ladder " in name}
-    assert {*COMMANDS} == {*found, "record"}
+    assert {*COMMANDS} == {*found, "record"} - {"doctor"}  # which describes the machine
 
 
 def printing(group: click.Group, before: str) -> Iterator[str]:
