@@ -230,8 +230,8 @@ def test_a_bot_that_differs_from_itself_is_named_and_not_played_again(
 def test_a_bot_that_differs_now_and_then_costs_one_machine(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    plays = {"a": fails, "b": honest, "c": honest, "d": partial(fails, times=2), "e": honest}
-    machines = Machines(plays)
+    plays: dict[str, Play] = dict.fromkeys("abcde", honest)
+    machines = Machines(plays | {"a": fails, "d": partial(fails, times=2)})
     assert run(store, season, stop, machines, games=12).accepted == 12
     assert len(machines.plays) == 4
     assert [one for one in suspects(store) if len(one) > 1] == ["anna v1"]
@@ -315,6 +315,25 @@ def test_a_game_waits_for_another_machine_and_comes_first(
     for job, machine in machines.played:
         on.setdefault(job.game_id, []).append(machine)
     assert all(sorted(theirs) == ["a", "b"] for theirs in on.values())
+
+
+def test_a_game_whose_machine_leaves_before_it_is_started_waits_for_another(
+    store: Store, season: StoredSeason, stop: Stop
+) -> None:
+    machines = Machines({"a": honest})
+    workers = JobWorkers(machines, str, machines.dismiss)
+    assert len(workers.free()) == 1
+    machines.plays.clear()
+    job = ladder.claim(store, season)
+    workers.start(job)
+    assert workers.wait(1, stop) == []
+    machines.plays["b"] = honest
+    assert [one for one, _ in workers.wait(1, stop)] == [job]
+    machines.plays.clear()
+    workers.start(job)
+    workers.abandon(job)
+    machines.plays["c"] = honest
+    assert workers.wait(1, stop) == []
 
 
 def test_one_game_in_fifty_is_drawn_by_the_seasons_secret_alone(

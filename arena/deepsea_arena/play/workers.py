@@ -71,20 +71,22 @@ class JobWorkers:
         self.dismiss = dismiss
         self._jobs: dict[Task, tuple[Job, Hashable]] = {}
         """With the workers that play them."""
-        self._elsewhere: list[tuple[Job, Collection[str]]] = []
-        """Jobs that wait for a machine, and those on which they must not be played."""
+        self._waiting: list[tuple[Job, Collection[str]]] = []
+        """Jobs that wait for a worker, and machines on which they must not be played."""
         self._workers: dict[Hashable, _Worker] = {}
         self._works = False
         """Whether any worker has finished a job, so that they can be started here."""
 
     def free(self) -> Sequence[int | None]:
         """The workers that can take a job, once for each: the rotations of their last jobs."""
-        self._start_elsewhere()
+        self._start_waiting()
         return [self._worker(place).rotation for place in self._pool.free()]
 
     def start(self, job: Job) -> None:
         """Give a job to one of the workers with the fewest: that of its rotation, or a new one."""
-        free = self._pool.free()
+        if not (free := self._pool.free()):  # it has left just now
+            self._waiting.append((job, ()))
+            return
         fewest = min(len(self._worker(place).jobs) for place in free)
         idle = [place for place in free if len(self._worker(place).jobs) == fewest]
         rotations = {place: self._worker(place).rotation for place in idle}
@@ -95,14 +97,14 @@ class JobWorkers:
         """Let a job be next for a worker on none of these machines; False if there is none."""
         busy = [place for place, worker in self._workers.items() if worker.jobs]
         there = {self._machine(place) for place in [*self._pool.free(), *busy]} - {*but}
-        self._elsewhere += [(job, but)] if there else []
+        self._waiting += [(job, but)] if there else []
         return bool(there)
 
-    def _start_elsewhere(self) -> None:
-        for waiting in [*self._elsewhere]:
+    def _start_waiting(self) -> None:
+        for waiting in [*self._waiting]:
             job, but = waiting
             if free := [at for at in self._pool.free() if self._machine(at) not in but]:
-                self._elsewhere.remove(waiting)
+                self._waiting.remove(waiting)
                 self._start(job, free[0])
 
     def _start(self, job: Job, place: Hashable) -> None:
@@ -114,7 +116,7 @@ class JobWorkers:
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
-        self._start_elsewhere()
+        self._start_waiting()
         return [self._finished(event) for event in self._pool.wait(seconds, stop)]
 
     def waits(self, job: Job) -> bool:
@@ -123,7 +125,7 @@ class JobWorkers:
 
     def abandon(self, job: Job) -> None:
         """Kill the worker of a job; the job has no outcome then."""
-        self._elsewhere = [waiting for waiting in self._elsewhere if waiting[0] != job]
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] != job]
         for task in [task for task, (own, _) in self._jobs.items() if own == job]:
             del self._jobs[task]
             self._forget(job)
