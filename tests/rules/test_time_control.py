@@ -70,9 +70,7 @@ def test_a_time_control_gives_something_and_at_most_a_day(budget_us: int, bank_u
     ("elapsed_us", "left_us"),
     [(0, 500), (99, 500), (100, 500), (101, 499), (600, 0), (601, 0), (10_000, 0)],
 )
-def test_what_goes_beyond_the_budget_is_drawn_from_the_bank(
-    elapsed_us: int, left_us: int
-) -> None:
+def test_what_goes_beyond_the_budget_is_drawn_from_the_bank(elapsed_us: int, left_us: int) -> None:
     bank = Bank(100, 500)
     assert bank.limit_us == 600
     bank.spend(elapsed_us)
