@@ -175,18 +175,18 @@ print("readyz:", urlopen("{HERE}/readyz").read().decode())'
 
 
 def test_the_steps_of_the_containerfile_make_what_runs_bots_in_the_sandbox(root: Path) -> None:
-    user = ""
+    options = []
     for name, rest in instructions():
-        if name == "COPY":
+        if name in ("ENV", "USER"):
+            options.append(f"--{name.lower().replace('env', 'setenv')}={rest}")
+        elif name == "COPY":
             pattern, target = rest.split()
             (root / target.strip("/")).mkdir(parents=True)
             for wheel in (root / "root/project").glob(pattern):
                 shutil.copy(wheel, root / target.strip("/"))
         elif name == "RUN":
             inside(root, "sh", "-euc", rest)
-        elif name == "USER":
-            user = rest
-    said = inside(root, f"--user={user}", "sh", "-c", f"echo; {PROGRAM} doctor; true")
+    said = inside(root, *options, "sh", "-c", f"echo; {PROGRAM} doctor; true")
     for name in RUNS_BOTS:
         assert f"\nok   {name}: " in said, said
-    assert "season main" in inside(root, f"--user={user}", PROGRAM, "ladder", "init")
+    assert "season main" in inside(root, *options, PROGRAM, "ladder", "init")

@@ -6,7 +6,6 @@ is not enough; a ladder on a database server has no files here, so none are look
 
 from __future__ import annotations
 
-import shutil
 import ssl
 import stat
 import subprocess
@@ -22,7 +21,6 @@ from deepsea_referee.workbench.advice import CheckResult
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
-DAY_S = 86_400
 LEAST_DAYS = 14
 """Days that a certificate has to be good for yet."""
 SLACK_S = 60
@@ -63,12 +61,14 @@ def _permissions(ladder: Path | None, key: Path | None) -> Iterator[CheckResult]
 
 
 def _writable(store: Store) -> CheckResult:
+    trouble = ""
     try:
         store.database.check_writable()
     except StoreError as error:
-        remedy = "run this as the ladder's user; free some space if the disk is full"
-        return CheckResult("store", False, True, str(error), remedy)
-    return CheckResult("store", True, True, f"{store.database} can be written")
+        trouble = str(error)
+    remedy = "run this as the ladder's user; free some space if the disk is full"
+    found = trouble or f"{store.database} can be written"
+    return CheckResult("store", not trouble, True, found, remedy)
 
 
 def _clock(store: Store) -> CheckResult:
@@ -76,10 +76,10 @@ def _clock(store: Store) -> CheckResult:
     stored = [game.played_at for game in store.history.latest(1)]
     stored += [milliseconds(entry.at) for entry in store.audit.latest(1)]
     ahead_s = (max(stored, default=0) - store.now()) // 1000
-    wrong = f"the newest stored time is {ahead_s} s ahead of the clock"
+    wrong = ahead_s > SLACK_S
+    found = f"the newest stored time is {ahead_s} s ahead" if wrong else "no stored time is ahead"
     remedy = "set the clock, and have it kept right: `timedatectl set-ntp true`"
-    right = "no stored time is ahead of it"
-    return CheckResult("clock", ahead_s <= SLACK_S, True, wrong if ahead_s > 0 else right, remedy)
+    return CheckResult("clock", not wrong, True, found, remedy)
 
 
 def _sandbox(store: Store) -> CheckResult:
@@ -97,26 +97,18 @@ def _sandbox(store: Store) -> CheckResult:
 
 
 def _certificate(chain: Path, key: Path | None, now_s: int) -> CheckResult:
+    words = ("openssl", "x509", "-noout", "-enddate", "-in", str(chain))
     try:
-        days = (_end_of(chain, key) - now_s) // DAY_S
-        found = f"{chain} is good for {days} more days" if days >= 0 else f"{chain} has ended"
-    except (OSError, ValueError) as error:
+        if key is not None:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key, lambda: "")
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ValueError("it is no certificate in PEM")
+        end_s = ssl.cert_time_to_seconds(done.stdout.strip().removeprefix("notAfter="))
+    except (OSError, ValueError) as error:  # without the program openssl, too
         days, found = -1, f"{chain} cannot be used: {error}"
+    else:
+        days = (end_s - now_s) // 86_400
+        found = f"{chain} is good for {days} more days" if days >= 0 else f"{chain} has ended"
     remedy = "renew it, or see why nothing has; `serve` takes the new files without a restart"
     return CheckResult("certificate", days >= LEAST_DAYS, True, found, remedy)
-
-
-def _end_of(chain: Path, key: Path | None) -> int:
-    """When a certificate ends, in seconds since 1970; raises OSError or ValueError for none, or if
-    the key is another one's."""
-    if key is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(chain, key, password=lambda: "")
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        raise ValueError("the program openssl reads it (apt-get install openssl)")
-    words = (openssl, "x509", "-noout", "-enddate", "-in", str(chain))
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ValueError("it is no certificate in PEM")
-    return ssl.cert_time_to_seconds(done.stdout.strip().removeprefix("notAfter="))

@@ -68,12 +68,7 @@ def status(*, place: Place, as_json: bool) -> None:
 @store_option
 @click.pass_context
 def doctor(
-    ctx: click.Context,
-    *,
-    store_text: str,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    as_json: bool,
+    ctx: click.Context, store_text: str, tls_cert: Path | None, tls_key: Path | None, as_json: bool
 ) -> None:
     """Check the ladder's machine: files, disk, backup, runner, clock, sandbox, certificate.
 
