@@ -17,7 +17,7 @@ from helpers import certificates, ladder
 from helpers.chromium import find_chromium, launch
 from helpers.commands import free_port, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 
 
 @pytest.mark.parametrize("trusted", [False, True])

@@ -42,8 +42,7 @@ from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 PATIENCE_S = 1
 """The time that answers have to end, once a signal has come."""
 HSTS = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
-"""Have browsers ask for this name by TLS alone for a year. They note it only from a certificate
-that they trust; subdomains are others' business."""
+"""For a year browsers that trust the certificate ask for this name by TLS alone."""
 
 
 def with_api(site: ASGIApp, api: ASGIApp, access: Access) -> ASGIApp:

@@ -4,8 +4,7 @@ Invariants: a request has to be there within PATIENCE_S of its first byte or of 
 an answer has to be read within `answer_seconds`, so that nobody holds connections by silence or
 slowness; an address has so many of them, but not one that may be everybody's; bytes that are no
 HTTP get 400 with the policy's headers, as everything does; a handshake has the certificate that is
-in the files then; what was sent stays secret even from who gets the key later, and is proved whole
-by the cipher itself: no RSA key exchange, no CBC.
+in the files then; no cipher has CBC, nor a secret that comes out with the key.
 """
 
 from __future__ import annotations
