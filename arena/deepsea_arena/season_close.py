@@ -21,7 +21,7 @@ from deepsea_ladder.rating.batch import BatchRatings, Joint, batch_ratings
 from deepsea_ladder.rating.convergence import CONFIDENCE, Variances, certainty, odds
 from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
 from deepsea_ladder.rating.totals import outcome_of
-from deepsea_ladder.standings import StandingLine, standings
+from deepsea_ladder.standings import StandingLine, meeting_of, standings
 from deepsea_ladder.store import Store
 
 Verdict = Literal["same", "within", "differs"]
@@ -192,15 +192,12 @@ def _unforetold(
     store: Store, season: StoredSeason, played: Sequence[RatedVersion], means: dict[int, float]
 ) -> tuple[int, tuple[UnforetoldPair, ...]]:
     """The number of pairs that met, and those with surprising results."""
-    meetings = store.sums.pairs(season).meetings
+    meetings = store.sums.pairs(season)
     pairs, found = 0, []
     for upper, lower in combinations(played, 2):
         one, other = upper.version, lower.version
-        meeting = meetings.get((min(one.id, other.id), max(one.id, other.id)))
-        if meeting is None:
+        if (meeting := meeting_of(meetings, one.id, other.id)) is None:
             continue
-        if one.id > other.id:
-            meeting = meeting.turned
         pairs += 1
         chances = odds(season.season.rating, means[one.id] - means[other.id])
         foretold, errors = surprise(chances, meeting.games, meeting.share)

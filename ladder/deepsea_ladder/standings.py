@@ -152,9 +152,14 @@ class HeadToHead(NamedTuple):
         """The same meetings as the other bot sees them."""
         return HeadToHead(self.games, self.worse, self.level, self.better)
 
-    def plus(self, more: HeadToHead) -> HeadToHead:
-        """The sum of the meetings and others of the same two."""
-        return HeadToHead(*(map(sum, zip(self, more, strict=True))))
+
+def meeting_of(
+    pairs: Mapping[tuple[int, int], HeadToHead], one: int, other: int
+) -> HeadToHead | None:
+    """One version against the other, of pairs whose first has the smaller id; None if they never
+    met."""
+    found = pairs.get((min(one, other), max(one, other)))
+    return found if found is None or one < other else found.turned
 
 
 class SeatLine(Struct, frozen=True):

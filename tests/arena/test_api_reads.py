@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice, takewhile
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,6 @@ from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.reads import FeedGame
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.reports import standings
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import (
     NotOnLadder,
@@ -145,25 +143,6 @@ def test_the_feed_gives_all_games_since_a_break_the_oldest_first(played: Store) 
     feed = LocalLadder(LadderService(played, played, entropy=lambda: b""), VISITOR).feed(after=700)
     told = [step.game.seq for step in takewhile(lambda step: step is not None, feed) if step]
     assert told == list(range(701, 1001))
-
-
-def test_no_lock_is_held_while_pairs_are_read(
-    played: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another reader of another ladder is answered meanwhile."""
-    sums = played.sums.pairs
-    meanwhile = []
-
-    def read(*given: Any) -> Any:
-        free = standings._lock.acquire(timeout=0)
-        meanwhile.append(free)
-        if free:
-            standings._lock.release()
-        return sums(*given)
-
-    monkeypatch.setattr(played.sums, "pairs", read)
-    assert standings.pair_table(played, None, start=0, size=3).total == 4
-    assert meanwhile == [True]
 
 
 @pytest.mark.parametrize("module", ["ladder_api", "remote"])

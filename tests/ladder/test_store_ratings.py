@@ -76,6 +76,12 @@ def test_other_parameters_make_other_ratings_and_change_nothing(
         ("DELETE FROM ratings WHERE version_id = 3", "version 3 has no rating, but games"),
         ("UPDATE game_seats SET placement = 1 WHERE seq = 12", "game 12"),
         ("UPDATE game_seats SET points = points + 1 WHERE seq = 5", ": points is"),
+        ("UPDATE game_seats SET number = 9 WHERE seq = 5", "and 9 the number of its games, the"),
+        ("UPDATE pair_sums SET better = better + 1", "table pair_sums: there is (1, 1, 2, "),
+        ("DELETE FROM pair_sums WHERE other_id = 5", "the games give (1, 1, 5, 4, "),
+        ("UPDATE seat_sums SET halves = 0", "table seat_sums: there is (1, 1, 2, 0, "),
+        ("INSERT INTO seat_sums VALUES (1, 1, 4, 5, 1, 1, 1, 1, 1, 1)", ": there is (1, 1, 4, 5"),
+        ("UPDATE seasons SET games = 13", "column games: there is (13,), the games give (12,)"),
     ],
 )
 def test_what_was_tampered_with_is_found(
@@ -124,7 +130,9 @@ def test_results_that_are_not_their_records_are_found(store: Store, season: Stor
 def test_rewriting_mends_what_follows_from_the_games(store: Store, season: StoredSeason) -> None:
     before = store.ratings.entries(season)
     _sql(store, "UPDATE ratings SET mu = '0x1p+0', games = 99")
-    _sql(store, "UPDATE game_seats SET mu = '0x1p+0' WHERE seq = 4")
+    _sql(store, "UPDATE game_seats SET mu = '0x1p+0', number = 3 WHERE seq = 4")
+    for table in ("pair_sums", "seat_sums", "seasons"):
+        _sql(store, f"UPDATE {table} SET games = 77")
     assert store.ratings.rewrite(season) == 12
     assert store.ratings.differences(season, records=True) == []
     assert store.ratings.entries(season) == before

@@ -1,16 +1,13 @@
 """The standings of a season, how sure their order is, and the table of pairs.
 
 Invariants: the ladder orders them; this module chooses the versions that are listed: those that
-get games, or all that have played, or the best of each author; sums of pairs are read once and then
-extended by newer games.
+get games, or all that have played, or the best of each author.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -23,6 +20,7 @@ from deepsea_ladder.standings import (
     RECENT_GAMES,
     HeadToHead,
     StandingLine,
+    meeting_of,
     place,
     standings,
 )
@@ -35,8 +33,6 @@ CSV_COLUMNS = tuple(name for name in StandingLine.__struct_fields__ if name != "
 LOOKS = 4
 """During a run the order is computed after so many games of a table each; on a large ladder it
 takes too long to do it after every game."""
-_lock = threading.Lock()
-_kept: WeakKeyDictionary[Store, _PairSums] = WeakKeyDictionary()
 
 
 class Standings(Struct, frozen=True, kw_only=True):
@@ -268,27 +264,6 @@ class UntilSettled:
         return order_report(self._store, self._season, self._confidence)
 
 
-class _PairSums:
-    """The sums of every season of a store that was asked for; threads share it."""
-
-    def __init__(self) -> None:
-        self._last: dict[int, int] = {}
-        self._sums: dict[int, dict[tuple[int, int], HeadToHead]] = {}
-
-    def of(self, store: Store, season: StoredSeason) -> dict[tuple[int, int], HeadToHead]:
-        """The sums of a season up to its last game, by the ids of two versions."""
-        with _lock:
-            known, sums = self._last.get(season.id, 0), dict(self._sums.get(season.id, {}))
-        last, more = store.sums.pairs(season, known)
-        for (one, other), meeting in more.items():
-            for key, seen in (((one, other), meeting), ((other, one), meeting.turned)):
-                sums[key] = sums.get(key, HeadToHead()).plus(seen)
-        with _lock:
-            if self._last.get(season.id, 0) <= last:
-                self._last[season.id], self._sums[season.id] = last, sums
-        return sums
-
-
 def pair_table(store: Store, season_name: str | None, *, start: int, size: int) -> PairTable:
     """The table of `size` bots of the standings that follow on the first `start`."""
     season = find_season(store, season_name)
@@ -296,15 +271,13 @@ def pair_table(store: Store, season_name: str | None, *, start: int, size: int) 
     ids = {(entry.version.bot, entry.version.number): entry.version.id for entry in entries}
     lines = standing_lines(store, season, entries)
     bots = tuple(lines[start : start + size])
-    with _lock:
-        sums = _kept.setdefault(store, _PairSums())
-    found = sums.of(store, season)
     versions = [ids[line.bot, line.version] for line in bots]
+    found = store.sums.pairs(season, versions)
     return PairTable(
         season=season_info(season),
         bots=bots,
         cells=tuple(
-            tuple(_cell(found.get((row, column))) for column in versions) for row in versions
+            tuple(_cell(meeting_of(found, row, column)) for column in versions) for row in versions
         ),
         start=start,
         total=len(lines),

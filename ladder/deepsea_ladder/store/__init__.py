@@ -23,7 +23,7 @@ from deepsea_ladder.store.comparisons import Comparisons
 from deepsea_ladder.store.counts import Counts
 from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
 from deepsea_ladder.store.games import Games, Logs, Revision, read_revision
-from deepsea_ladder.store.history import History, Sums
+from deepsea_ladder.store.history import History
 from deepsea_ladder.store.jobs import Jobs, Queue
 from deepsea_ladder.store.leases import RetryPolicy
 from deepsea_ladder.store.person_games import PersonGames
@@ -31,6 +31,7 @@ from deepsea_ladder.store.ratings import Ratings
 from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.settings import Settings
 from deepsea_ladder.store.submissions import Submissions
+from deepsea_ladder.store.sums import Sums
 
 __all__ = ["Database", "History", "RetryPolicy", "Store"]
 

@@ -128,7 +128,15 @@ _seasons = schema.seasons
 _LAST = select(_seasons.c.name, _seasons.c.place, _seasons.c.head).where(
     _seasons.c.id == bindparam("season")
 )
-_ADD = update(_seasons).where(_seasons.c.id == bindparam("season"))
+_ADD = (
+    update(_seasons)
+    .where(_seasons.c.id == bindparam("season"))
+    .values(
+        place=bindparam("at"),
+        head=bindparam("its_head"),
+        games=_seasons.c.games + bindparam("more"),
+    )
+)
 
 
 class LastLink(NamedTuple):
@@ -148,5 +156,8 @@ def last_link(connection: Connection, season_id: int) -> LastLink:
 def add_link(connection: Connection, season_id: int, last: LastLink, line: Line) -> str:
     """Let a line follow on the last one; returns the new head."""
     head = next_head(last.head, line)
-    connection.execute(_ADD, {"season": season_id, "place": last.place + 1, "head": head})
+    is_game = int(line["ended"] == "done")
+    connection.execute(
+        _ADD, {"season": season_id, "at": last.place + 1, "its_head": head, "more": is_game}
+    )
     return head

@@ -283,6 +283,10 @@ def _bot(row: Row[Any]) -> LadderBot:
     )
 
 
+_LOOKED_AT = 10
+"""So many jobs of a bot are looked at for each that counts: others wait, or were cancelled."""
+
+
 class Strikes:
     def __init__(self, database: Database, rules: StrikeRules) -> None:
         self._database = database
@@ -330,6 +334,10 @@ def disable_strikers(
 def _conduct(connection: Connection, season_id: int, bot: Row[Any], rules: StrikeRules) -> Conduct:
     seats, attempts = schema.job_seats, schema.attempts
     games, results = schema.games, schema.game_seats
+    ours = (seats.c.version_id == bot.version_id, seats.c.season_id == season_id)
+    most = rules.attempts + rules.games  # void games come between those that count
+    newest = select(seats.c.job_id).where(*ours).order_by(seats.c.job_id.desc())
+    first = newest.limit(1).offset(_LOOKED_AT * most).scalar_subquery()
     rows = connection.execute(
         select(
             results,
@@ -345,8 +353,7 @@ def _conduct(connection: Connection, season_id: int, bot: Row[Any], rules: Strik
         )
         .outerjoin(results, (results.c.seq == games.c.seq) & (results.c.seat == seats.c.seat))
         .where(
-            seats.c.version_id == bot.version_id,
-            seats.c.season_id == season_id,
+            *(*ours, seats.c.job_id > func.coalesce(first, 0)),
             or_(
                 games.c.seq.is_not(None),
                 (attempts.c.ended == AttemptEnd.VOID) & attempts.c.seat.is_not(None),
@@ -354,7 +361,7 @@ def _conduct(connection: Connection, season_id: int, bot: Row[Any], rules: Strik
             func.coalesce(games.c.played_at, attempts.c.ended_at) >= bot.changed_at,
         )
         .order_by(seats.c.job_id.desc(), attempts.c.attempt.desc())
-        .limit(rules.attempts + rules.games)  # void games come between those that count
+        .limit(most)
     )
     return conduct([_appearance(row) for row in rows], rules)
 

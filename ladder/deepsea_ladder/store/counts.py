@@ -56,11 +56,11 @@ class Counts:
                 name: line.load(connection, at, *which) for name, (line, *which) in QUEUES.items()
             }
             lost = lost_counts(connection)
-            places = connection.execute(select(func.sum(schema.seasons.c.place))).scalar()
+            games = connection.execute(select(func.sum(schema.seasons.c.games))).scalar()
             summed = connection.execute(faults).one()
             states = connection.execute(newest).scalars()
             return LadderCounts(
-                games=int(places or 0) - sum(lost.values()),
+                games=int(games or 0),
                 lost_attempts=lost,
                 faults=int(summed[0] or 0),
                 forfeits=int(summed[1] or 0),

@@ -51,6 +51,7 @@ from deepsea_ladder.store.leases import (
     end_attempt,
 )
 from deepsea_ladder.store.seasons import by_id
+from deepsea_ladder.store.sums import add_sums
 from deepsea_ladder.store.versions import versions_of, visible
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import quoted
@@ -167,10 +168,12 @@ class Games:
             [
                 {"seq": seq, "season_id": season.id, "seat": index, **seat._asdict()}
                 | dict(zip(("mu", "sigma"), after[seat.version_id].rating.to_hex(), strict=True))
+                | {"number": after[seat.version_id].games}
                 for index, seat in enumerate(seats)
             ],
         )
         write_tallies(connection, season, after, known=before)
+        add_sums(connection, season.id, seats)
         GAMES.release(connection, row, at, status=JobStatus.DONE)
         end_attempt(connection, row, job.attempt, AttemptEnd.DONE, None, at)
         disabled: tuple[str, ...] = ()

@@ -1,10 +1,8 @@
-"""Played games: read one by one, added up, and as the totals of each version.
+"""Played games: read one by one, and as the totals of each version.
 
 Invariants: games are read in portions, each a snapshot of its own, so that a slow reader keeps no
-writer waiting; games never change, so the portions fit together, and the sums of all games are
-those up to one game plus those after it; sums are the database's, so that what is read are a few
-rows however many games there are; a rating goes through `float.hex()` both ways, so no bit of it is
-lost.
+writer waiting; games never change, so the portions fit together; a rating goes through
+`float.hex()` both ways, so no bit of it is lost.
 """
 
 from __future__ import annotations
@@ -14,20 +12,7 @@ from dataclasses import fields
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    and_,
-    bindparam,
-    case,
-    func,
-    insert,
-    literal,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
@@ -35,13 +20,12 @@ from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeason, StoredSeat
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.standings import HeadToHead, SeatLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.versions import versions_by_id, visible
-from deepsea_rules.ruleset import MAX_PLAYERS
 
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
+_own, _other = _seats.alias("own"), _seats.alias("other")
 PORTION = 500
 
 
@@ -71,9 +55,9 @@ class History:
             after = portion[-1].seq
 
     def count(self, season: StoredSeason) -> int:
-        query = select(func.count()).where(_games.c.season_id == season.id)
+        query = select(schema.seasons.c.games).where(schema.seasons.c.id == season.id)
         with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
+            return int(connection.execute(query).scalar_one())
 
     def players(self, season: StoredSeason) -> list[BotVersion]:
         """Every version that has played in the season."""
@@ -96,8 +80,7 @@ class History:
             return self._read(query if before is None else query.where(_games.c.seq < before))
         # First which games, from one index; then all of these few.
         with self._database.read() as connection:
-            seqs = self._filtered(wanted, season, before).limit(limit)
-            found = connection.execute(seqs).scalars().all()
+            found = self._filtered(connection, limit, wanted, season, before)
         return self._numbered(found)
 
     def latest_of(self, season: StoredSeason, version_id: int, limit: int) -> list[StoredGame]:
@@ -177,33 +160,61 @@ class History:
         return query if season is None else query.where(_games.c.season_id == season.id)
 
     def _filtered(
-        self, wanted: GameFilter, season: StoredSeason | None, before: int | None
-    ) -> Select[Any]:
-        """The sequence numbers of the games that are wanted, the newest first."""
+        self,
+        connection: Connection,
+        limit: int,
+        wanted: GameFilter,
+        season: StoredSeason | None,
+        before: int | None,
+    ) -> Sequence[int]:
+        """The sequence numbers of the newest games that are wanted.
+
+        Each version's games of a season stand in an index in their order: of each the newest are
+        read, and of these the newest are taken.
+        """
         seasons = schema.seasons
-        query = (
-            select(_own.c.seq)
-            .distinct()
-            .join(seasons, seasons.c.id == _own.c.season_id)
-            .where(visible(public=self._public))
-            .order_by(_own.c.seq.desc())
-        )
-        if season is not None:
-            query = query.where(_own.c.season_id == season.id)
+        seen = [visible(public=self._public)]
+        seen += [] if season is None else [seasons.c.id == season.id]
+        query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit)
         if before is not None:
             query = query.where(_own.c.seq < before)
-        if wanted.bot is not None:
-            query = query.where(_own.c.version_id.in_(_versions_of(wanted.bot)))
         if wanted.faults:
-            query = query.where(_own.c.faults > 0)
+            query = query.where(schema.faulty(_own))
+        if wanted.bot is None:
+            if season is not None:
+                last = select(func.max(_games.c.seq)).where(_games.c.season_id == season.id)
+                query = query.where(_own.c.seq <= last.scalar_subquery())
+            return connection.execute(query.join(seasons).where(*seen).distinct()).scalars().all()
         if wanted.against is not None:
-            query = query.join(_other, _other.c.seq == _own.c.seq).where(
-                _other.c.seat != _own.c.seat, _other.c.version_id.in_(_versions_of(wanted.against))
+            others = _versions_of(connection, wanted.against)
+            met = select(_other.c.seq).where(
+                *(_other.c.seq == _own.c.seq, _other.c.season_id == _own.c.season_id),
+                *(_other.c.seat != _own.c.seat, _other.c.version_id.in_(others)),
             )
-        if wanted.lost:
-            first = 1 if wanted.against is None else _other.c.placement
-            query = query.where(_own.c.placement > first)
-        return query
+            if wanted.lost:
+                met = met.where(_own.c.placement > _other.c.placement)
+            last = select(func.max(_ratings.c.last_seq)).where(
+                _ratings.c.season_id == bindparam("season"), _ratings.c.version_id.in_(others)
+            )
+            query = query.where(met.exists(), _own.c.seq <= last.scalar_subquery())
+        elif wanted.lost:
+            query = query.where(_own.c.placement > 1)
+        query = query.where(
+            _own.c.version_id == bindparam("version"), _own.c.season_id == bindparam("season")
+        )
+        played = select(_ratings.c.version_id, _ratings.c.season_id, _ratings.c.last_seq)
+        found: list[int] = []
+        for version, its_season, last_seq in connection.execute(
+            played.where(
+                _ratings.c.season_id.in_(select(seasons.c.id).where(*seen)),
+                _ratings.c.version_id.in_(_versions_of(connection, wanted.bot)),
+            ).order_by(_ratings.c.last_seq.desc())
+        ).all():
+            if len(found) == limit and last_seq < found[-1]:
+                break
+            rows = connection.execute(query, {"version": version, "season": its_season})
+            found = sorted({*found, *rows.scalars()}, reverse=True)[:limit]
+        return found
 
     def _numbered(self, seqs: Sequence[int]) -> list[StoredGame]:
         """The games with these sequence numbers, newest first.
@@ -227,13 +238,10 @@ def no_such_game(game_id: str) -> NotOnLadder:
     return NotOnLadder(f"no game {game_id!r} was played on this ladder")
 
 
-def _versions_of(bot: str) -> Select[Any]:
+def _versions_of(connection: Connection, bot: str) -> Sequence[int]:
     versions, bots = schema.bot_versions, schema.bots
-    return (
-        select(versions.c.id)
-        .join(bots, bots.c.id == versions.c.bot_id)
-        .where(bots.c.name_key == names.key(bot))
-    )
+    query = select(versions.c.id).join(bots, bots.c.id == versions.c.bot_id)
+    return connection.execute(query.where(bots.c.name_key == names.key(bot))).scalars().all()
 
 
 def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[Row[Any]]]:
@@ -273,104 +281,6 @@ def seat_result(row: Row[Any]) -> SeatResult:
     return SeatResult(
         row.version_id, row.points, row.placement, row.decisions, row.faults, row.forfeit
     )
-
-
-_own, _other, _table = (_seats.alias(name) for name in ("own", "other", "at_table"))
-_MEETING = (
-    func.count().label("games"),
-    func.sum(case((_own.c.placement < _other.c.placement, 1), else_=0)).label("better"),
-    func.sum(case((_own.c.placement == _other.c.placement, 1), else_=0)).label("level"),
-)
-
-
-class Pairs(NamedTuple):
-    """How the versions of a season did against each other."""
-
-    seq: int
-    """The last game that was counted."""
-    meetings: dict[tuple[int, int], HeadToHead]
-    """Of the first version of each pair against the second; the first has the smaller id."""
-
-
-class Sums:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def opponents(self, season: StoredSeason, version_id: int) -> dict[int, HeadToHead]:
-        """A version against every other that it met in the season, by the other's id."""
-        query = (
-            select(_other.c.version_id, *_MEETING)
-            .select_from(_own)
-            .join(_other, _other.c.seq == _own.c.seq)
-            .where(_is(season, version_id), _other.c.version_id != version_id)
-            .group_by(_other.c.version_id)
-            .order_by(_other.c.version_id)
-        )
-        with self._database.read() as connection:
-            return {row.version_id: _meeting(row) for row in connection.execute(query)}
-
-    def seats(self, season: StoredSeason, version_id: int) -> list[SeatLine]:
-        """A version's results in the season, per size of the table: of all seats, then of each."""
-        players: ColumnElement[int] = literal(season.season.seats[0])
-        if len(season.season.seats) > 1:
-            at_table = select(func.count()).where(_table.c.seq == _own.c.seq)
-            players = at_table.correlate(_own).scalar_subquery()
-        wins = func.sum(case((_own.c.placement == 1, 1), else_=0))
-        added = (func.sum(column) for column in (_own.c.placement, _own.c.points, _own.c.faults))
-        query = (
-            select(players.label("players"), _own.c.seat, func.count(), wins, *added)
-            .where(_is(season, version_id))
-            .group_by("players", _own.c.seat)
-        )
-        sums: dict[tuple[int, int], list[int]] = {}
-        with self._database.read() as connection:
-            for size, seat, *counts in connection.execute(query):
-                if not 0 <= seat < MAX_PLAYERS:
-                    raise StoreDamaged(f"a game of season {season.season.name} has a seat {seat}")
-                for key in ((size, -1), (size, seat)):
-                    total = sums.setdefault(key, [0] * len(counts))
-                    sums[key] = [have + int(more) for have, more in zip(total, counts, strict=True)]
-        return [
-            SeatLine(
-                players,
-                None if seat < 0 else seat,
-                games,
-                wins,
-                placements / games,
-                points / games,
-                faults,
-            )
-            for (players, seat), (games, wins, placements, points, faults) in sorted(sums.items())
-        ]
-
-    def pairs(self, season: StoredSeason, after: int = 0) -> Pairs:
-        """All pairs of versions, over the games that were rated after one."""
-        last = select(func.max(_seats.c.seq)).where(_seats.c.season_id == season.id)
-        query = (
-            select(_own.c.version_id, _other.c.version_id.label("other_id"), *_MEETING)
-            .select_from(_own)
-            .join(
-                _other,
-                and_(_other.c.seq == _own.c.seq, _other.c.version_id > _own.c.version_id),
-            )
-            .where(_own.c.season_id == season.id, _own.c.seq > after)
-            .group_by(_own.c.version_id, _other.c.version_id)
-        )
-        with self._database.read() as connection:
-            seq = connection.execute(last).scalar() or 0
-            if seq <= after:
-                return Pairs(after, {})
-            rows = connection.execute(query)
-            return Pairs(seq, {(row.version_id, row.other_id): _meeting(row) for row in rows})
-
-
-def _is(season: StoredSeason, version_id: int) -> ColumnElement[bool]:
-    return and_(_own.c.version_id == version_id, _own.c.season_id == season.id)
-
-
-def _meeting(row: Any) -> HeadToHead:
-    games, better, level = int(row.games), int(row.better), int(row.level)
-    return HeadToHead(games, better, level, games - better - level)
 
 
 _SUMS = tuple(field.name for field in fields(RatingTotals) if field.name != "rating")

@@ -33,7 +33,7 @@ from deepsea_ladder.model.games import (
 )
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import last_link, note
+from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import disable_strikers
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.history import PORTION
@@ -80,6 +80,7 @@ _ADDED = (
     select(_jobs.c.id).where(_OURS, _jobs.c.number > bindparam("after")).order_by(_jobs.c.number)
 )
 _CLOSED_AT = select(schema.seasons.c.closed_at).where(schema.seasons.c.id == bindparam("season"))
+_GAMES = select(schema.seasons.c.games).where(schema.seasons.c.id == bindparam("season"))
 _PAUSED_AT = select(schema.seasons.c.paused_at).where(schema.seasons.c.id == bindparam("season"))
 _STATES = (
     select(_versions.c.id, _bots.c.state)
@@ -385,9 +386,7 @@ class Queue:
                 ).scalar_one()
                 for status in left
             }
-            # Each place of a season's chain is a game, whose job is done, or a lost attempt.
-            lost = sum(lost_counts(connection, season).values())
-            done = last_link(connection, season.id).place - lost
+            done = connection.execute(_GAMES, {"season": season.id}).scalar_one()
         return QueueCounts(
             todo=load.waiting,
             leased=load.leased,

@@ -12,7 +12,7 @@ from dataclasses import fields
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from sqlalchemy import Connection, String, cast, delete, func, or_, select, update
+from sqlalchemy import Connection, String, cast, delete, func, select, update
 
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, RecordedGame, prove
@@ -32,6 +32,7 @@ from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.history import last_seq, read_tallies, seat_result, write_tallies
 from deepsea_ladder.store.seasons import seed_of
+from deepsea_ladder.store.sums import count_sums, sum_differences
 from deepsea_ladder.store.versions import versions_by_id
 from deepsea_rules.randomness import game_seed
 
@@ -49,6 +50,8 @@ class RatedGame(NamedTuple):
     seats: list[SeatResult]
     ratings: list[Rating]
     """After the game, by seat."""
+    numbers: list[int]
+    """Of how many of its version's games it is the last, by seat."""
 
 
 class Ratings:
@@ -91,22 +94,22 @@ class Ratings:
         """
         table = schema.game_seats
         ours = (table.c.version_id == version_id, table.c.season_id == season.id)
-        numbered = (
-            select(table.c.seq, func.row_number().over(order_by=table.c.seq).label("number"))
-            .where(*ours)
-            .subquery()
-        )
+        course = select(table.c.number, table.c.seq, table.c.mu, table.c.sigma).where(*ours)
+        ends = [course.order_by(order).limit(1) for order in (table.c.seq, table.c.seq.desc())]
         with self._database.read() as connection:
-            games = connection.execute(select(func.count()).where(*ours)).scalar_one()
+            found = {row.number: row for end in ends for row in connection.execute(end)}
+            games = max(found, default=0)
             step = max(1, games // (points - 1))
-            number = numbered.c.number
-            rows = connection.execute(
-                select(number, table.c.seq, table.c.mu, table.c.sigma)
-                .join(numbered, numbered.c.seq == table.c.seq)
-                .where(*ours, or_(number % step == 0, number == 1, number == games))
-                .order_by(number)
-            ).all()
-        return [(row.number, row.seq, Rating.from_hex(row.mu, row.sigma)) for row in rows]
+            inner = course.where(table.c.number % step == 0)
+            if step >= schema.EVERY:  # looked up one by one
+                step -= step % schema.EVERY
+                numbers = range(step, games, step)
+                inner = course.where(schema.IS_EIGHTH, table.c.number.in_(numbers))
+            found |= {row.number: row for row in connection.execute(inner)}
+        return [
+            (number, row.seq, Rating.from_hex(row.mu, row.sigma))
+            for number, row in sorted(found.items())
+        ]
 
     def recent(
         self, season: StoredSeason, games: int, version_id: int | None = None
@@ -171,6 +174,7 @@ class Ratings:
                 found += _seat_differences(game, tallies)
                 if len(found) >= _MOST_DIFFERENCES:
                     return found[:_MOST_DIFFERENCES]
+            found += sum_differences(connection, season)
             for version in sorted(stored.keys() | tallies.keys()):
                 found += _tally_differences(version, stored.get(version), tallies.get(version))
             if records:
@@ -190,11 +194,15 @@ class Ratings:
             for game in played:
                 tallies |= _folded(season.season.rating, tallies, game)
                 for seat in game.seats:
-                    mu, sigma = tallies[seat.version_id].rating.to_hex()
+                    tally = tallies[seat.version_id]
+                    values = dict(zip(("mu", "sigma"), tally.rating.to_hex(), strict=True))
                     ours = (seats.c.seq == game.seq) & (seats.c.version_id == seat.version_id)
-                    connection.execute(update(seats).where(ours).values(mu=mu, sigma=sigma))
+                    connection.execute(
+                        update(seats).where(ours).values(number=tally.games, **values)
+                    )
             connection.execute(delete(table).where(table.c.season_id == season.id))
             write_tallies(connection, season, tallies, known=())
+            count_sums(connection, season)
             connection.execute(
                 update(schema.seasons).where(schema.seasons.c.id == season.id).values(method=METHOD)
             )
@@ -227,6 +235,7 @@ def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedG
             members[0].played_at,
             [seat_result(row) for row in members],
             [Rating.from_hex(row.mu, row.sigma) for row in members],
+            [row.number for row in members],
         )
 
 
@@ -239,9 +248,11 @@ def _folded(
 def _seat_differences(game: RatedGame, tallies: dict[int, RatingTotals]) -> list[str]:
     return [
         f"game {game.seq}, version {seat.version_id}: the rating after it is "
-        f"{_bits(stored)}, the games give {_bits(tallies[seat.version_id].rating)}"
-        for seat, stored in zip(game.seats, game.ratings, strict=True)
+        f"{_bits(stored)} and {number} the number of its games, the games give "
+        f"{_bits(tallies[seat.version_id].rating)} and {tallies[seat.version_id].games}"
+        for seat, stored, number in zip(game.seats, game.ratings, game.numbers, strict=True)
         if stored.to_hex() != tallies[seat.version_id].rating.to_hex()
+        or number != tallies[seat.version_id].games
     ]
 
 

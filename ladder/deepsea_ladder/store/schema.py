@@ -11,7 +11,9 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     ForeignKey,
+    FromClause,
     Index,
     Integer,
     LargeBinary,
@@ -23,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0006"
+REVISION = "0007"
 """The revision of `migrations/` that these tables are."""
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
@@ -112,6 +114,7 @@ bots = Table(
     Column("created_at", BigInteger, nullable=False),
     # When it was submitted, taken out or enabled: earlier games are no strikes.
     Column("changed_at", BigInteger, nullable=False),
+    Index(None, "author_id"),
 )
 
 archives = Table(
@@ -149,6 +152,7 @@ seasons = Table(
     Column("place", Integer, nullable=False),  # the last one of its chain
     Column("head", _Digest, nullable=False),  # at that place
     Column("paused_at", BigInteger),  # no game is started, until it is none again
+    Column("games", Integer, nullable=False, server_default="0"),  # those that were played
 )
 
 # Authors who may submit until another time than the season's deadline.
@@ -244,10 +248,17 @@ game_seats = Table(
     Column("forfeit", String(32)),
     Column("mu", _Hex, nullable=False),  # after the game
     Column("sigma", _Hex, nullable=False),
+    Column("number", Integer, nullable=False, server_default="0"),  # of the version's games
     Index(None, "version_id", "season_id", "seq"),
 )
-FAULTY = game_seats.c.faults > text("0")
-"""Seats with faults. With a literal: SQLite uses a partial index for the very words of it alone."""
+
+
+def faulty(seats: FromClause) -> ColumnElement[bool]:
+    """Seats with faults. With a literal: SQLite uses a partial index for its very words alone."""
+    return seats.c.faults > text("0")
+
+
+FAULTY = faulty(game_seats)
 Index(
     "ix_game_seats_faulty",
     game_seats.c.version_id,
@@ -256,6 +267,46 @@ Index(
     sqlite_where=FAULTY,
     # PostgreSQL's has the same condition, by the migration that makes it; to name it here would
     # import that dialect, which is a tenth of the time of a short command.
+)
+Index("ix_game_seats_faulty_seq", game_seats.c.seq, sqlite_where=FAULTY)
+EVERY = 8
+IS_EIGHTH = game_seats.c.number.op("&")(text("7")) == text("0")
+"""Every eighth game of a version, from which its course is drawn; with literals, as above."""
+Index(
+    "ix_game_seats_eighth",
+    game_seats.c.version_id,
+    game_seats.c.season_id,
+    game_seats.c.number,
+    sqlite_where=IS_EIGHTH,
+)
+
+# Sums over a season's games: of two versions at one table, the first has the smaller id, and of a
+# version at tables of one size in one seat.
+pair_sums = Table(
+    "pair_sums",
+    metadata,
+    Column("season_id", _Id, ForeignKey("seasons.id"), primary_key=True, autoincrement=False),
+    Column("version_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
+    Column("other_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
+    Column("games", Integer, nullable=False),
+    Column("better", Integer, nullable=False),  # games in which the first was placed before
+    Column("level", Integer, nullable=False),
+    Index(None, "other_id", "season_id"),
+)
+
+seat_sums = Table(
+    "seat_sums",
+    metadata,
+    Column("season_id", _Id, ForeignKey("seasons.id"), primary_key=True, autoincrement=False),
+    Column("version_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
+    Column("players", Integer, primary_key=True, autoincrement=False),
+    Column("seat", Integer, primary_key=True, autoincrement=False),
+    Column("games", Integer, nullable=False),
+    Column("wins", Integer, nullable=False),
+    Column("placements", BigInteger, nullable=False),
+    Column("points", BigInteger, nullable=False),
+    Column("faults", Integer, nullable=False),
+    Column("halves", BigInteger, nullable=False),  # others it was ahead of, twice; level once
 )
 
 # What bots left of games with faults of their own, and noted in others; of each bot's newest ones.
