@@ -22,6 +22,7 @@ from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.history import write_tallies
+from deepsea_ladder.store.sums import count_sums
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 
@@ -47,6 +48,7 @@ def make(path: Path, bots: int, games: int, courses: int = COURSES) -> None:
                 maker.add(connection, range(start, min(start + _PORTION, games + 1)))
         with store.database.write() as connection:
             write_tallies(connection, season, maker.tallies, known=())
+            count_sums(connection, season)
 
 
 def _submitted(store: Store, number: int) -> BotVersion:
@@ -174,5 +176,6 @@ class _Maker:
             place: dict[str, Any] = {"seat": seat, "version_id": result.version_id}
             rows[schema.job_seats].append(of_season | place | {"job_id": number})
             rows[schema.game_seats].append(
-                of_season | place | result._asdict() | {"seq": number, "mu": mu, "sigma": sigma}
+                {**of_season, **place, **result._asdict(), "seq": number, "mu": mu, "sigma": sigma}
+                | {"number": after[result.version_id].games}
             )

@@ -8,7 +8,7 @@ its end the season is closed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
@@ -42,7 +42,8 @@ from deepsea_arena.reports.tournaments import (
 from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import LadderError, PairingError
 from deepsea_ladder.model.bots import BotState, BotVersion
-from deepsea_ladder.model.games import StoredGame, StoredSeason
+from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.tournament import (
     Elimination,
@@ -340,9 +341,7 @@ class _Field:
             tables = bracket.tables()
             self._watcher.round_begins(number, len(tables), len(bracket.entrants))
             last = self.play(after, tables, times)
-            played = self._games(after, last)
-            results = ([seat.result for seat in game.seats] for game in played)
-            found = {score.bot: score for score in scores(results)}
+            found = {score.bot: score for score in scores(self._results(after, last))}
             out = self._out()
             bracket = bracket.after(
                 score for table in tables for score in table_results(table.bots, times, found, out)
@@ -372,11 +371,9 @@ class _Field:
         out = taken_out(self._store, self._season)
         return {number for number, version in self._versions.items() if version.bot in out}
 
-    def _games(self, after: int, last: int) -> list[StoredGame]:
-        """The games of the jobs after `after`, up to `last`."""
+    def _results(self, after: int, last: int) -> Iterator[Sequence[SeatResult]]:
+        """The results of the jobs after `after`, up to `last`."""
         prefix = f"{self._season.name}-"
-        numbered = [
-            (int(game.game_id.removeprefix(prefix)), game)
-            for game in self._store.history.games(self._season)
-        ]
-        return [game for job, game in numbered if after < job <= last]
+        for game in self._store.history.outcomes(self._season):
+            if after < int(game.game_id.removeprefix(prefix)) <= last:
+                yield game.seats

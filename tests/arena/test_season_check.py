@@ -116,7 +116,9 @@ def test_the_order_of_the_games_is_no_matter(
 ) -> None:
     usual = check_season(circle, show_standings(circle))
     outcomes = circle.history.outcomes
-    monkeypatch.setattr(circle.history, "outcomes", lambda season: outcomes(season)[::-1])
+    monkeypatch.setattr(
+        circle.history, "outcomes", lambda season, most: [*outcomes(season, most)][::-1]
+    )
     assert check_season(circle, show_standings(circle)) == usual
 
 

@@ -217,12 +217,16 @@ def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) 
     assert [game.seq for game in store.history.latest(2, before=12)] == [11, 10]
     dan = store.bots.get("dan").current.id
     assert [game.seq for game in store.history.latest_of(season, dan, 3)] == [4, 3, 2]
-    results = store.history.outcomes(season)
+    results = list(store.history.outcomes(season))
     assert [(game.game_id, len(game.seats)) for game in results[:5]] == [
         *((f"s1-{number}", 4) for number in range(1, 5)),
         ("s1-5", 2),
     ]
     assert sum(seat.forfeit == "crash" for game in results for seat in game.seats) == 1
+    some = [game.game_id for game in store.history.outcomes(season, 4)]
+    assert 3 <= len(some) <= 5
+    assert some == [game.game_id for game in results if game.game_id in some]
+    assert list(store.history.outcomes(season, 12)) == results
 
 
 @pytest.mark.parametrize("contents", [ladder.nothing])

@@ -8,6 +8,7 @@ there is what was announced alone: its bots, and the time when results are shown
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from deepsea_arena.reports.standings import taken_out
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import JobStatus, StoredSeason
-from deepsea_ladder.rating.batch import Joint, batch_ratings
+from deepsea_ladder.rating.batch import MOST_GAMES, Joint, batch_ratings
 from deepsea_ladder.rating.convergence import rank_ranges
 from deepsea_ladder.rating.totals import SeatResult, outcome_of
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
@@ -156,7 +157,6 @@ class _Results(NamedTuple):
     """What the games of a tournament say."""
 
     versions: Mapping[int, BotVersion]
-    games: Sequence[GameOutcomes] = ()
     champion: int | None = None
     rounds: Sequence[tuple[TournamentTable, ...]] = ()
     table: Sequence[Score] = ()
@@ -192,8 +192,8 @@ def report_of(store: Store, season: StoredSeason, *, hidden: bool = False) -> To
     found = _results(store, season, hidden=hidden)
     versions, champion = found.versions, found.champion
     ranks: Mapping[int, tuple[int, int]] = {}
-    if season.closed_at is not None and found.games:
-        ranks = rank_sets(season.season.rating, (game.seats for game in found.games))
+    if season.closed_at is not None and found.table:
+        ranks = _rank_sets(store, season)
     return TournamentReport(
         tournament=_line(store, season, found, hidden=hidden),
         entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
@@ -215,17 +215,17 @@ def _results(store: Store, season: StoredSeason, *, hidden: bool) -> _Results:
     versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
     if hidden:
         return _Results(versions)
-    games = store.history.outcomes(season)
     champion: int | None = None
     rounds: Sequence[tuple[TournamentTable, ...]] = ()
     race = None
     if plan.kind == "elimination":
+        games = store.history.outcomes(season)
         champion, rounds = _Rounds(store, season, plan, versions, games).played()
     elif plan.kind == "final":
-        race = race_of(store, season, plan.top, versions, games)
+        race = race_of(store, season, plan.top, versions, store.history.outcomes(season))
         champion = race.champion
-    table = in_order(scores([game.seats for game in games]), champion, race)
-    return _Results(versions, games, champion, rounds, table, race)
+    table = in_order(store.sums.scores(season), champion, race)
+    return _Results(versions, champion, rounds, table, race)
 
 
 def in_order(found: Iterable[Score], champion: int | None, race: Race | None) -> list[Score]:
@@ -275,7 +275,7 @@ class _Rounds:
         season: StoredSeason,
         plan: TournamentPlan,
         versions: Mapping[int, BotVersion],
-        games: Sequence[GameOutcomes],
+        games: Iterable[GameOutcomes],
     ) -> None:
         self._plan = plan
         self._versions = versions
@@ -361,6 +361,13 @@ def _score_line(
         wins=score.wins,
         mean_points=score.mean_points,
     )
+
+
+@lru_cache(maxsize=64)
+def _rank_sets(store: Store, season: StoredSeason) -> dict[int, tuple[int, int]]:
+    """The rank sets of a closed season, whose games do not change."""
+    games = store.history.outcomes(season, MOST_GAMES)
+    return rank_sets(season.season.rating, (game.seats for game in games))
 
 
 def rank_sets(

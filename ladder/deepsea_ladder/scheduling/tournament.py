@@ -135,27 +135,42 @@ _PARTS = 120
 """Shares are counted in these parts of a game: it divides by the others at any table, and by 2."""
 
 
+class SeatTally(NamedTuple):
+    """A bot's results at tables of one size."""
+
+    bot: int
+    players: int
+    games: int
+    wins: int
+    points: int
+    halves: int
+    """As `halves_ahead` counts, of all games."""
+
+
 def scores(games: Iterable[Sequence[SeatResult]]) -> list[Score]:
-    """The bots of some games, the best first: by share, then wins, then points.
+    """The scores of the bots of some games, the best first."""
+    return summed_scores(
+        SeatTally(seat.version_id, len(seats), 1, int(seat.placement == 1), seat.points, halves)
+        for seats in games
+        for seat, halves in zip(
+            seats, halves_ahead([seat.placement for seat in seats]), strict=True
+        )
+    )
+
+
+def summed_scores(tallies: Iterable[SeatTally]) -> list[Score]:
+    """The scores of bots, the best first: by share, then wins, then points.
 
     Shares may be compared between tables of different sizes, placements may not.
     """
-    counts: dict[int, int] = {}
-    parts: dict[int, int] = {}
-    wins: dict[int, int] = {}
-    points: dict[int, int] = {}
-    for seats in games:
-        halves = halves_ahead([seat.placement for seat in seats])
-        for seat, half in zip(seats, halves, strict=True):
-            bot = seat.version_id
-            part = _PARTS // 2 * half // (len(seats) - 1)
-            counts[bot] = counts.get(bot, 0) + 1
-            parts[bot] = parts.get(bot, 0) + part
-            wins[bot] = wins.get(bot, 0) + (seat.placement == 1)
-            points[bot] = points.get(bot, 0) + seat.points
+    sums: dict[int, list[int]] = {}
+    for one in tallies:
+        parts = _PARTS // 2 * one.halves // (one.players - 1)
+        more = (one.games, parts, one.wins, one.points)
+        sums[one.bot] = [a + b for a, b in zip(sums.get(one.bot, [0] * 4), more, strict=True)]
     table = [
-        Score(bot, count, parts[bot] / (_PARTS * count), wins[bot], points[bot] / count)
-        for bot, count in counts.items()
+        Score(bot, games, parts / (_PARTS * games), wins, points / games)
+        for bot, (games, parts, wins, points) in sums.items()
     ]
     return sorted(table, key=lambda score: (score.standing, score.bot))
 

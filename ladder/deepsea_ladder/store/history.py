@@ -27,6 +27,8 @@ from deepsea_ladder.store.versions import versions_by_id, visible
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _own, _other = _seats.alias("own"), _seats.alias("other")
 PORTION = 500
+_WHOLE, _GOLDEN = 1 << 32, 2654435761
+"""Multiples of the second are spread evenly over the first, however many there are."""
 
 
 class GameOutcomes(NamedTuple):
@@ -106,21 +108,24 @@ class History:
             seqs = connection.execute(newest).scalars().all()
         return count, self._numbered(seqs)
 
-    def outcomes(self, season: StoredSeason) -> list[GameOutcomes]:
-        """Every game of a season without its record, in the order in which they were rated."""
+    def outcomes(self, season: StoredSeason, most: int | None = None) -> Iterator[GameOutcomes]:
+        """Every game of a season without its record, in the order in which they were rated.
+
+        most  of more games about so many, spread evenly over the season, the same every time
+        """
         query = (
             select(_games.c.game_id, _seats)
             .join(_seats, _seats.c.seq == _games.c.seq)
             .where(_games.c.season_id == season.id)
             .order_by(_seats.c.seq, _seats.c.seat)
+            .execution_options(yield_per=2000)
         )
+        if most is not None and (games := self.count(season)) > most:
+            query = query.where(_games.c.seq * _GOLDEN % _WHOLE < _WHOLE * most // games)
         with self._database.read() as connection:
-            return [
-                GameOutcomes(game_id, tuple(map(seat_result, group)))
-                for game_id, group in groupby(
-                    connection.execute(query), key=lambda row: str(row.game_id)
-                )
-            ]
+            rows = connection.execute(query)
+            for game_id, group in groupby(rows, key=lambda row: str(row.game_id)):
+                yield GameOutcomes(game_id, tuple(map(seat_result, group)))
 
     def get(self, game_id: str) -> StoredGame:
         """The game of that id. Raises NotOnLadder if there is none."""

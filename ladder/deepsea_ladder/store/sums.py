@@ -31,6 +31,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.scheduling.tournament import Score, SeatTally, summed_scores
 from deepsea_ladder.standings import HeadToHead, SeatLine, meeting_of
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
@@ -85,6 +86,13 @@ class Sums:
             rows = list(group)
             lines += [_line(None, rows), *(_line(row.seat, [row]) for row in rows)]
         return lines
+
+    def scores(self, season: StoredSeason) -> list[Score]:
+        """The scores of all games of the season, the best first."""
+        names = ("version_id", "players", "games", "wins", "points", "halves")
+        query = select(*(_seats.c[name] for name in names)).where(_seats.c.season_id == season.id)
+        with self._database.read() as connection:
+            return summed_scores(SeatTally(*row) for row in connection.execute(query))
 
 
 def _meeting(row: Row[Any]) -> HeadToHead:
