@@ -114,7 +114,8 @@ class Analyses(LeasedRows):
             .join(seats, seats.c.seq == _rows.c.seq)
             .join(_seasons, _seasons.c.id == _games.c.season_id)
             .where(
-                seats.c.version_id == version_id,
+                # A sum, so that analyses are read first: few games have one.
+                seats.c.version_id + 0 == version_id,
                 seats.c.season_id == season.id,
                 _rows.c.state == AnalysisState.DONE,
                 visible(public=self._public),
