@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, text
+from sqlalchemy.engine.default import DefaultDialect
 
 from deepsea_ladder.accounts import AuditKind
-from deepsea_ladder.errors import StoreError
+from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
+from deepsea_ladder.store.records import START, Record
 from helpers import ladder
 
 CONTENTS = ladder.to_play
@@ -34,7 +36,7 @@ def test_a_game_takes_few_statements(store: Store, season: StoredSeason) -> None
     event.listen(store.database.engine, "before_cursor_execute", count)
     job = ladder.claim(store, season, "ann")
     store.games.report(job, ladder.play(job))
-    assert len(sent) <= 26, sent
+    assert len(sent) <= 28, sent
 
 
 @pytest.mark.databases
@@ -60,6 +62,35 @@ def test_a_result_is_stored_with_what_follows_from_it(
     best = min(game.seats, key=lambda seat: seat.result.placement)
     assert best.rating.mu > season.season.rating.mu
     assert store.ratings.differences(season, records=True) == []
+
+
+@pytest.mark.databases
+def test_records_are_packed_and_plain_ones_are_read_as_before(
+    store: Store, season: StoredSeason, job: Job
+) -> None:
+    record = ladder.play(job)
+    store.games.report(job, record)
+    raw = text("SELECT record FROM games")
+    with store.database.write() as connection:
+        kept = bytes(connection.execute(raw).scalar_one())
+        assert len(kept) * 5 < len(record)
+        was = record if store.database.path else record.encode()
+        connection.execute(text("UPDATE games SET record = :was"), {"was": was})
+        assert len(connection.execute(raw).scalar_one()) == len(record)
+    assert store.games.record("s1-1") == record
+    assert store.ratings.differences(season, records=True) == []
+    for junk in (kept[:-9], START, b"\xff"):
+        with store.database.write() as connection:
+            connection.execute(text("UPDATE games SET record = :junk"), {"junk": junk})
+        with pytest.raises(StoreDamaged, match="a record is damaged"):
+            store.games.record("s1-1")
+
+
+def test_a_packed_record_is_read_for_ever() -> None:
+    stored = bytes.fromhex("78f970142654c3dbe3aa0500a1050a47")
+    assert (
+        Record().process_result_value(stored, DefaultDialect()) == '{"format": "deepsea-record/1"}'
+    )
 
 
 def test_delivering_again_changes_nothing(store: Store, season: StoredSeason, job: Job) -> None:

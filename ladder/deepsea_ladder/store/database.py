@@ -69,6 +69,7 @@ from deepsea_ladder.model.games import (
 )
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.records import START, Record
 from deepsea_rules.printable import printable, quoted
 
 _BUSY_SECONDS = 30.0
@@ -465,6 +466,8 @@ def _is_wrong(column: Column[Any]) -> str:
     else:
         kind = "blob" if isinstance(column.type, LargeBinary) else "text"
         wrong = f"typeof({name}) <> '{kind}'"
+        if isinstance(column.type, Record):
+            wrong += f" AND (typeof({name}) <> 'blob' OR substr({name}, 1, 1) <> x'{START.hex()}')"
     return f"({name} IS NOT NULL AND ({wrong}))"
 
 

@@ -25,7 +25,9 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0007"
+from deepsea_ladder.store.records import Record
+
+REVISION = "0008"
 """The revision of `migrations/` that these tables are."""
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
@@ -228,7 +230,7 @@ games = Table(
     Column("place", Integer, nullable=False),  # as that of an attempt without a result
     Column("head", _Digest, nullable=False),
     Column("played_at", BigInteger, nullable=False),
-    Column("record", Text, nullable=False),
+    Column("record", Record, nullable=False),
     UniqueConstraint("season_id", "place"),
     Index(None, "season_id", "seq"),
 )
