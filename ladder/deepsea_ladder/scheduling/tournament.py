@@ -135,42 +135,30 @@ _PARTS = 120
 """Shares are counted in these parts of a game: it divides by the others at any table, and by 2."""
 
 
-class SeatTally(NamedTuple):
-    """A bot's results at tables of one size."""
-
-    bot: int
-    players: int
-    games: int
-    wins: int
-    points: int
-    halves: int
-    """As `halves_ahead` counts, of all games."""
-
-
 def scores(games: Iterable[Sequence[SeatResult]]) -> list[Score]:
     """The scores of the bots of some games, the best first."""
     return summed_scores(
-        SeatTally(seat.version_id, len(seats), 1, int(seat.placement == 1), seat.points, halves)
+        (seat.version_id, len(seats), 1, int(seat.placement == 1), seat.points, half)
         for seats in games
-        for seat, halves in zip(
-            seats, halves_ahead([seat.placement for seat in seats]), strict=True
-        )
+        for seat, half in zip(seats, halves_ahead([one.placement for one in seats]), strict=True)
     )
 
 
-def summed_scores(tallies: Iterable[SeatTally]) -> list[Score]:
+def summed_scores(sums: Iterable[Sequence[int]]) -> list[Score]:
     """The scores of bots, the best first: by share, then wins, then points.
 
     Shares may be compared between tables of different sizes, placements may not.
+
+    sums  a bot, the players at its tables, its games there, wins, points, and what `halves_ahead`
+          counts, together
     """
-    sums: dict[int, list[int]] = {}
-    for one in tallies:
-        parts = _PARTS // 2 * one.halves // (one.players - 1)
-        more = (one.games, parts, one.wins, one.points)
-        sums[one.bot] = [a + b for a, b in zip(sums.get(one.bot, [0] * 4), more, strict=True)]
+    sums_of: dict[int, list[int]] = {}
+    for bot, players, games, wins, points, halves in sums:
+        more = (games, _PARTS // 2 * halves // (players - 1), wins, points)
+        sums_of[bot] = [a + b for a, b in zip(sums_of.get(bot, [0] * 4), more, strict=True)]
     table = [
         Score(bot, games, parts / (_PARTS * games), wins, points / games)
-        for bot, (games, parts, wins, points) in sums.items()
+        for bot, (games, parts, wins, points) in sums_of.items()
     ]
     return sorted(table, key=lambda score: (score.standing, score.bot))
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.store.records import Record
 
-REVISION = "0008"
+REVISION = "0007"
 """The revision of `migrations/` that these tables are."""
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""

@@ -31,7 +31,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.scheduling.tournament import Score, SeatTally, summed_scores
+from deepsea_ladder.scheduling.tournament import Score, summed_scores
 from deepsea_ladder.standings import HeadToHead, SeatLine, meeting_of
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
@@ -92,7 +92,7 @@ class Sums:
         names = ("version_id", "players", "games", "wins", "points", "halves")
         query = select(*(_seats.c[name] for name in names)).where(_seats.c.season_id == season.id)
         with self._database.read() as connection:
-            return summed_scores(SeatTally(*row) for row in connection.execute(query))
+            return summed_scores(map(tuple, connection.execute(query)))
 
 
 def _meeting(row: Row[Any]) -> HeadToHead:
@@ -119,45 +119,27 @@ def _adding(table: Table) -> TextClause:
     )
 
 
-_ADD_PAIRS, _ADD_SEATS = _adding(_pairs), _adding(_seats)
+_ADD = {table: _adding(table) for table in (_pairs, _seats)}
 
 
 def add_sums(connection: Connection, season_id: int, seats: Sequence[SeatResult]) -> None:
     """Add a game, by its seats."""
-    halves = halves_ahead([seat.placement for seat in seats])
-    pairs = combinations(sorted(seats, key=attrgetter("version_id")), 2)
-    connection.execute(
-        _ADD_PAIRS,
-        [
-            {
-                "season_id": season_id,
-                "version_id": one.version_id,
-                "other_id": other.version_id,
-                "games": 1,
-                "better": int(one.placement < other.placement),
-                "level": int(one.placement == other.placement),
-            }
-            for one, other in pairs
+    halves = halves_ahead([one.placement for one in seats])
+    rows: dict[Table, list[tuple[int, ...]]] = {
+        _pairs: [
+            (season_id, a.version_id, b.version_id, 1, int(before), int(level))
+            for a, b in combinations(sorted(seats, key=attrgetter("version_id")), 2)
+            for before, level in [(a.placement < b.placement, a.placement == b.placement)]
         ],
-    )
-    connection.execute(
-        _ADD_SEATS,
-        [
-            {
-                "season_id": season_id,
-                "version_id": seat.version_id,
-                "players": len(seats),
-                "seat": index,
-                "games": 1,
-                "wins": int(seat.placement == 1),
-                "placements": seat.placement,
-                "points": seat.points,
-                "faults": seat.faults,
-                "halves": half,
-            }
-            for index, (seat, half) in enumerate(zip(seats, halves, strict=True))
+        _seats: [
+            (season_id, one.version_id, len(seats), seat, 1, int(one.placement == 1), *sums)
+            for seat, one in enumerate(seats)
+            for sums in [(one.placement, one.points, one.faults, halves[seat])]
         ],
-    )
+    }
+    for table, its_rows in rows.items():
+        names = table.columns.keys()
+        connection.execute(_ADD[table], [dict(zip(names, row, strict=True)) for row in its_rows])
 
 
 _own, _other = schema.game_seats.alias("own"), schema.game_seats.alias("other")
@@ -201,8 +183,7 @@ _PLAYED = select(func.count()).where(_games.c.season_id == _seasons.c.id).scalar
 
 def count_sums(connection: Connection, season: StoredSeason) -> None:
     """Make the sums of a season anew, from its games."""
-    ours = schema.seasons.c.id == season.id
-    connection.execute(update(schema.seasons).where(ours).values(games=_PLAYED))
+    connection.execute(update(_seasons).where(_seasons.c.id == season.id).values(games=_PLAYED))
     for table, counted in _COUNTED.items():
         connection.execute(delete(table).where(table.c.season_id == season.id))
         rows = insert(table).from_select(list(table.columns), counted.order_by(None))

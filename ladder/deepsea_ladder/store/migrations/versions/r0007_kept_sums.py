@@ -1,4 +1,4 @@
-"""Sums over games that are kept, and indexes, so that no page reads all games."""
+"""Sums over games that are kept, and indexes, so that no page reads all games; packed records."""
 
 from __future__ import annotations
 
@@ -8,8 +8,25 @@ from alembic import op
 revision = "0007"
 down_revision = "0005"
 
-_ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-_LARGE = ("placements", "points", "halves")
+_TABLES = (
+    """
+    CREATE TABLE pair_sums (
+        season_id {id} NOT NULL CONSTRAINT fk_pair_sums_season_id REFERENCES seasons (id),
+        version_id {id} NOT NULL CONSTRAINT fk_pair_sums_version_id REFERENCES bot_versions (id),
+        other_id {id} NOT NULL CONSTRAINT fk_pair_sums_other_id REFERENCES bot_versions (id),
+        games INTEGER NOT NULL, better INTEGER NOT NULL, level INTEGER NOT NULL,
+        CONSTRAINT pk_pair_sums PRIMARY KEY (season_id, version_id, other_id))
+    """,
+    """
+    CREATE TABLE seat_sums (
+        season_id {id} NOT NULL CONSTRAINT fk_seat_sums_season_id REFERENCES seasons (id),
+        version_id {id} NOT NULL CONSTRAINT fk_seat_sums_version_id REFERENCES bot_versions (id),
+        players INTEGER NOT NULL, seat INTEGER NOT NULL,
+        games INTEGER NOT NULL, wins INTEGER NOT NULL, placements BIGINT NOT NULL,
+        points BIGINT NOT NULL, faults INTEGER NOT NULL, halves BIGINT NOT NULL,
+        CONSTRAINT pk_seat_sums PRIMARY KEY (season_id, version_id, players, seat))
+    """,
+)
 _FILL = (
     """
     UPDATE seasons SET games = (SELECT count(*) FROM games WHERE games.season_id = seasons.id)
@@ -50,44 +67,23 @@ _FILL = (
 
 def upgrade() -> None:
     """Make columns and tables, and fill them from the games that there are."""
-    op.add_column("seasons", sa.Column("games", sa.Integer, nullable=False, server_default="0"))
-    op.add_column("game_seats", sa.Column("number", sa.Integer, nullable=False, server_default="0"))
-    _create("pair_sums", ["season_id", "version_id", "other_id"], ["games", "better", "level"])
-    _create(
-        "seat_sums",
-        ["season_id", "version_id", "players", "seat"],
-        ["games", "wins", "placements", "points", "faults", "halves"],
-    )
-    for statement in _FILL:
-        op.execute(statement)
+    is_sqlite = op.get_bind().dialect.name == "sqlite"
+    for table, column in (("seasons", "games"), ("game_seats", "number")):
+        op.add_column(table, sa.Column(column, sa.Integer, nullable=False, server_default="0"))
+    for statement in (*_TABLES, *_FILL):
+        op.execute(statement.format(id="INTEGER" if is_sqlite else "BIGINT"))
     op.create_index("ix_pair_sums_other_id_season_id", "pair_sums", ["other_id", "season_id"])
     op.create_index("ix_bots_author_id", "bots", ["author_id"])
     for name, names, where in (
-        ("ix_game_seats_faulty_seq", ["seq"], "faults > 0"),
-        ("ix_game_seats_eighth", ["version_id", "season_id", "number"], "(number & 7) = 0"),
+        ("ix_game_seats_faulty_seq", ["seq"], sa.text("faults > 0")),
+        (
+            "ix_game_seats_eighth",
+            ["version_id", "season_id", "number"],
+            sa.text("(number & 7) = 0"),
+        ),
     ):
-        condition = sa.text(where)
-        op.create_index(
-            name, "game_seats", names, sqlite_where=condition, postgresql_where=condition
+        op.create_index(name, "game_seats", names, sqlite_where=where, postgresql_where=where)
+    if not is_sqlite:  # which takes bytes in any column
+        op.execute(
+            "ALTER TABLE games ALTER COLUMN record TYPE bytea USING convert_to(record, 'UTF8')"
         )
-
-
-def _create(name: str, keys: list[str], sums: list[str]) -> None:
-    references = {"season_id": "seasons", "version_id": "bot_versions", "other_id": "bot_versions"}
-    op.create_table(
-        name,
-        *(
-            sa.Column(key, _ID if key in references else sa.Integer, autoincrement=False)
-            for key in keys
-        ),
-        *(
-            sa.Column(one, sa.BigInteger if one in _LARGE else sa.Integer, nullable=False)
-            for one in sums
-        ),
-        sa.PrimaryKeyConstraint(*keys, name=f"pk_{name}"),
-        *(
-            sa.ForeignKeyConstraint([key], [f"{references[key]}.id"], name=f"fk_{name}_{key}")
-            for key in keys
-            if key in references
-        ),
-    )
