@@ -47,6 +47,8 @@ class RatingCheck(Struct, frozen=True, kw_only=True):
     sound: bool
     differences: tuple[str, ...]
     """The first differences, one line each."""
+    forgotten: bool = False
+    """Whether its records, which published files have, could not be re-run."""
 
 
 class RewrittenSeason(Struct, frozen=True):
@@ -105,7 +107,13 @@ def check_ratings(
         for season, number in zip(seasons, games, strict=True):
             found = tuple(season_differences(store, season, records=records, proof=proof))
             checks.append(
-                RatingCheck(season=season.name, games=number, sound=not found, differences=found)
+                RatingCheck(
+                    season=season.name,
+                    games=number,
+                    sound=not found,
+                    differences=found,
+                    forgotten=store.history.is_forgotten(season),
+                )
             )
     return tuple(checks)
 

@@ -9,7 +9,8 @@ What is printed on stderr meanwhile stands above it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -137,3 +138,10 @@ class Progress:
             self._bar.refresh()
         else:
             self._bar.start()
+
+
+@contextmanager
+def counting(games: int) -> Iterator[Callable[[int], object]]:
+    """Show the progress of work on so many games, which calls this with how many more are done."""
+    with Progress(games, printed=True) as counter:
+        yield counter.advance

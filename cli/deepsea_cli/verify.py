@@ -39,26 +39,29 @@ class RecordCheck(NamedTuple):
 @click.argument("records", metavar="[RECORD]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--chain",
-    metavar="EXPORT HEAD",
-    nargs=2,
+    metavar="EXPORT [HEAD]",
+    type=click.Path(path_type=Path),
     help="Follow the chain in a ladder's export, and find the head that was published.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(
-    ctx: click.Context, records: tuple[Path, ...], chain: tuple[str, str] | None, as_json: bool
+    ctx: click.Context, records: tuple[Path, ...], chain: Path | None, as_json: bool
 ) -> None:
     """Re-run each RECORD and compare commitment and result.
 
     A folder stands for the records in it. The results.json of a match is skipped: it cannot be
     verified; but records beside it must have the seeds that follow from that of the match.
 
+    With --chain, EXPORT is a file of `ladder export` or a folder of `ladder publish`. Without HEAD
+    it says which heads there are: compare one with what you kept.
+
     Exit status: 0 all are right, 1 a record or an export was altered, 2 a file is neither.
     """
-    if (chain is None) == (not records) or (chain and as_json):
+    if (chain is None and not records) or (chain and (as_json or len(records) > 1)):
         raise click.UsageError("name records, or with --chain an export and a head")
     if chain is not None:
-        ctx.exit(verify_chain(Path(chain[0]), chain[1]))
+        ctx.exit(verify_chain(chain, *map(str, records)))
     verdicts = []
     for path in _files(records):
         verdict = judge(path)
@@ -136,16 +139,17 @@ def _line(verdict: RecordCheck) -> str:
     return f"{verdict.verdict} {verdict.path}{reason}"
 
 
-def verify_chain(export: Path, head: str) -> int:
+def verify_chain(export: Path, head: str = "") -> int:
     """Print whether the export is whole and has the head; returns the exit status."""
     from deepsea_ladder.chain import follow
     from deepsea_ladder.errors import ChainBroken, NotAChain
+    from deepsea_ladder.export import UNREADABLE, open_export
 
     last: dict[str, Link] = {}
     games: dict[str, int] = {}
     found: Link | None = None
     try:
-        with export.open(encoding="utf-8") as lines:
+        with open_export(export) as lines:
             for link in follow(lines):
                 last[link.season] = link
                 games[link.season] = games.get(link.season, 0) + link.is_game
@@ -154,11 +158,15 @@ def verify_chain(export: Path, head: str) -> int:
     except ChainBroken as broken:
         echo(f"altered {export}: {broken}")
         return NEGATIVE
-    except (NotAChain, UnicodeDecodeError) as error:
+    except (NotAChain, *UNREADABLE) as error:
         raise UserError(f"{export}: {error}") from None
     for season, link in last.items():
         lost = count(link.place - games[season], "attempt")
-        echo(f"season {season}: {count(games[season], 'game')}, {lost} without a result")
+        kept = "" if head else f", head {link.place} is {link.head}"
+        echo(f"season {season}: {count(games[season], 'game')}, {lost} without a result{kept}")
+    if last and not head:
+        echo(f"ok {export}: compare a head with one that was kept")
+        return DONE
     if found is None:
         echo(f"altered {export}: the head {head} is not in it")
         return NEGATIVE

@@ -13,9 +13,14 @@ from sqlalchemy import text as sql
 
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
-from deepsea_ladder.model.games import SeatLog
+from deepsea_arena.coach.analysis import AnalysisSettings
+from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
+from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.model.games import AnalysisPlan, SeatLog
 from deepsea_ladder.season import PlaySettings
 from deepsea_ladder.store import Store
+from deepsea_sdk.coach.decisions import Effort
 from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
 
@@ -31,6 +36,7 @@ HERS = "person-hers"
 TRACE = "Traceback: <script>document.title='owned'</script>"
 _ACCOUNTS = "tokens", "sessions", "codes", "audit", "authors"
 TABLES = (*_ACCOUNTS, "submissions", "analyses", "bots", "jobs", "person_games")
+QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
 Stock = tuple[Path, dict[str, str]]
 """A ladder's file, and the tokens of people by name."""
 
@@ -101,3 +107,19 @@ def opened(
             yield World(service, site, stock[1])
         finally:
             site.gateway.close()
+
+
+def analysed(
+    store: Store,
+    game_id: str = "s1-1",
+    asked: AnalysisPlan | None = None,
+    settings: AnalysisSettings = QUICK,
+) -> str:
+    """Let a game be analysed, quickly; what was found."""
+    number = store.analyses.request(game_id, None, asked or plan(), USUAL_LIMITS).id
+    lease = store.analyses.claim("runner", 60, number)
+    assert lease is not None
+    found = analyse(AnalyseGame(lease.record, settings), int)
+    policy = found.policy if asked is None else asked.policy
+    assert store.analyses.finish(lease, policy, found.document, USUAL_LIMITS)
+    return found.document

@@ -754,6 +754,7 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
         Line("2027-06-01T18:00Z --remove --json"),
     ],
     "export": [Line("--season final"), Line("--season final --csv"), Line("--csv")],
+    "publish": [Line("spring site --games 2 --json"), Line("main other --json")],
 }
 """What is run of each command."""
 NO_STORE: Final = ("whoami",)
@@ -783,7 +784,7 @@ def masked(text: str, what: str) -> str:
         case "store":
             return re.sub(r'("store": )"[^"]*"', r'\1"(file)"', text)
         case "sizes":
-            return re.sub(r'("(?:store|disk_free)_bytes": )[0-9]+', r'\1"(bytes)"', text)
+            return re.sub(r'("(?:(?:store|disk_free)_)?bytes": )[0-9]+', r'\1"(bytes)"', text)
         case _:
             return re.sub(r"http://127\.0\.0\.1:[0-9]+", "http://ladder.example", text)
 

@@ -14,35 +14,17 @@ from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import AnalysisPlan, AnalysisState
+from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers import ladder
 from helpers.site import a_site, get
-from helpers.world import ANNA, BEN, World
+from helpers.world import ANNA, BEN, World, analysed
 
-QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
 PAGE = "/games/s1-1"
-
-
-def analysed(
-    store: Store,
-    game_id: str = "s1-1",
-    asked: AnalysisPlan | None = None,
-    settings: AnalysisSettings = QUICK,
-) -> str:
-    """Let a game be analysed, quickly; what was found."""
-    number = store.analyses.request(game_id, None, asked or plan(), USUAL_LIMITS).id
-    lease = store.analyses.claim("runner", 60, number)
-    assert lease is not None
-    found = analyse(AnalyseGame(lease.record, settings), int)
-    policy = found.policy if asked is None else asked.policy
-    assert store.analyses.finish(lease, policy, found.document, USUAL_LIMITS)
-    return found.document
 
 
 def section(text: str) -> str:

@@ -24,7 +24,7 @@ from deepsea_arena.reports.games import GameLine, game_line
 from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.reports.standings import listed, standing_lines
 from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
-from deepsea_ladder.errors import NotOnLadder, StoreDamaged
+from deepsea_ladder.errors import NotOnLadder, RecordForgotten, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import AnalysedGame, SeatLog, StoredGame, StoredSeason
 from deepsea_ladder.standings import HeadToHead, SeatLine, StandingLine
@@ -193,8 +193,9 @@ def bot_profile(
         chosen = by_number[version]
     entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
     logs = store.logs.of_bot(bot.name) if errors or notes else {}
+    forgotten = store.history.is_forgotten(season)
     faulty, newest_faulty = store.history.faulty(season, chosen.id, FAULTY)
-    faults = [(game, _faults(game, chosen)) for game in newest_faulty]
+    faults = [(game, _faults(game, chosen)) for game in newest_faulty if not forgotten]
     return BotProfile(
         bot=bot.name,
         author=bot.author,
@@ -217,7 +218,7 @@ def bot_profile(
         faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),
         verdicts=verdict_lines(store, season, [chosen.id]),
         weaknesses=_weaknesses(store, season, versions, chosen),
-        beliefs=_beliefs(store, newest, logs) if notes else (),
+        beliefs=() if forgotten or not notes else _beliefs(store, newest, logs),
     )
 
 
@@ -244,7 +245,7 @@ def _lost_in(
 
     def deviations(games: Iterable[AnalysedGame]) -> Iterator[Sequence[Deviation]]:
         for game in games:
-            with suppress(DocumentError):  # the page of the game says so
+            with suppress(DocumentError, RecordForgotten):  # the page of the game says so
                 found = read_analysis(document_of(store, game.game_id))
                 if found.policy != COACH_VERSION:
                     continue

@@ -20,6 +20,7 @@ from deepsea_ladder.export import export_lines
 from deepsea_ladder.model.games import GameFilter, GameNote, StoredGame, StoredSeat
 from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
+from deepsea_rules.randomness import commitment, game_seed
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class GameReport(Struct, frozen=True, kw_only=True):
     changes: tuple[RatingChange, ...]
     """By seat."""
     record: str
-    """One line of JSON, to be verified."""
+    """One line of JSON, to be verified; "" if it is in published files alone."""
     seed: str
     """The game's seed in hex, and the SHA-256 of it that bots were sent before."""
     commitment: str
@@ -213,15 +214,20 @@ def game_report(store: Store, game_id: str) -> GameReport:
     """The report of a game. Raises StoreError if there is none."""
     stored = store.history.get(game_id)
     season = store.seasons.get(stored.season)
-    record = read_record(stored.record)
+    revealed = store.seasons.revealed_seed(season)
+    if stored.record:
+        seed = read_record(stored.record).seed
+    else:  # which is done to closed seasons
+        number = int(game_id.removeprefix(f"{stored.season}-"))
+        seed = game_seed(bytes.fromhex(revealed or ""), number, stored.attempt)
     return GameReport(
         game=game_line(stored),
         season=season_info(season),
         changes=_changes(store, stored),
         record=stored.record,
-        seed=record.seed.hex(),
-        commitment=record.commitment,
-        season_seed=store.seasons.revealed_seed(season),
+        seed=seed.hex(),
+        commitment=commitment(seed),
+        season_seed=revealed,
         analyses=analyses_of(store, game_id),
     )
 

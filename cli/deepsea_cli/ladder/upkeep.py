@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,13 +27,13 @@ from deepsea_cli.ladder.tables import (
 )
 from deepsea_cli.options import needs_linux, number_option, path_option
 from deepsea_cli.output import Column, count, echo, grid, print_check, print_json
-from deepsea_cli.progress import Progress
+from deepsea_cli.progress import counting
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import size_in_words
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from deepsea_arena.refold import RatingCheck, WhatIf
     from deepsea_arena.reports.status import LadderStatus, SeasonStatus
@@ -331,7 +330,7 @@ def refold(
         else:
             proof: dict[str, Any] = {}
             if records:
-                proof = {"workers": workers or SYSTEM.cpus(), "progress": _progress}
+                proof = {"workers": workers or SYSTEM.cpus(), "progress": counting}
             checks = check_ratings(store, season_name, records=records, **proof)
             for season in checks:
                 _show_check(season, records=records)
@@ -339,15 +338,11 @@ def refold(
                 ctx.exit(NEGATIVE)
 
 
-@contextmanager
-def _progress(games: int) -> Iterator[Callable[[int], object]]:
-    with Progress(games, printed=True) as counter:
-        yield counter.advance
-
-
 def _show_check(season: RatingCheck, *, records: bool) -> None:
     if season.sound:
         again = ", every record played again" if records else ""
+        if season.forgotten and records:
+            again = "; its records are in its published files alone"
         games = count(season.games, "game")
         echo(f"season {season.season}: {games}, the same to the last bit{again}")
         return

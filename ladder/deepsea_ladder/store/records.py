@@ -36,10 +36,10 @@ class Record(TypeDecorator[str]):
         """Bytes, where the type of a column matters."""
         return Text() if dialect.name == "sqlite" else LargeBinary()
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
-        """Pack what is written."""
-        if value is None:
-            return None
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | bytes | None:
+        """Pack what is written; no text is no text, since it is compared with."""
+        if not value:
+            return value if value is None or dialect.name == "sqlite" else b""
         packer = zlib.compressobj(_LEVEL, zdict=_dictionary())
         return packer.compress(value.encode()) + packer.flush()
 

@@ -190,6 +190,7 @@ class Broadcast(Source[ReaderCursor]):
             game = self._next()
             self._shown.append(game.game_id)  # also one whose record is damaged
             found = await self._gateway.in_thread(lambda: program(self._ladder, game))
+        if found is not None:
             self._program, self._begun_us = found, self._clock.now_us()
             self._shows += 1
         self._quiet = 0 if newer or found else self._quiet + 1
@@ -235,11 +236,13 @@ class Broadcast(Source[ReaderCursor]):
         self._ending = None
 
 
-def program(ladder: LadderApi, game: GameLine) -> Program:
-    """A game at human pace."""
+def program(ladder: LadderApi, game: GameLine) -> Program | None:
+    """A game at human pace; None if its record is not kept."""
     starts, now = [], 0
-    record = read_record(ladder.record(game_id=game.game_id).record)
-    shown = frames(record)["frames"]
+    text = ladder.game(game_id=game.game_id).record
+    if not text:
+        return None
+    shown = frames(read_record(text))["frames"]
     for frame in shown:
         starts.append(now)
         if any(text.startswith("dive ") for text in frame["say"]):

@@ -235,6 +235,8 @@ class PageRenderer:
     """Whether people may log in."""
     private: bool = False
     """Whether visitors see the login and nothing else."""
+    published: bool = False
+    """Whether its pages are files, without a server behind them."""
 
     def url(self, path: str, **query: object) -> str:
         return self.access.url(path, **query)

@@ -14,8 +14,16 @@ async function frames(seat) {
   return found;
 }
 
+/** The game of a page that is a file, and has it. */
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
 try {
-  mount(stage, { frames: await frames(), verify: stage.dataset.verify }, { load: frames });
+  const { packed, verify } = stage.dataset;
+  if (packed) mount(stage, { ...await unpacked(packed), verify });
+  else mount(stage, { frames: await frames(), verify }, { load: frames });
 } catch (error) {
   document.getElementById("problem").textContent = `The game cannot be drawn: ${error.message}`;
 }
