@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_arena.documents import (
@@ -72,6 +72,7 @@ PAGES = st.builds(
 
 
 @given(page=PAGES)
+@settings(max_examples=20)
 def test_every_field_arrives_in_a_reader_that_has_doubles_only(page: Page) -> None:
     text = json.dumps(to_json(page), allow_nan=False)
     read = json.loads(text, parse_int=float)

@@ -54,7 +54,7 @@ def least(one: Deviation) -> float:
     return WORTH / 2
 
 
-@pytest.mark.parametrize("games", [12, 40])
+@pytest.mark.parametrize("games", [12, pytest.param(40, marks=pytest.mark.release)])
 def test_false_alarms_are_as_seldom_as_stated(games: int) -> None:
     runs = 300
     of_reports, of_changes = 0, 0

@@ -18,7 +18,7 @@ from helpers.tiers import daily
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-DECISIONS = 12
+DECISIONS = 8
 """The honest one thinks in so many and then answers at once, so that a game ends soon."""
 ATTEMPTS = 3
 """Where an outcome depends on what else the machine does, one of so many must be right."""

@@ -196,7 +196,7 @@ def seasons(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return season(folder / "early", Early), season(folder / "steady", Steady)
 
 
-REPORT = ("--report", "--rollouts", "50")
+REPORT = ("--report", "--rollouts", "24")
 
 
 def test_a_report_names_the_situation_and_its_clearest_positions(
@@ -237,7 +237,7 @@ def test_a_report_for_programs(run: Run, seasons: tuple[Path, Path]) -> None:
         done.out == run("analyse", early, *REPORT, "--bot", "Early", "--json", "--workers", "2").out
     )
     data = json.loads(done.out)
-    assert (data["format"], data["rollouts"]) == ("deepsea-weaknesses/1", 50)
+    assert (data["format"], data["rollouts"]) == ("deepsea-weaknesses/1", 24)
     (bot,) = data["bots"]
     assert (bot["bot"], bot["games"], bot["before"]) == ("Early", 8, 0)
     worst = bot["weaknesses"][0]

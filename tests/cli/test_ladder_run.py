@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import signal
 import sqlite3
 import threading
@@ -35,7 +36,7 @@ from deepsea_referee.worker import Link
 from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.commands import Run, one_line, start
-from helpers.programs import nothing_left_behind
+from helpers.programs import nothing_left_behind, opponent
 
 TRUSTED = Season(name="main", isolation="process")
 PATIENT = "10s+60s"
@@ -79,17 +80,26 @@ def enter(store: Store, file: Path) -> None:
     store.bots.submit(file.stem, f"{file.stem}-senior", read_bot(file))
 
 
+def enter_opponent(store: Store, folder: Path, name: str) -> None:
+    """Store a bot that plays the default action."""
+    enter(store, opponent(folder, name).folder or folder)
+
+
 def enter_both(place: Path, folder: Path, deed: str = "pass", first: str = "") -> None:
     """Store the bots anna and ben, who has that deed."""
     with Store.open(place) as store:
-        enter(store, bot(folder, "anna"))
-        enter(store, bot(folder, "ben", deed, first))
+        enter_opponent(store, folder, "anna")
+        if (deed, first) == ("pass", ""):
+            enter_opponent(store, folder, "ben")
+        else:
+            enter(store, bot(folder, "ben", deed, first))
 
 
 @pytest.fixture
-def place(place: Path) -> Path:
+def place(place: Path, pattern: Path) -> Path:
     """A ladder of trusted bots, two at a table, without bots yet."""
-    with Store.create(place) as store:
+    shutil.copy(pattern, place)
+    with Store.open(place) as store:
         season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
         store.seasons.open(season, ladder.SEED)
     return place
@@ -211,7 +221,7 @@ def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
     monkeypatch.setattr(probe, "sandbox_trouble", lambda: trouble)
     with Store.open(place) as store:
         for name in ("anna", "ben"):
-            enter(store, bot(tmp_path, name))
+            enter_opponent(store, tmp_path, name)
         store.seasons.close("s1")
         season = store.seasons.open(Season(name="s2", seats=(2,)), ladder.SEED)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
@@ -367,7 +377,7 @@ def test_a_tournament_tells_its_rounds_and_shows_a_table(
     names = ("anna", "ben", "cleo")
     with Store.open(place) as store:
         for name in names:
-            enter(store, bot(tmp_path, name))
+            enter_opponent(store, tmp_path, name)
     done = run("ladder", "tournament", "elimination", "cup", *names)
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()

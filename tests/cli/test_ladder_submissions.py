@@ -17,7 +17,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.probe import sandbox_trouble
 from helpers import ladder
 from helpers.commands import Run, start
-from helpers.programs import nothing_left_behind
+from helpers.programs import nothing_left_behind, opponent
 from helpers.submissions import LIMITS, an_author, new
 
 PATIENT = "10s+60s"
@@ -53,9 +53,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
         store.seasons.open(season, ladder.SEED)
         for name in ("Ada", "Bob"):
-            file = tmp_path / f"{name}s.py"
-            file.write_text(BOT.format(deed="pass"), encoding="utf-8")
-            store.bots.submit(file.stem, name, read_bot(file))
+            bot = opponent(tmp_path, f"{name}s")
+            store.bots.submit(bot.name, name, read_bot(bot.folder or tmp_path))
         yield store
 
 

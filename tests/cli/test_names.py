@@ -6,6 +6,7 @@ release, as a bot is read for each.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,10 @@ PEOPLES = {
 
 
 @pytest.fixture
-def place(place: Path) -> Path:
+def place(place: Path, pattern: Path) -> Path:
     """A ladder with a season."""
-    with Store.create(place) as store:
+    shutil.copy(pattern, place)
+    with Store.open(place) as store:
         store.seasons.open(Season(name="s1", seats=(2,), isolation="process"), ladder.SEED)
     return place
 

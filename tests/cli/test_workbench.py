@@ -208,7 +208,12 @@ def test_a_bot_learns_and_plays(run: Run, tmp_path: Path) -> None:
     untrained = run("check", mine)
     assert untrained.status == 1
     assert "net.weights is missing: in the bot's folder, run: python train.py" in untrained.out
-    subprocess.run([sys.executable, mine / "train.py", "1"], check=True, capture_output=True)
+    script = mine / "train.py"
+    text = script.read_text(encoding="utf-8")
+    fewer = text.replace('"--rounds", ROUNDS', '"--rounds", ROUNDS, "--games", "16"')
+    assert fewer != text
+    script.write_text(fewer, encoding="utf-8")
+    subprocess.run([sys.executable, script, "1"], check=True, capture_output=True)
     assert run("match", mine, "steady", "--games", "2", "--in-process").status == 0
 
 

@@ -25,6 +25,9 @@ HOSTILE: Final = (
     "\ud800 half a character",
 )
 
+DAILY: Final = tuple(HOSTILE[number] for number in (0, 4, 6, 11, 13))
+"""One of each kind: tags, writing, length, templates, no Unicode."""
+
 RUN: Final = (
     "'\"></title></script></textarea><script>ran=1</script><img src=x onerror=ran=1>"
     "<svg onload=ran=1><a href=javascript:ran=1>{{7*7}}${ran=1}"

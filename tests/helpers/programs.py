@@ -48,6 +48,17 @@ class Tester(Bot):
 """
 TAIL = "\nif __name__ == '__main__':\n    run(Tester)\n"
 
+OPPONENT = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "hello":
+        print('{"type":"ready"}', flush=True)
+    elif message["type"] == "decide":
+        answer = {"type": "answer", "id": message["id"], "action": message["legal"][0]}
+        print(json.dumps(answer), flush=True)
+"""
+
 PATIENT = Hosting(PlainProcess(), start_limit_us=60_000_000, grace_us=30_000_000)
 """Limits that no machine is too slow for."""
 
@@ -82,6 +93,16 @@ with grpc.insecure_channel(os.environ["DEEPSEA_ADDRESS"]) as channel:
 def program(folder: Path, name: str, before: str = "pass", first: str = "") -> BotSpec:
     """A bot that plays well but for what it does before each decision, or before anything else."""
     return _written(folder, name, f"{first}\n{HEAD}        {before}\n{TAIL}")
+
+
+def opponent(folder: Path, name: str = "opponent") -> BotSpec:
+    """A bot that plays the default action: without the SDK, which takes long to import."""
+    place = folder / name
+    place.mkdir(exist_ok=True)
+    (place / "bot.py").write_text(OPPONENT, encoding="utf-8")
+    manifest = 'command = ["python3", "-S", "bot.py"]\nprotocol = "lines"\n'
+    (place / "bot.toml").write_text(manifest, encoding="utf-8")
+    return resolve(str(place))
 
 
 def mute(folder: Path, pipe: Path, answers: int) -> BotSpec:

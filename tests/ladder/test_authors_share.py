@@ -119,7 +119,7 @@ def settled(authors: int = 25) -> tuple[Ladder, Matchmaker]:
         [Author(f"author-{n}", 15.0 + chance.uniform(200) / 10, None) for n in range(authors)]
     )
     matchmaker = Matchmaker(ladder, SEASON)
-    ladder.play(300, matchmaker)
+    ladder.play(150, matchmaker)
     return ladder, matchmaker
 
 
@@ -128,10 +128,10 @@ def simulate(after: int | None, restless: int = 5) -> Ladder:
     ladder, matchmaker = settled()
     for author in ladder.authors[:restless]:
         author.after = after
-    ladder.play(300, matchmaker)
+    ladder.play(150, matchmaker)
     for author in ladder.authors:
         author.seats = 0
-    ladder.play(1000, matchmaker)
+    ladder.play(600, matchmaker)
     return ladder
 
 
@@ -154,20 +154,20 @@ def test_bots_of_one_author_share_the_seats_of_one(copies: int) -> None:
     for copy in range(1, copies):
         ladder.authors.append(Author("author-0", ladder.authors[0].skill, None, copy))
         ladder.submit(ladder.authors[-1])
-    ladder.play(300, matchmaker)
+    ladder.play(150, matchmaker)
     for author in ladder.authors:
         author.seats = 0
-    ladder.play(1000, matchmaker)
+    ladder.play(600, matchmaker)
     ours = [author.seats for author in ladder.authors if author.name == "author-0"]
     others = [author.seats for author in ladder.authors if author.name != "author-0"]
-    assert 0.03 < sum(ours) / 4000 < 0.06
+    assert 0.03 < sum(ours) / 2400 < 0.06
     assert min(ours) > 0.5 * sum(ours) / copies
     assert min(others) > 0.7 * sum(others) / len(others)
 
 
 def test_a_newcomer_is_no_longer_provisional_at_once() -> None:
     ladder, matchmaker = settled()
-    ladder.play(300, matchmaker)
+    ladder.play(150, matchmaker)
     newcomer = Author("newcomer", 25.0, None)
     ladder.authors.append(newcomer)
     ladder.submit(newcomer)

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
 from textwrap import dedent
@@ -22,6 +23,7 @@ from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Database, Store, migrate, schema
 from helpers import ladder, stored
 from helpers.killing import NEVER, context, kill_before
+from helpers.tiers import daily
 
 pytestmark = pytest.mark.databases
 
@@ -166,7 +168,17 @@ def _stored(revision: str, target: str) -> Database:
     return Database(target)
 
 
-@pytest.mark.parametrize("revision", stored.REVISIONS)
+@pytest.mark.parametrize(
+    ("kind", "revision"),
+    daily(
+        product(("sqlite", "postgresql"), stored.REVISIONS),
+        [
+            *(("sqlite", revision) for revision in stored.REVISIONS),
+            *(("postgresql", revision) for revision in (stored.REVISIONS[0], stored.REVISIONS[-1])),
+        ],
+    ),
+    indirect=["kind"],
+)
 def test_a_stored_ladder_of_each_schema_is_brought_up_and_sound(empty: str, revision: str) -> None:
     database = _stored(revision, empty)
     assert migrate.upgrade(database) == revision

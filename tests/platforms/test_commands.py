@@ -80,6 +80,8 @@ def test_a_program_that_cannot_start_is_a_line(desk: Desk) -> None:
     assert "no-such-program-here" in one_line(done.err)
 
 
+# What plays is what plays a match.
+@pytest.mark.release
 @pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_the_workbench(desk: Desk) -> None:
     assert desk.run("new", "mine").status == 0
@@ -91,7 +93,7 @@ def test_the_workbench(desk: Desk) -> None:
 
 @pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_a_comparison_in_processes_and_in_this_one(desk: Desk) -> None:
-    words = ("compare", "greedy", "cautious", "--blocks", 2, "--seed", "desk", "--json")
+    words = ("compare", "greedy", "cautious", "--blocks", 1, "--seed", "desk", "--json")
     there, here = desk.run(*words), desk.run(*words, "--in-process")
     assert there.status in (0, 1), there.err
     assert here.status == there.status
@@ -99,39 +101,40 @@ def test_a_comparison_in_processes_and_in_this_one(desk: Desk) -> None:
     assert both[0]["points"] == both[1]["points"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("show", "runs/game-0001.json"),
-        ("show", "runs/game-0001.json", "--events"),
-        ("verify", "runs/game-0001.json", "runs/game-0002.json"),
-        ("debug", "runs/game-0001.json", "greedy", "--seat", "A"),
-        ("branch", "runs/game-0001.json", "--at", "3"),
-        ("analyse", "runs/game-0001.json", "--rollouts", "8", "--workers", "2"),
-        ("explain", "1 1 x 2 [12] {34} | *A3v:1 B5v | d2 a17", "r4"),
-        ("rules",),
-        ("ladder", "--help"),
-    ],
-    ids=lambda words: " ".join(words[:1]),
+READING = (
+    ("show", "runs/game-0001.json"),
+    ("show", "runs/game-0001.json", "--events"),
+    ("show", "runs", "--html", "page.html"),
+    ("verify", "runs/game-0001.json", "runs/game-0002.json"),
+    ("debug", "runs/game-0001.json", "greedy", "--seat", "A"),
+    ("branch", "runs/game-0001.json", "--at", "3"),
+    ("analyse", "runs/game-0001.json", "--rollouts", "8", "--workers", "2"),
+    ("explain", "1 1 x 2 [12] {34} | *A3v:1 B5v | d2 a17", "r4"),
+    ("rules",),
+    ("ladder", "--help"),
 )
-def test_commands_that_read(
-    played: Desk, words: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = played.run(*words)
-    assert (done.status, done.err) == (0, "")
-    assert done.out
-    assert "\r" not in done.out
-    monkeypatch.chdir(played.folder)
-    assert done.out == run(*words).out
 
 
-def test_a_page_of_games_is_the_same_file(
+def test_commands_that_read_print_what_they_print_on_linux(
     played: Desk, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert played.run("show", "runs", "--html", "there.html").status == 0
+    # One after another in one program, which takes long to start.
+    done = played.python(
+        "import json\n"
+        "from helpers.commands import called\n"
+        "if __name__ == '__main__':\n"
+        f"    print(json.dumps([called(*words) for words in {READING!r}]))\n"
+    )
+    there = json.loads(done.out)
+    page = played.folder / "page.html"
+    written = page.read_bytes()
+    page.unlink()
     monkeypatch.chdir(played.folder)
-    assert run("show", "runs", "--html", "here.html").status == 0
-    assert (played.folder / "there.html").read_bytes() == (played.folder / "here.html").read_bytes()
+    for words, (status, out, err) in zip(READING, there, strict=True):
+        assert (status, err) == (0, ""), words
+        assert "\r" not in out
+        assert out == run(*words).out
+    assert page.read_bytes() == written
 
 
 @pytest.mark.parametrize("desk", WINDOWS, indirect=True)

@@ -74,7 +74,14 @@ def test_ctrl_c_leaves_nothing(desk: Desk, workers: int) -> None:
     assert left(pids) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("desk", "number"),
+    daily(
+        product(FORMS, (signal.SIGHUP, signal.SIGKILL)),
+        [("macos", signal.SIGHUP), ("windows", signal.SIGKILL)],
+    ),
+    indirect=["desk"],
+)
 def test_a_closed_terminal_and_a_killed_referee_leave_nothing(
     desk: Desk, number: signal.Signals
 ) -> None:
@@ -103,6 +110,7 @@ def test_what_a_bot_leaves_behind_ends_with_it(desk: Desk, decides: str, apart: 
     assert left(pids) == []
 
 
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_a_bot_that_hangs_is_at_fault_and_ends(desk: Desk) -> None:
     family = Family(desk.folder, HANGS)
     match = desk.start("match", "parent.py", "greedy", "--clock", "50ms+0s", "--json")

@@ -193,7 +193,7 @@ def _swapped(game: GameResult, copies: int) -> GameResult:
 @pytest.mark.parametrize(
     ("seats", "alpha", "pool", "runs", "blocks"),
     [
-        (3, 0.2, 100, 60, 80),
+        (3, 0.2, 50, 40, 80),
         *(
             pytest.param(*case, 150, 300, 300, marks=pytest.mark.release)
             for case in product((2, 3, 4), (0.05, 0.2))

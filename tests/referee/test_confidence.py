@@ -65,7 +65,7 @@ def test_the_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs
 ) -> None:
     values = POOLS[pool]
     mean = sum(values) / len(values)
-    runs = 40
+    runs = 20
     missed = 0
     for run in range(runs):
         chance = rng(f"{pool}/{run}")
@@ -125,9 +125,6 @@ def test_a_small_alpha_asks_for_more() -> None:
 # The interval of a lead less its luck: as valid as that of the lead, and often narrower
 
 
-"""So large that wrong intervals would show in few runs."""
-
-
 def leads(salt: str, mean: float, noise: float, luck: float) -> Iterator[tuple[float, Luck]]:
     """Leads between -1 and 1 and the luck in them, whose mean is 0."""
     chance = rng(salt)
@@ -143,7 +140,7 @@ def leads(salt: str, mean: float, noise: float, luck: float) -> Iterator[tuple[f
 def test_the_adjusted_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs(
     mean: float, noise: float, luck: float
 ) -> None:
-    runs, missed = 40, 0
+    runs, missed = 20, 0
     for run in range(runs):
         sequence = AdjustedSequence(1.0, 1.0, ALPHA)
         for lead, moved in islice(leads(f"{mean}/{noise}/{run}", mean, noise, luck), 60):

@@ -36,6 +36,7 @@ from helpers.programs import (
     never_ready,
     nothing_left_behind,
     open_descriptors,
+    opponent,
     program,
     punctual,
     reports,
@@ -138,7 +139,7 @@ def test_seats_rotate_or_stay() -> None:
 
 def test_a_crash_is_explained_and_the_bot_is_back_in_the_next_game(tmp_path: Path) -> None:
     before = "self.games == 1 and self.asked == 3 and sys.exit('no idea')"
-    bots = [program(tmp_path, "crasher", before), resolve("greedy")]
+    bots = [program(tmp_path, "crasher", before), opponent(tmp_path)]
     result, games, records = play(bots, games=2)
     (report,) = games[0].faults
     assert (report.fault, report.seat, report.forfeit) == (Fault.CRASH, 0, True)
@@ -156,7 +157,7 @@ def test_a_crash_is_explained_and_the_bot_is_back_in_the_next_game(tmp_path: Pat
 def test_a_bot_that_crashes_game_after_game_is_left_alone(tmp_path: Path) -> None:
     started = tmp_path / "started"
     first = f"open({str(started)!r}, 'a').write('.')"
-    bots = [program(tmp_path, "crasher", "os._exit(7)", first), resolve("greedy")]
+    bots = [program(tmp_path, "crasher", "os._exit(7)", first), opponent(tmp_path)]
     result, games, _ = play(bots, games=7)
     assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 7
     assert started.read_text() == "...."  # the first start and three more
@@ -175,7 +176,7 @@ def test_a_bot_that_crashes_game_after_game_is_left_alone(tmp_path: Path) -> Non
 
 def test_a_process_that_is_killed_in_its_turn_is_a_crash_at_once(tmp_path: Path) -> None:
     before = "self.asked == 2 and os.kill(os.getpid(), signal.SIGKILL)"
-    games = play([resolve("greedy"), program(tmp_path, "killed", before)]).games
+    games = play([opponent(tmp_path), program(tmp_path, "killed", before)]).games
     (report,) = games[0].faults
     assert (report.fault, report.seat) == (Fault.CRASH, 1)
     assert "SIGKILL" in report.came
@@ -183,14 +184,14 @@ def test_a_process_that_is_killed_in_its_turn_is_a_crash_at_once(tmp_path: Path)
 
 def test_a_child_that_outlives_its_bot_holds_nothing_up(tmp_path: Path) -> None:
     before = "self.asked == 2 and (os.fork() and os._exit(3) or signal.pause())"
-    games = play([program(tmp_path, "forks", before), resolve("greedy")], games=2).games
+    games = play([program(tmp_path, "forks", before), opponent(tmp_path)], games=2).games
     assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 2
 
 
 async def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) -> None:
     clock = ManualClock()
     with reports(tmp_path / "pipe") as report:
-        bots = [mute(tmp_path, tmp_path / "pipe", answers=4), resolve("greedy")]
+        bots = [mute(tmp_path, tmp_path / "pipe", answers=4), opponent(tmp_path)]
         # No grace: a bot that is never to end is not waited for by a clock that stands.
         hosting = replace(PATIENT, gauge=None, grace_us=0)
         match = asyncio.create_task(
@@ -281,7 +282,7 @@ def test_a_program_that_ends_before_its_hello_stops_the_match(
     file = tmp_path / "early.py"
     file.write_text(text)
     with pytest.raises(BotStartError, match=last_words) as caught:
-        play([resolve("greedy"), resolve(str(file))])
+        play([opponent(tmp_path), resolve(str(file))])
     assert caught.value.bot == 1
     assert "'early'" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -290,14 +291,14 @@ def test_a_program_that_ends_before_its_hello_stops_the_match(
 def test_a_program_that_is_not_there_stops_the_match(tmp_path: Path) -> None:
     ghost = BotSpec("ghost", ("./not_there",), tmp_path, "0" * 64)
     with pytest.raises(BotStartError, match="'ghost'"):
-        play([ghost, resolve("greedy")])
+        play([ghost, opponent(tmp_path)])
 
 
 def test_a_bot_that_cannot_be_started_again_forfeits(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     first = f"import pathlib\nif pathlib.Path({str(mark)!r}).exists(): sys.exit('once is enough')"
     before = f"self.asked == 2 and (open({str(mark)!r}, 'w').close(), sys.exit('ended'))"
-    bots = [program(tmp_path, "once", before, f"import sys\n{first}"), resolve("greedy")]
+    bots = [program(tmp_path, "once", before, f"import sys\n{first}"), opponent(tmp_path)]
     games = play(bots, games=3).games
     assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 3
     assert "ended" in games[0].faults[0].came
@@ -321,7 +322,7 @@ class Flaky(PlainProcess):
 
 
 def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> None:
-    bots = [program(tmp_path, "crasher", "self.asked == 2 and sys.exit(1)"), resolve("greedy")]
+    bots = [program(tmp_path, "crasher", "self.asked == 2 and sys.exit(1)"), opponent(tmp_path)]
     with pytest.raises(RefereeError, match="Too many open files"):
         play(bots, hosting=replace(PATIENT, isolation=Flaky(2)))
     hosting = replace(PATIENT, isolation=Flaky(3, 4, 5, 6, 7))
@@ -335,7 +336,7 @@ def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> No
 
 def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(tmp_path: Path) -> None:
     crasher = program(tmp_path, "crasher", "sys.exit('no idea')")
-    result = play([crasher, resolve("greedy")], games=2, output=OutputPlan(kept=1)).result
+    result = play([crasher, opponent(tmp_path)], games=2, output=OutputPlan(kept=1)).result
     assert result.summaries()[0].faults == 2
     assert [log.start for log in result.logs] == [1]
 
@@ -343,7 +344,7 @@ def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(tmp_path: Path) ->
 def test_a_bot_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     before = "self.asked == 2 and (setattr(self, 'x', b'1' * 300_000_000), signal.pause())"
     hosting = replace(PATIENT, limits=ResourceLimits(memory_bytes=200_000_000))
-    games = play([program(tmp_path, "eats", before), resolve("greedy")], hosting=hosting).games
+    games = play([program(tmp_path, "eats", before), opponent(tmp_path)], hosting=hosting).games
     faults = games[0].faults
     assert [fault.fault for fault in faults] == [Fault.RESOURCE_LIMIT]
     assert "memory" in faults[0].came

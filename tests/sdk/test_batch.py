@@ -214,7 +214,7 @@ def compare(batch: Batch, states: list[GameState]) -> None:
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rule_sets, players, st.integers(0, 10**9), st.booleans(), st.booleans())
 def test_positions_and_results_are_those_of_the_reference_engine(
     rules: RuleSet, seats: int, seed: int, is_random: bool, late: bool

@@ -231,7 +231,7 @@ EACH = [*zip(cycle(COMPANY), sorted(PRESETS), (6, 2, 4, 3, 5), strict=False)]
 @pytest.mark.parametrize(
     ("company", "rules", "players", "count"),
     [
-        *((*table, 20) for table in EACH[::2]),
+        *((*table, 12) for table in EACH[::2]),
         *(pytest.param(*table, 100, marks=pytest.mark.release) for table in TABLES),
     ],
 )
@@ -278,7 +278,7 @@ def test_games_that_go_the_same_way_have_the_same_luck(rules: str) -> None:
     assert chance_sum(opposite, 0.01, formula) == pytest.approx((0, 0))
 
 
-PAIRED = [*zip(cycle(COMPANY), sorted(PRESETS), cycle((0.1, 0.5)), [40] * len(PRESETS))]
+PAIRED = [*zip(cycle(COMPANY), sorted(PRESETS), cycle((0.1, 0.5)), [24] * len(PRESETS))]
 """Half as many games in every run; with each other, and with all games, before a release."""
 
 

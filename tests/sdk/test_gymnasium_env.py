@@ -66,7 +66,7 @@ class Counted(SteadyPolicy):
 
 @pytest.mark.parametrize(("name", "seats"), CASES)
 def test_many_learners_are_asked_what_the_reference_engine_asks(name: str, seats: int) -> None:
-    games, steps = 6, 60
+    games, steps = 4, 50
     others = Counted(seats)
     env = SeatVectorEnv(games, seats, name, opponents=others)
     source, hidden = np.random.default_rng(1), rng("hidden")

@@ -12,7 +12,7 @@ from helpers.chromium import find_chromium, launch
 from helpers.world import Stock, World, opened, stock_of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
     """A ladder's file and its people's tokens; tests get copies."""
     return stock_of(tmp_path_factory.mktemp("stock"))

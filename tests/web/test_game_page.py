@@ -20,7 +20,7 @@ from deepsea_web.viewer.assets import MODULES, script, styles
 from deepsea_web.viewer.game_page import PageGame, game_page
 from deepsea_web.viewer.picture import picture
 from helpers.commands import faulty, played, record_of
-from helpers.pages import HOSTILE, hostile_record
+from helpers.pages import DAILY, HOSTILE, hostile_record
 from helpers.tiers import daily
 
 
@@ -133,7 +133,7 @@ def test_a_page_of_many_games_lists_them_and_says_what_is_left_out() -> None:
     assert "the first 3 of 9 games" in text
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", daily(HOSTILE, DAILY))
 def test_untrusted_texts_stay_texts(text: str) -> None:
     plain = Parsed(page_of(record_of(faulty())))
     page = page_of(hostile_record(text))
@@ -148,7 +148,7 @@ def test_untrusted_texts_stay_texts(text: str) -> None:
     assert "\x1b" not in shown
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", daily(HOSTILE, DAILY))
 def test_a_picture_is_well_formed_whatever_the_names(text: str) -> None:
     from xml.etree.ElementTree import fromstring
 

@@ -264,7 +264,7 @@ def test_what_is_sent_depends_on_nothing_that_the_seat_does_not_know(
 
         turn = 0
         while not store.person_games.get(game_id).state.is_final:
-            if turn % 3 == 0:
+            if turn % 6 == 0:
                 check()
             offered = answers(anna.get(address).text)
             anna.send(

@@ -73,7 +73,7 @@ def runner_of(server: int) -> int:
 def test_a_game_goes_on_whatever_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
 ) -> None:
-    """At every fifth decision, just after it was made; rated games go on beside it."""
+    """After the fifth decision and after the tenth; rated games go on beside it."""
     place, chance = tmp_path / "ladder.db", Stream(seed_from_text(killed), "answers")
     with Store.create(place) as store:
         for bot in ("greedy", "cautious", "random"):
@@ -93,7 +93,7 @@ def test_a_game_goes_on_whatever_is_killed(
             action = choices[chance.uniform(len(choices))]["key"]
             player.post(f"/play/{game_id}/answer", asked=asked["id"], action=action)
             answered += 1
-            if answered % 5 == 0 and killed != "nothing":
+            if answered in (5, 10) and killed != "nothing":
                 runner = runner_of(server.pid)
                 doomed = [runner] if killed == "the runner" else workers(runner)
                 with Store.open(place, read_only=True) as store:

@@ -20,8 +20,9 @@ from deepsea_arena.reports.standings import show_standings
 from deepsea_ladder.store import Store
 from deepsea_web.site.app import Site
 from helpers import comparisons, ladder
-from helpers.pages import HOSTILE
+from helpers.pages import DAILY, HOSTILE
 from helpers.site import a_site, get
+from helpers.tiers import daily
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +177,7 @@ def test_bots_that_there_are_not(site: Site) -> None:
         assert len(answer.text) < 4000
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("text", daily(HOSTILE, DAILY), ids=range(len(HOSTILE)))
 def test_names_in_a_store_are_texts_and_nothing_else(
     pattern: Path, tmp_path: Path, text: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import shutil
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,8 +29,8 @@ HTTPS = Access("https://ladder.school.example")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.create(tmp_path / "ladder.db") as store:
+def store(pattern: Path, tmp_path: Path) -> Iterator[Store]:
+    with Store.open(shutil.copy(pattern, tmp_path)) as store:
         yield store
 
 
