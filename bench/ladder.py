@@ -4,7 +4,7 @@
     python bench/ladder.py batch      time to rate all games at once, and what their order matters
     python bench/ladder.py pairing    time to pair 10,000 bots
     python bench/ladder.py order      games until ten bots are in the right order
-    python bench/ladder.py field      games until the order of 300 newcomers is nearly right
+    python bench/ladder.py field      games until the order of 30 and of 1,000 bots is nearly right
     python bench/ladder.py newcomer   games until a newcomer's place among many is known
     python bench/ladder.py settled    how often a settled order is right, and when it is settled
     python bench/ladder.py copies     what an author gains who submits the same bot many times
@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, islice
 
@@ -35,13 +35,14 @@ from deepsea_ladder.rating.trueskill_fold import (
     RatingParameters,
     rate_by_package,
 )
-from deepsea_ladder.scheduling.pairing import LATELY, Candidate, LineUp, choose
+from deepsea_ladder.scheduling.pairing import LATELY, SHARE, Candidate, LineUp, choose
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings
 from variants import TEN, game
 
 PARAMETERS = RatingParameters()
 SETTINGS = PairingSettings()
+_STANDARD = statistics.NormalDist()
 
 
 def refold() -> None:
@@ -80,11 +81,11 @@ def batch(bots: int = 20, games: int = 2000) -> None:
     print("|---|---|---|---|")
     for seats in (2, 4, 6):
         chance = RandomStream(b"batch", str(seats))
-        skills = [25.0 + PARAMETERS.sigma * _normal(chance) for _ in range(bots)]
+        skills = [25.0 + PARAMETERS.sigma * normal(chance) for _ in range(bots)]
         played = []
         for number in range(1, games + 1):
             players = tuple(chance.shuffled(range(bots))[:seats])
-            played.append(_performed(skills, chance, number, players))
+            played.append(performed(skills, chance, number, players))
         took = figures.seconds(partial(batch_ratings, PARAMETERS, played))
         found = batch_ratings(PARAMETERS, played)
         folds = []
@@ -130,7 +131,7 @@ Source = Callable[[Fold, list[int], int, bytes], LineUp]
 
 
 class Paired:
-    """Line-ups as the ladder makes them.
+    """Line-ups as the ladder makes them, as many in one call.
 
     authors  bots from this number on are bot 0's author's, and an author's seats of late count;
              by default each bot has an author of its own, who had few
@@ -142,8 +143,19 @@ class Paired:
         self.author = [bot if authors is None or bot < authors else 0 for bot in range(bots)]
         self.lately: deque[int] = deque(maxlen=0 if authors is None else LATELY * seats)
         self.recent: deque[tuple[int, ...]] = deque(maxlen=LATELY)
+        self.chosen: deque[LineUp] = deque()
 
     def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
+        if not self.chosen:
+            self.chosen += self._choose(fold, games, number, seed)
+        line_up = self.chosen.popleft()
+        self.recent.append(line_up.bots)
+        self.lately += [self.author[bot] for bot in line_up.bots]
+        for bot in line_up.bots:
+            self.last[bot] = number
+        return line_up
+
+    def _choose(self, fold: Fold, games: list[int], number: int, seed: bytes) -> list[LineUp]:
         had = Counter(self.lately)
         candidates = [
             Candidate(
@@ -157,12 +169,8 @@ class Paired:
             for bot, last in enumerate(self.last)
         ]
         met = Counter(pair for bots in self.recent for pair in combinations(sorted(bots), 2))
-        (line_up,) = choose(candidates, (self.seats,), SETTINGS, PARAMETERS, 1, seed, met)
-        self.recent.append(line_up.bots)
-        self.lately += [self.author[bot] for bot in line_up.bots]
-        for bot in line_up.bots:
-            self.last[bot] = number
-        return line_up
+        count = max(1, len(candidates) // SHARE)
+        return choose(candidates, (self.seats,), SETTINGS, PARAMETERS, count, seed, met)
 
 
 class Drawn:
@@ -287,67 +295,93 @@ def spearman(truth: Sequence[int], ranked: Sequence[int]) -> float:
     return 1.0 - 6.0 * square / (n * (n * n - 1))
 
 
-def field(seats: int = 4, bots: int = 300, seeds: int = 5, level: float = 0.9) -> None:
+LADDERS = ((30, 60), (1_000, 5))
+"""Bots of a field, and how many ladders of them are played."""
+
+
+def field(ladders: Sequence[tuple[int, int]] = LADDERS, seats: int = 4, level: float = 0.9) -> None:
     """Games until Kendall's tau between the ratings and the skills reaches a level."""
-    print(f"{bots} newcomers, {seats} seats, games until tau is {level}, {seeds} ladders\n")
-    print("| spread of skills | paired: median | random, balanced: median |")
-    print("|---|---|---|")
-    for spread in (4.0, PARAMETERS.sigma, 16.0):
-        medians = []
-        for kind in (Paired, Balanced):
-            lengths = []
-            for seed in range(seeds):
-                chance = RandomStream(f"field/{spread}/{seed}".encode(), "skills")
-                skills = [spread * _normal(chance) for _ in range(bots)]
-                ladder = climb(
-                    kind(bots, seats),
-                    Fold(PARAMETERS),
-                    [0] * bots,
-                    partial(_performed, skills, chance),
-                    f"{seed}",
+    print(f"newcomers, {seats} seats, games until tau is {level}, medians\n")
+    print(
+        "| bots | spread of skills | ladders | paired | random, balanced | ratio of the medians |"
+    )
+    print("|---|---|---|---|---|---|")
+    for bots, seeds in ladders:
+        for spread in (4.0, PARAMETERS.sigma, 16.0):
+            paired, balanced = (
+                statistics.median(
+                    _games_until(kind(bots, seats), bots, spread, seed, level)
+                    for seed in range(seeds)
                 )
-                checked = islice(ladder, bots - 1, None, bots)
-                found = (fold.sequence for fold in checked if _tau(skills, fold) >= level)
-                lengths.append(next(found))
-            medians.append(f"{statistics.median(lengths):,.0f}")
-        print(f"| {spread:.1f} | " + " | ".join(medians) + " |", flush=True)
+                for kind in (Paired, Balanced)
+            )
+            print(
+                f"| {bots:,} | {spread:.1f} | {seeds} | {paired:,.0f} | {balanced:,.0f} "
+                f"| {paired / balanced:.2f} |",
+                flush=True,
+            )
 
 
-def _tau(skills: Sequence[float], fold: Fold) -> float:
-    """The share of the pairs in the right order less that of those in the wrong one."""
+def _games_until(source: Source, bots: int, spread: float, seed: int, level: float) -> int:
+    chance = RandomStream(f"field/{bots}/{spread}/{seed}".encode(), "skills")
+    skills = [spread * normal(chance) for _ in range(bots)]
+    play = partial(performed, skills, chance)
+    ladder = climb(source, Fold(PARAMETERS), [0] * bots, play, f"{seed}")
+    checked = islice(ladder, bots - 1, None, max(8, bots // 4))
+    return next(fold.sequence for fold in checked if tau(skills, fold.ratings) >= level)
+
+
+def tau(skills: Sequence[float], ratings: Mapping[int, Rating]) -> float:
+    """Kendall's: the share of the pairs in the right order less that of those in the wrong one.
+
+    skills   by bot, from 0
+    ratings  by bot; one that is not there counts as level with all
+    """
     truth = np.array(skills)
-    found = np.array([fold.rating(bot).mu for bot in range(len(skills))])
-    agree = np.sign(truth[:, None] - truth) * np.sign(found[:, None] - found)
-    return float(agree.sum()) / (len(skills) * (len(skills) - 1))
+    found = np.array([ratings.get(bot, PARAMETERS.newcomer).mu for bot in range(len(skills))])
+    found = found[np.argsort(truth)]
+    ahead = np.triu(np.sign(found[None, :] - found[:, None]), 1)
+    return float(2.0 * ahead.sum()) / (len(skills) * (len(skills) - 1))
 
 
-def newcomer(seats: int = 4, bots: int = 60, ladders: int = 8, trial: int = 60) -> None:
+def newcomer(seats: int = 4, bots: int = 60, ladders: int = 100, trial: int = 400) -> None:
     """How long a bot takes that comes to a ladder whose other bots are well known."""
-    print(f"one newcomer among {bots} bots, {seats} seats, median of {ladders} ladders\n")
-    print(f"| line-ups | games of the ladder until it has played {trial} | its sigma | its error |")
-    print("|---|---|---|---|")
+    print(f"\none newcomer among {bots} bots, {seats} seats, medians of {ladders} ladders\n")
+    print(
+        "| line-ups | the ladder's games until it has played 60 | its sigma, its error then | "
+        f"its games until its rank stays within 10 % of the truth, up to {trial} | the ladder's |"
+    )
+    print("|---|---|---|---|---|")
     for name, kind in (("paired", Paired), ("random", Drawn)):
-        lengths, sigmas, errors = [], [], []
-        for seed in range(ladders):
-            chance = RandomStream(f"newcomer/{seed}".encode(), "skills")
-            skills = [PARAMETERS.sigma * _normal(chance) for _ in range(bots + 1)]
-            known = {bot: Rating(PARAMETERS.mu + skills[bot], 1.0) for bot in range(bots)}
-            played = [500] * bots + [0]
-            for fold in climb(
-                kind(bots + 1, seats),
-                Fold(PARAMETERS, known),
-                played,
-                partial(_performed, skills, chance),
-                f"{seed}",
-            ):
-                if played[bots] >= trial:
-                    lengths.append(fold.sequence)
-                    rating = fold.rating(bots)
-                    sigmas.append(rating.sigma)
-                    errors.append(abs(rating.mu - PARAMETERS.mu - skills[bots]))
-                    break
-        cells = f"{statistics.median(lengths):,.0f} | {statistics.median(sigmas):.1f}"
-        print(f"| {name} | {cells} | {statistics.median(errors):.1f} |")
+        found = [_placed(kind(bots + 1, seats), bots, seed, trial) for seed in range(ladders)]
+        length, sigma, error, own, of_all = map(statistics.median, zip(*found, strict=True))
+        print(f"| {name} | {length:,.0f} | {sigma:.1f}, {error:.1f} | {own:.0f} | {of_all:,.0f} |")
+
+
+def _placed(
+    source: Source, bots: int, seed: int, trial: int
+) -> tuple[float, float, float, float, float]:
+    """The columns of `newcomer` for one ladder."""
+    chance = RandomStream(f"newcomer/{seed}".encode(), "skills")
+    skills = [PARAMETERS.sigma * normal(chance) for _ in range(bots + 1)]
+    known = {bot: Rating(PARAMETERS.mu + skills[bot] + normal(chance), 1.0) for bot in range(bots)}
+    played, number = [500] * bots + [0], 0
+    truth = sum(skill > skills[bots] for skill in skills)
+    at_sixty, own, of_all = (0.0, 0.0, 0.0), 0, 0
+    play = partial(performed, skills, chance)
+    for fold in climb(source, Fold(PARAMETERS, known), played, play, f"{seed}"):
+        if played[bots] == number:
+            continue
+        number, mine = played[bots], fold.rating(bots)
+        if number == 60:
+            error = abs(mine.mu - PARAMETERS.mu - skills[bots])
+            at_sixty = (float(fold.sequence), mine.sigma, error)
+        rank = sum(fold.rating(bot).mu > mine.mu for bot in range(bots))
+        if abs(rank - truth) > 0.1 * bots:
+            own, of_all = number + 1, fold.sequence + 1
+        if number >= trial:
+            break
+    return *at_sixty, own, of_all
 
 
 def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000) -> None:
@@ -364,14 +398,14 @@ def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000)
         verdicts, wrong, lengths = 0, 0, []
         for seed in range(ladders):
             chance = RandomStream(f"{name}/{seed}".encode(), "settled")
-            skills = [spread * PARAMETERS.sigma * _normal(chance) for _ in range(bots)]
+            skills = [spread * PARAMETERS.sigma * normal(chance) for _ in range(bots)]
             if twins:
                 skills[1] = skills[0]
             ladder = climb(
                 Paired(bots, seats),
                 Fold(PARAMETERS),
                 [0] * bots,
-                partial(_performed, skills, chance),
+                partial(performed, skills, chance),
                 f"{seed}",
             )
             for fold in islice(ladder, 10 * seats - 1, limit, 10 * seats):
@@ -414,7 +448,7 @@ def copies(
             ours = [0, *range(authors, bots)]
             played, at = [0] * bots, min(found)
             source, fold = Paired(bots, seats, authors), Fold(PARAMETERS)
-            for _ in climb(source, fold, played, partial(_performed, skills, chance), f"{seed}"):
+            for _ in climb(source, fold, played, partial(performed, skills, chance), f"{seed}"):
                 if sum(played[1:authors]) < at * (authors - 1):
                     continue
                 ratings = [fold.rating(bot) for bot in range(bots)]
@@ -438,14 +472,17 @@ def copies(
             print(f"| {number} | {at} | {share:.0%} | {games:.0f} | {above:+.1f} | {rank:.1f} |")
 
 
-def _normal(chance: RandomStream) -> float:
-    return quantile(0.0001 + 0.9998 * chance.unit())
+def normal(chance: RandomStream) -> float:
+    return _STANDARD.inv_cdf(0.0001 + 0.9998 * chance.unit())
 
 
-def _performed(
-    skills: Sequence[float], chance: RandomStream, number: int, seating: tuple[int, ...]
+def performed(
+    skills: Sequence[float] | Mapping[int, float],
+    chance: RandomStream,
+    number: int,
+    seating: tuple[int, ...],
 ) -> GameOutcome:
-    shown = {bot: skills[bot] + PARAMETERS.beta * _normal(chance) for bot in seating}
+    shown = {bot: skills[bot] + PARAMETERS.beta * normal(chance) for bot in seating}
     placements: dict[int, int] = {}
     ahead = None
     for place, bot in enumerate(sorted(seating, key=lambda bot: -shown[bot]), 1):

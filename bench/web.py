@@ -114,11 +114,6 @@ class Figures:
         self._requests = requests
         self._watchers = watchers
 
-    def touch(self, store: Store) -> None:
-        """Let the ladder have something new, so that no page that was kept is of use."""
-        with store.database.write() as connection:
-            note(connection, now(connection), AuditKind.SEASON, web_store.SEASON, "looked at")
-
     def pages(self) -> list[Row]:
         """Times of single pages."""
         rows = []
@@ -131,16 +126,16 @@ class Figures:
                 "newest games": ("/games", 0),
             }
             for what, (path, goal) in cold.items():
-                first = self._times(server, path, 1, lambda: self.touch(store))[0].wall
-                times = self._times(server, path, self._requests, lambda: self.touch(store))
+                first = times_of(server, path, 1, lambda: touch(store))[0].wall
+                times = times_of(server, path, self._requests, lambda: touch(store))
                 rows.append(_row(f"{what}, not kept", times, goal, first_ms=first))
             step = max(1, self._games // (self._requests + 1))
             paths = (f"/games/{web_store.SEASON}-{step * n}" for n in range(1, self._requests + 1))
-            rows.append(_row("game, not kept", [self._time(server, path) for path in paths], 60))
+            rows.append(_row("game, not kept", [time_of(server, path) for path in paths], 60))
             server.get("/")
-            rows.append(_row("standings, kept", self._times(server, "/", self._requests), 5))
+            rows.append(_row("standings, kept", times_of(server, "/", self._requests), 5))
             tag = server.get("/")[1]["etag"]
-            times = [self._time(server, "/", tag) for _ in range(self._requests)]
+            times = [time_of(server, "/", tag) for _ in range(self._requests)]
             rows.append(_row("standings, not modified", times, 3))
         return rows
 
@@ -218,10 +213,10 @@ class Figures:
         rates: dict[bool, list[float]] = {True: [], False: []}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "ladder.db"
-            _command("init", path, "--isolation", "process")
+            command("init", path, "--isolation", "process")
             for name in ("heuristic", "greedy", "cautious", "random"):
-                _command("submit", path, name, "--author", f"author-{name}")
-            _command("run", path, "--games", "4")
+                command("submit", path, name, "--author", f"author-{name}")
+            command("run", path, "--games", "4")
             for _ in range(3):
                 for watched in (False, True):
                     with ExitStack() as stack:
@@ -231,50 +226,48 @@ class Figures:
                             crowd.read_until(lambda stream: b"event: tv" in stream.text)
                             stack.enter_context(crowd.reading())
                         start = time.monotonic()
-                        _command("run", path, "--games", "40")
+                        command("run", path, "--games", "40")
                         rates[watched].append(40 / (time.monotonic() - start))
         lost = 100 * (1 - median(rates[True]) / median(rates[False]))
         words = f"{median(rates[False]):.2f}/s alone, {median(rates[True]):.2f}/s beside"
         what = f"rate that rated games lose beside {self._watchers:,} watchers"
         return [_goal(what, f"{lost:.1f} %, {words}", lost, 5)]
 
-    def _times(
-        self,
-        server: Server,
-        path: str,
-        times: int,
-        before: Callable[[], object] = lambda: None,
-    ) -> list[Took]:
-        found = []
-        for _ in range(times):
-            before()
-            found.append(self._time(server, path))
-        return found
 
-    def _time(self, server: Server, path: str, tag: str | None = None) -> Took:
-        cpu, start = server.cpu_s(), time.monotonic()
-        status, _, _ = server.get(path, **({} if tag is None else {"If_None_Match": tag}))
-        took = Took(1000 * (time.monotonic() - start), 1000 * (server.cpu_s() - cpu))
-        if status != (200 if tag is None else 304):
-            raise SystemExit(f"{path}: {status}")
-        return took
+def touch(store: Store) -> None:
+    """Let the ladder have something new, so that no page that was kept is of use."""
+    with store.database.write() as connection:
+        note(connection, now(connection), AuditKind.SEASON, web_store.SEASON, "looked at")
+
+
+def times_of(
+    server: Server, path: str, times: int, before: Callable[[], object] = lambda: None
+) -> list[Took]:
+    """The times of one page or call, over and over."""
+    found = []
+    for _ in range(times):
+        before()
+        found.append(time_of(server, path))
+    return found
+
+
+def time_of(server: Server, path: str, tag: str | None = None) -> Took:
+    """The time of one request."""
+    cpu, start = server.cpu_s(), time.monotonic()
+    status, _, _ = server.get(path, **({} if tag is None else {"If_None_Match": tag}))
+    took = Took(1000 * (time.monotonic() - start), 1000 * (server.cpu_s() - cpu))
+    if status != (200 if tag is None else 304):
+        raise SystemExit(f"{path}: {status}")
+    return took
 
 
 def play_one(store: Store) -> None:
     """Let the ladder have one more game, by the store's own way."""
-    from deepsea_rules import Game, GameRecord
-    from deepsea_rules.randomness import Stream
-
     season = store.seasons.get(web_store.SEASON)
     ids = [bot.current.id for bot in store.bots.all()][: web_store.SEATS]
     store.jobs.add(season, [[ids]])
     (job,) = store.jobs.claim(season, "bench", 60)
-    game, chance = Game(season.season.rules, len(ids), job.seed), Stream(job.seed, "choices")
-    while (question := game.pending()) is not None:
-        game.decide(question.legal[chance.uniform(min(len(question.legal), 2))], us=100)
-    seats = [(version.label, version.digest) for version in job.seats]
-    record = GameRecord.of(game, game_id=job.game_id, clock=season.season.clock, seats=seats)
-    store.games.report(job, record.to_json())
+    store.games.report(job, web_store.played(job, range(1, len(ids) + 1)))
 
 
 class Stream:
@@ -359,7 +352,7 @@ def _streams(port: int, number: int) -> Iterator[Crowd]:
         crowd.close()
 
 
-def _command(name: str, store: Path, *arguments: str) -> None:
+def command(name: str, store: Path, *arguments: str) -> None:
     command = (*_PROGRAM, "ladder", name, *arguments, "--store", str(store))
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from sqlalchemy import Connection, insert, update
 
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import AttemptEnd, JobStatus, StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, after_game, seat_results
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season
@@ -30,6 +31,8 @@ SEASON = "main"
 VETERAN = "veteran"
 """The bot that sits in every tenth game."""
 SEATS = 4
+DEPTHS = (17, 9, 1, 99)
+"""By placement, where a made-up game has its seats take a chip."""
 COURSES = 200
 """Games that are played; all others have the course of one of them."""
 _SEED = seed_from_text("a large ladder")
@@ -52,11 +55,38 @@ def make(path: Path, bots: int, games: int, courses: int = COURSES) -> None:
 
 
 def _submitted(store: Store, number: int) -> BotVersion:
-    name = f"bot-{number:03}" if number else VETERAN
+    return submit(store, number, f"# {number}\n")
+
+
+def submit(store: Store, number: int, text: str) -> BotVersion:
+    """Submit a version of this author's bot, a program in Python."""
+    name = bot_name(number)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.py"
-        file.write_text(f"# {name}\n", encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         return store.bots.submit(name, f"author-{number:03}", read_bot(file))
+
+
+def bot_name(number: int) -> str:
+    """The name of this author's bot."""
+    return f"bot-{number:03}" if number else VETERAN
+
+
+def played(job: Job, placements: Sequence[int]) -> str:
+    """The record of a job's game that nobody played; nearly always it has these placements.
+
+    In each dive a seat takes one chip and goes home, or none: the deeper, the better it is to be.
+    """
+    depths = [DEPTHS[min(placement, SEATS) - 1] for placement in placements]
+    game = Game(job.season.rules, len(job.seats), job.seed)
+    while (question := game.pending()) is not None:
+        laden, legal = game.state.cargo[question.seat], question.legal
+        deep = game.state.place[question.seat] >= depths[question.seat]
+        turns = ("back" in legal and laden) or ("take" in legal and deep and not laden)
+        game.decide(legal[-1 if turns else 0], us=200)
+    seats = [(version.label, version.digest) for version in job.seats]
+    clock = job.season.clock
+    return GameRecord.of(game, game_id=job.game_id, clock=clock, seats=seats).to_json()
 
 
 class _Course(NamedTuple):

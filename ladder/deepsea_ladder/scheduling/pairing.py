@@ -42,7 +42,7 @@ is the same for every author."""
 LATELY = 500
 """Rotations in which a meeting counts as lately."""
 _T = TypeVar("_T")
-_SHARE = 50
+SHARE = 50
 """A large ladder makes one line-up for this many bots in one call, since each call is costly."""
 
 
@@ -327,7 +327,7 @@ class Matchmaker:
             season.seats,
             season.pairing,
             season.rating,
-            max(-(-wanted // fewest), len(candidates) // _SHARE),
+            max(-(-wanted // fewest), len(candidates) // SHARE),
             f"{self._season.commitment}/{number}".encode(),
             self._met(),
         )
