@@ -143,13 +143,17 @@ class Paired:
         self.author = [bot if authors is None or bot < authors else 0 for bot in range(bots)]
         self.lately: deque[int] = deque(maxlen=0 if authors is None else LATELY * seats)
         self.recent: deque[tuple[int, ...]] = deque(maxlen=LATELY)
+        self.met: Counter[tuple[int, int]] = Counter()
         self.chosen: deque[LineUp] = deque()
 
     def __call__(self, fold: Fold, games: list[int], number: int, seed: bytes) -> LineUp:
         if not self.chosen:
             self.chosen += self._choose(fold, games, number, seed)
         line_up = self.chosen.popleft()
+        if len(self.recent) == LATELY:
+            self.met.subtract(combinations(sorted(self.recent[0]), 2))
         self.recent.append(line_up.bots)
+        self.met.update(combinations(sorted(line_up.bots), 2))
         self.lately += [self.author[bot] for bot in line_up.bots]
         for bot in line_up.bots:
             self.last[bot] = number
@@ -168,9 +172,9 @@ class Paired:
             )
             for bot, last in enumerate(self.last)
         ]
-        met = Counter(pair for bots in self.recent for pair in combinations(sorted(bots), 2))
+        self.met = +self.met  # without those that have not met lately
         count = max(1, len(candidates) // SHARE)
-        return choose(candidates, (self.seats,), SETTINGS, PARAMETERS, count, seed, met)
+        return choose(candidates, (self.seats,), SETTINGS, PARAMETERS, count, seed, self.met)
 
 
 class Drawn:

@@ -6,15 +6,13 @@
     python bench/season.py --pairing
 
 Authors come, submit, improve their bots and leave; games are made up by the skills of the bots and
-go through the real runner, matchmaker, store, chain and ratings, and a server of its own shows the
-pages and answers the API. Nothing here fails because something is slow. `--games` bounds the games,
-`--before` has so many in the store when the season begins. `--real` plays with real bots instead
-that answer at once. `--pairing` simulates ratings and line-ups alone, without a store, for
-docs/rating.md.
+go through the real runner, matchmaker, store, chain and ratings; a server of its own shows pages
+and answers the API. `--games` bounds the games, `--before` has so many in the store at first.
+`--real` plays with real bots that answer at once. `--pairing` simulates line-ups and ratings alone.
 
-Invariants: all times but those of pages are of the CPU, without what it took to make games up; all
-but times follows from a seed; a queue's times are those of a ladder that plays the step's games of
-a day one after the other, at an even pace.
+Invariants: times are of the CPU, a game's without what it took to make it up; all but times follows
+from a seed; queues' times are those of a ladder that plays the step's games of a day one after the
+other. Nothing here fails because something is slow.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-from unittest.mock import Mock
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import at_once
 import ladder
@@ -49,13 +47,13 @@ from deepsea_ladder.season import PairingSettings, Season
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import seed_from_text
 from figures import Row, at_most, beside, median, report
+from real import as_the_command_line
 
 PARTS = 10
 """The first of them and the last are compared."""
 GROWTH = 1.3
 """By so much a game and a page may cost more in the last part than in the first."""
-STARTS = 0.25
-"""Starts of bots a game."""
+STARTS_A_GAME = 0.25
 WORKERS = 2
 VERSIONS = 4
 """Of each bot but the veteran, spread over the time that its author is there."""
@@ -198,7 +196,7 @@ def season(
 ) -> Iterator[Row]:
     """The rows of a simulated season."""
     web_store.make(path, authors // 2, before, min(before, web_store.COURSES))
-    per_game: list[float] = []
+    per_game, yardstick = list[float](), list[float]()
     costs: list[dict[str, float]] = []
     with Store.open(path) as store:
         stored = store.seasons.get(web_store.SEASON)
@@ -208,8 +206,9 @@ def season(
             size, began, spent = _bytes(store), time.process_time(), pool.spent
             number = games * (part + 1) // PARTS - pool.played
             _play(store, stored, pool, number)
-            used = time.process_time() - began - (pool.spent - spent)
-            per_game.append(1000 * used / number)
+            made_up = pool.spent - spent
+            per_game.append(1000 * (time.process_time() - began - made_up) / number)
+            yardstick.append(made_up / number)
             entries = store.ratings.entries(stored)
             tau = crowd.tau({entry.version.id: entry.tally.rating for entry in entries})
             grown = (_bytes(store) - size) / number
@@ -222,7 +221,8 @@ def season(
             )
             if part in (0, PARTS - 1):
                 costs.append(dict(_page_costs(path, store, pool.newest, requests)))
-    yield _growth("a rated game: CPU", per_game[0], per_game[-1])
+    slower = yardstick[-1] / yardstick[0]  # the machine, by what a made-up game took
+    yield _growth("a rated game: CPU", per_game[0], per_game[-1] / slower)
     for page, first in costs[0].items():
         yield _growth(f"{page}: CPU", first, costs[1][page])
     for what, seconds in pool.seconds.items():
@@ -231,7 +231,8 @@ def season(
 
 
 def _play(store: Store, stored: StoredSeason, pool: MadeUp, games: int) -> None:
-    source = Matchmaker(store, stored)
+    source, say = Matchmaker(store, stored), partial(print, file=sys.stderr)
+    listener: Any = SimpleNamespace(finished=lambda *_: None, failed=say, trouble=say)
 
     def chosen(number: int, wanted: int) -> list[Rotation]:
         rotations = source(number, wanted)
@@ -247,7 +248,7 @@ def _play(store: Store, stored: StoredSeason, pool: MadeUp, games: int) -> None:
             owner=f"bench-{pool.played}",
             clock=pool.now,
             stop=stop,
-            listener=Mock(),
+            listener=listener,
             source=chosen,
             goal=RunGoal(games=games),
         ).run()
@@ -308,7 +309,7 @@ def real(folder: Path, bots: int, games: int) -> Iterator[Row]:
     what = f"{bots} real bots, {games} games"
     words = f"{games / wall:.2f} games/s, {1000 * cpu / games:.0f} ms of CPU a game"
     yield beside(what, words, per_second=games / wall, cpu_ms=1000 * cpu / games)
-    yield at_most(f"{what}: starts a game", f"{started:.3f}", started, STARTS)
+    yield at_most(f"{what}: starts a game", f"{started:.3f}", started, STARTS_A_GAME)
 
 
 def _children_s() -> float:
@@ -337,7 +338,7 @@ def main() -> None:
     authors = given.authors or step.authors
     games = int(given.days * step.games_a_day) if given.days else given.games or GAMES
     games = min(games, given.games or games)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, as_the_command_line():
         topic = partial(real, Path(folder), authors, games)
         if not given.real:
             arguments = (authors, step.games_a_day, games, given.before, given.requests)
