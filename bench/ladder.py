@@ -133,15 +133,14 @@ Source = Callable[[Fold, list[int], int, bytes], LineUp]
 class Paired:
     """Line-ups as the ladder makes them, as many in one call.
 
-    authors  bots from this number on are bot 0's author's, and an author's seats of late count;
-             by default each bot has an author of its own, who had few
+    authors  bots from this number on are bot 0's author's; by default each has one of its own
     """
 
     def __init__(self, bots: int, seats: int, authors: int | None = None) -> None:
         self.seats = seats
         self.last = [0] * bots
-        self.author = [bot if authors is None or bot < authors else 0 for bot in range(bots)]
-        self.lately: deque[int] = deque(maxlen=0 if authors is None else LATELY * seats)
+        self.author = [bot if bot < (authors or bots) else 0 for bot in range(bots)]
+        self.lately: deque[int] = deque(maxlen=LATELY * seats)
         self.recent: deque[tuple[int, ...]] = deque(maxlen=LATELY)
         self.met: Counter[tuple[int, int]] = Counter()
         self.chosen: deque[LineUp] = deque()
