@@ -56,7 +56,7 @@ GROWTH = 1.3
 STARTS_A_GAME = 0.25
 WORKERS = 2
 VERSIONS = 4
-"""Of each bot but the veteran, spread over the time that its author is there."""
+"""Of each bot but the veteran, at any times after its author came."""
 LATE = 10
 """One in so many authors comes after the first part, and one leaves."""
 PROVISIONAL = PairingSettings().provisional_games
@@ -91,7 +91,7 @@ class Authors:
             if author < authors // 2:  # is there from the beginning
                 comes = -1
             for version in range(comes < 0, VERSIONS if author else 0):
-                at = comes + (games - comes) * version // VERSIONS
+                at = comes + (version and self._chance.below(games - comes))
                 self._plans.append((at, author, False))
             if author and self._chance.below(LATE) == 0:
                 self._plans.append((comes + self._chance.below(games - comes), author, True))
