@@ -347,44 +347,54 @@ def tau(skills: Sequence[float], ratings: Mapping[int, Rating]) -> float:
     return float(2.0 * ahead.sum()) / (len(skills) * (len(skills) - 1))
 
 
-def newcomer(seats: int = 4, bots: int = 60, ladders: int = 100, trial: int = 400) -> None:
+AT = (12, 24, 48, 96)
+"""Games of a newcomer after which it is looked at."""
+
+
+def newcomer(seats: int = 4, bots: int = 60, ladders: int = 60, trial: int = 100) -> None:
     """How long a bot takes that comes to a ladder whose other bots are well known."""
-    print(f"\none newcomer among {bots} bots, {seats} seats, medians of {ladders} ladders\n")
+    print(f"\none newcomer among {bots} bots, {seats} seats, means of {ladders} ladders\n")
     print(
-        "| line-ups | the ladder's games until it has played 60 | its sigma, its error then | "
-        f"its games until its rank stays within 10 % of the truth, up to {trial} | the ladder's |"
+        "| line-ups | its games until its rank stays within 10 % of the truth | the ladder's then "
+        f"| after {', '.join(map(str, AT))} of its games: root mean square of its error "
+        "| its variance | the ladder's games |"
     )
-    print("|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|")
     for name, kind in (("paired", Paired), ("random", Drawn)):
         found = [_placed(kind(bots + 1, seats), bots, seed, trial) for seed in range(ladders)]
-        length, sigma, error, own, of_all = map(statistics.median, zip(*found, strict=True))
-        print(f"| {name} | {length:,.0f} | {sigma:.1f}, {error:.1f} | {own:.0f} | {of_all:,.0f} |")
+        own, of_all, *looks = (statistics.mean(column) for column in zip(*found, strict=True))
+        errors, variances, games = looks[::3], looks[1::3], looks[2::3]
+        print(
+            f"| {name} | {own:.1f} | {of_all:.0f} | {', '.join(f'{x**0.5:.1f}' for x in errors)} "
+            f"| {', '.join(f'{x:.1f}' for x in variances)} "
+            f"| {', '.join(f'{x:,.0f}' for x in games)} |",
+            flush=True,
+        )
 
 
-def _placed(
-    source: Source, bots: int, seed: int, trial: int
-) -> tuple[float, float, float, float, float]:
-    """The columns of `newcomer` for one ladder."""
+def _placed(source: Source, bots: int, seed: int, trial: int) -> list[float]:
+    """For one ladder: the newcomer's games until it is placed and the ladder's; and after each
+    number of its games its squared error, its variance, and the ladder's games."""
     chance = RandomStream(f"newcomer/{seed}".encode(), "skills")
     skills = [PARAMETERS.sigma * normal(chance) for _ in range(bots + 1)]
     known = {bot: Rating(PARAMETERS.mu + skills[bot] + normal(chance), 1.0) for bot in range(bots)}
     played, number = [500] * bots + [0], 0
     truth = sum(skill > skills[bots] for skill in skills)
-    at_sixty, own, of_all = (0.0, 0.0, 0.0), 0, 0
+    placed, looks = [0.0, 0.0], []
     play = partial(performed, skills, chance)
     for fold in climb(source, Fold(PARAMETERS, known), played, play, f"{seed}"):
         if played[bots] == number:
             continue
         number, mine = played[bots], fold.rating(bots)
-        if number == 60:
-            error = abs(mine.mu - PARAMETERS.mu - skills[bots])
-            at_sixty = (float(fold.sequence), mine.sigma, error)
+        if number in AT:
+            error = mine.mu - PARAMETERS.mu - skills[bots]
+            looks += [error * error, mine.sigma * mine.sigma, float(fold.sequence)]
         rank = sum(fold.rating(bot).mu > mine.mu for bot in range(bots))
         if abs(rank - truth) > 0.1 * bots:
-            own, of_all = number + 1, fold.sequence + 1
+            placed = [number + 1.0, fold.sequence + 1.0]
         if number >= trial:
             break
-    return *at_sixty, own, of_all
+    return placed + looks
 
 
 def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000) -> None:
