@@ -50,9 +50,8 @@ from figures import Row, at_most, beside, median, report
 from real import as_the_command_line
 
 PARTS = 10
-"""The first of them and the last are compared."""
+"""The first and the last are compared: a game and a page may cost GROWTH times as much."""
 GROWTH = 1.3
-"""By so much a game and a page may cost more in the last part than in the first."""
 STARTS_A_GAME = 0.25
 WORKERS = 2
 VERSIONS = 4
@@ -70,8 +69,7 @@ class Step(NamedTuple):
 
 
 STEPS = {"class": Step(30, 20_000), "club": Step(1_000, 200_000), "open": Step(10_000, 2_000_000)}
-GAMES = 20_000
-"""So many are simulated unless days or another number are asked for."""
+GAMES = 20_000  # unless days or another number are asked for
 
 
 class Authors:
@@ -80,8 +78,7 @@ class Authors:
     def __init__(self, store: Store, authors: int, games: int) -> None:
         self._store = store
         self._chance = RandomStream(b"season", "authors")
-        self.skills: dict[int, float] = {}
-        """By version."""
+        self.skills: dict[int, float] = {}  # by version
         self.current: dict[int, int] = {}
         """The version of each author's bot that plays."""
         self._plans: list[tuple[int, int, bool]] = []
@@ -139,10 +136,11 @@ class MadeUp(JobWorkers):
         self._last: list[int | None] = [None] * WORKERS
         self.played = 0
         self.newest = ""
-        self.queued: dict[int, float] = {}
-        """When the jobs of each number were added."""
+        self.queued: dict[int, float] = {}  # when the jobs of each number were added
         self.spent = 0.0
-        """CPU seconds for what is no part of the ladder."""
+        """CPU seconds for what is no part of the ladder,"""
+        self.making = 0.0
+        """and of these for making games up, which shows how fast the machine is."""
         self.seconds: dict[str, list[float]] = defaultdict(list)
         """How long things took, by the ladder's clock."""
         self._came: dict[int, float] = {}
@@ -179,7 +177,9 @@ class MadeUp(JobWorkers):
                 self.seconds[what].append(self.now() - self._came[version])
         skills = self._authors.skills
         result = ladder.performed(skills, self._chance, self.played, versions)
+        makes = time.process_time()
         record = web_store.played(job, result.placements)
+        self.making += time.process_time() - makes
         self.spent += time.process_time() - began
         return [(job, FinishedGame(record))]
 
@@ -203,12 +203,12 @@ def season(
         crowd = Authors(store, authors, games)
         pool = MadeUp(crowd, games_a_day)
         for part in range(PARTS):
-            size, began, spent = _bytes(store), time.process_time(), pool.spent
+            size, began, spent, making = _bytes(store), time.process_time(), pool.spent, pool.making
             number = games * (part + 1) // PARTS - pool.played
             _play(store, stored, pool, number)
-            made_up = pool.spent - spent
-            per_game.append(1000 * (time.process_time() - began - made_up) / number)
-            yardstick.append(made_up / number)
+            used = time.process_time() - began - (pool.spent - spent)
+            per_game.append(1000 * used / number)
+            yardstick.append((pool.making - making) / number)
             entries = store.ratings.entries(stored)
             tau = crowd.tau({entry.version.id: entry.tally.rating for entry in entries})
             grown = (_bytes(store) - size) / number
@@ -221,7 +221,7 @@ def season(
             )
             if part in (0, PARTS - 1):
                 costs.append(dict(_page_costs(path, store, pool.newest, requests)))
-    slower = yardstick[-1] / yardstick[0]  # the machine, by what a made-up game took
+    slower = yardstick[-1] / yardstick[0]
     yield _growth("a rated game: CPU", per_game[0], per_game[-1] / slower)
     for page, first in costs[0].items():
         yield _growth(f"{page}: CPU", first, costs[1][page])
