@@ -105,7 +105,7 @@ class Authors:
                 del self.current[author]
                 self._plans = [plan for plan in self._plans if plan[1] != author]
             else:
-                version = web_store.submit(self._store, author, f"# {author} at {game}\n").id
+                version = web_store.submit(self._store, author, f"# {len(self.skills)}\n").id
                 self._note(author, version)
                 yield version
 
