@@ -10,9 +10,11 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from sqlalchemy import URL, Engine, create_engine
 
 from deepsea_cli import main
 from deepsea_ladder.model.games import StoredSeason
@@ -91,6 +93,21 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 # What is killed here loses nothing, as the machine goes on; the server has no `fsync` either.
 database.SYNCHRONOUS = "OFF"
+
+# A store that was just opened compiles its statements, which takes longer than to run them. Here
+# all on SQLite have one dialect, and with it what was compiled.
+_compiled = create_engine("sqlite://", query_cache_size=5000)
+_compiled.connect().close()
+
+
+def _engine(url: URL, **options: Any) -> Engine:
+    engine = create_engine(url, **options)
+    if engine.dialect.name == "sqlite":
+        engine.dialect, engine._compiled_cache = _compiled.dialect, _compiled._compiled_cache
+    return engine
+
+
+database.create_engine = _engine  # type: ignore[attr-defined, assignment]
 
 # A shell ignores Ctrl-C for what it runs in the background, and nohup a closed terminal; programs
 # that tests start inherit that.

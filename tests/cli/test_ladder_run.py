@@ -36,7 +36,7 @@ from deepsea_referee.worker import Link
 from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.commands import Run, one_line, start
-from helpers.programs import nothing_left_behind, opponent
+from helpers.programs import nothing_left_behind, opponent_in
 
 TRUSTED = Season(name="main", isolation="process")
 PATIENT = "10s+60s"
@@ -82,7 +82,7 @@ def enter(store: Store, file: Path) -> None:
 
 def enter_opponent(store: Store, folder: Path, name: str) -> None:
     """Store a bot that plays the default action."""
-    enter(store, opponent(folder, name).folder or folder)
+    enter(store, opponent_in(folder, name))
 
 
 def enter_both(place: Path, folder: Path, deed: str = "pass", first: str = "") -> None:

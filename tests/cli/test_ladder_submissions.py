@@ -17,7 +17,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.probe import sandbox_trouble
 from helpers import ladder
 from helpers.commands import Run, start
-from helpers.programs import nothing_left_behind, opponent
+from helpers.programs import nothing_left_behind, opponent_in
 from helpers.submissions import LIMITS, an_author, new
 
 PATIENT = "10s+60s"
@@ -53,8 +53,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
         store.seasons.open(season, ladder.SEED)
         for name in ("Ada", "Bob"):
-            bot = opponent(tmp_path, f"{name}s")
-            store.bots.submit(bot.name, name, read_bot(bot.folder or tmp_path))
+            store.bots.submit(f"{name}s", name, read_bot(opponent_in(tmp_path, f"{name}s")))
         yield store
 
 

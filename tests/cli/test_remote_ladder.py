@@ -28,15 +28,16 @@ from deepsea_arena.api.uploads import Uploads
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
+from deepsea_bundle.reader import read_bot
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisPlan
 from deepsea_ladder.store import Store, schema
-from deepsea_referee.bots.resolve import bundle_for_ladder
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
 from helpers.commands import Run, one_line, start
+from helpers.programs import opponent_in
 from helpers.remote import Server, a_token, served
 
 CODE = re.compile(r"[A-Z2-7]{4}(?:-[A-Z2-7]{4}){3}")
@@ -215,14 +216,15 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
         assert (status, out) == (2, "")
         assert "choose a name, with --author NAME" in one_line(err)
         assert ran(*login, given=f"{code}\n")[0] == 0
-        status, out, err = ran("submit", "greedy", "-v")
+        mine = opponent_in(tmp_path, "greedy")
+        status, out, err = ran("submit", mine, "-v")
         assert (status, out.splitlines()[0]) == (0, "greedy version 1 by zoe is on the ladder")
         assert "accepted" in err
-        status, out, _ = ran("submit", "greedy")  # the same files make no new version
+        status, out, _ = ran("submit", mine)  # the same files make no new version
         assert (status, out.splitlines()[0]) == (0, "greedy version 1 by zoe is on the ladder")
         # Only now there are two to play: games take the time of all else.
         with Store.open(tmp_path / "ladder.db") as store:
-            store.bots.submit("random", "demo", bundle_for_ladder("random"))
+            store.bots.submit("random", "demo", read_bot(opponent_in(tmp_path, "random")))
         status, out, _ = ran("record", first_game(url))
         (tmp_path / "game.json").write_text(out)
         verified = run("verify", tmp_path / "game.json")
@@ -267,7 +269,9 @@ def test_a_submission_outlives_a_server_that_is_killed(
     server = serve("--no-run")  # nothing is checked before the server is killed
     try:
         url = f"http://127.0.0.1:{port}"
-        submitting = start("ladder", "submit", "greedy", "-v", "--remote", url)
+        submitting = start(
+            "ladder", "submit", opponent_in(tmp_path, "greedy"), "-v", "--remote", url
+        )
         assert submitting.stderr is not None
         assert submitting.stderr.readline().startswith("submission 1: waiting")
         server.kill()

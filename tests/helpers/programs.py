@@ -95,14 +95,19 @@ def program(folder: Path, name: str, before: str = "pass", first: str = "") -> B
     return _written(folder, name, f"{first}\n{HEAD}        {before}\n{TAIL}")
 
 
-def opponent(folder: Path, name: str = "opponent") -> BotSpec:
+def opponent(folder: Path) -> BotSpec:
     """A bot that plays the default action: without the SDK, which takes long to import."""
+    return resolve(str(opponent_in(folder)))
+
+
+def opponent_in(folder: Path, name: str = "opponent") -> Path:
+    """That bot's own folder, which is made."""
     place = folder / name
     place.mkdir(exist_ok=True)
     (place / "bot.py").write_text(OPPONENT, encoding="utf-8")
     manifest = 'command = ["python3", "-S", "bot.py"]\nprotocol = "lines"\n'
     (place / "bot.toml").write_text(manifest, encoding="utf-8")
-    return resolve(str(place))
+    return place
 
 
 def mute(folder: Path, pipe: Path, answers: int) -> BotSpec:

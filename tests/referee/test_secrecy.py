@@ -21,6 +21,7 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.entropy import fresh_seed, fresh_token
 from helpers.in_loop import run
 from helpers.streams import Decide, Table
+from helpers.tiers import daily
 
 PLAYERS = 3
 SEEDS = [game_seed(seed_from_text("secrecy"), number) for number in range(3)]
@@ -81,7 +82,7 @@ def dealt_anew(seed: bytes, known: set[int]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("seed", SEEDS, ids=range(len(SEEDS)))
+@pytest.mark.parametrize("seed", daily(SEEDS, SEEDS[:1]), ids=range(len(SEEDS)))
 def test_hidden_values_change_no_byte_until_a_rule_reveals_them(name: str, seed: bytes) -> None:
     rules = PRESETS[name]
     sent = play(rules, seed, None)

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from deepsea_arena.api.service import LadderService
+from deepsea_bundle.reader import read_bot
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_referee.bots.resolve import bundle_for_ladder
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
 from helpers.commands import serving
-from helpers.programs import nothing_stays_behind, workers
+from helpers.programs import nothing_stays_behind, opponent_in, workers
 from helpers.remote import a_token
 from helpers.tiers import daily
 
@@ -76,14 +76,14 @@ def test_a_game_goes_on_whatever_is_killed(
     """After the fifth decision and after the tenth; rated games go on beside it."""
     place, chance = tmp_path / "ladder.db", Stream(seed_from_text(killed), "answers")
     with Store.create(place) as store:
-        for bot in ("greedy", "cautious", "random"):
-            store.bots.submit(bot, f"{bot}-senior", bundle_for_ladder(bot))
+        for bot in ("anna", "ben", "cleo"):
+            store.bots.submit(bot, f"{bot}-senior", read_bot(opponent_in(tmp_path, bot)))
         season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
         stored = store.seasons.open(season, ladder.SEED)
         token = a_token(LadderService(store, store, entropy=fresh_seed), "anna")
     with nothing_stays_behind(monkeypatch), serving(place) as (server, port):
         player = Player(port, token)
-        begun = player.post("/play", bots=["greedy", "random"], rules="guide", seat="B")
+        begun = player.post("/play", bots=["anna", "cleo"], rules="guide", seat="B")
         game_id, answered, rated = begun["game_id"], 0, []
         state: Any = None
         for state in player.states(game_id):

@@ -25,6 +25,11 @@ SCRIPTS = Path(__file__).parent / "migrations"
 _REVISIONS = "alembic_version"
 _LADDERS_ALONE = {"bot_versions", "game_seats", "job_seats"}
 """Tables that a ladder has and nobody else: what lacks others is still a ladder."""
+_SQLITE_COLUMNS = """
+SELECT of.name, its.name, its."notnull" AND its.dflt_value IS NULL
+FROM sqlite_master AS of, pragma_table_xinfo(of.name) AS its
+WHERE of.type = 'table' AND of.name NOT LIKE 'sqlite~_%' ESCAPE '~' AND its.hidden <> 1
+"""
 _PORTION = 500
 _Tables: TypeAlias = dict[str, dict[str, bool]]
 """Of each table its columns, and whether a new row needs a value there."""
@@ -36,6 +41,11 @@ def revision(connection: Connection) -> str | None:
 
 
 def _tables(connection: Connection) -> _Tables:
+    if connection.dialect.name == "sqlite":  # one statement for all tables, at each opening
+        found: _Tables = {}
+        for table, column, is_needed in connection.exec_driver_sql(_SQLITE_COLUMNS):
+            found.setdefault(table, {})[column] = bool(is_needed)
+        return found
     return {
         name: {
             column["name"]: not column["nullable"] and column["default"] is None
@@ -107,7 +117,7 @@ def _migrate(config: Config, connection: Connection, target: str) -> None:
 
 
 def _columns_of(metadata: MetaData) -> dict[str, set[str]]:
-    return {table.name: {*table.columns.keys()} for table in metadata.sorted_tables}
+    return {table.name: {*table.columns.keys()} for table in metadata.tables.values()}
 
 
 def _columns_at(revision: str, scripts: Path) -> dict[str, set[str]]:
