@@ -81,7 +81,7 @@ def test_a_game_goes_on_whatever_is_killed(
         season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
         stored = store.seasons.open(season, ladder.SEED)
         token = a_token(LadderService(store, store, entropy=fresh_seed), "anna")
-    with nothing_stays_behind(monkeypatch), serving(place) as (server, port):
+    with nothing_stays_behind(monkeypatch), serving(place, "--workers", 1) as (server, port):
         player = Player(port, token)
         begun = player.post("/play", bots=["anna", "cleo"], rules="guide", seat="B")
         game_id, answered, rated = begun["game_id"], 0, []
