@@ -24,7 +24,6 @@ from deepsea_ladder.model.games import (
     StoredGame,
     StoredSeason,
 )
-from deepsea_ladder.store.database import LEAST_FREE
 from deepsea_ladder.values import Time, utc_time
 from deepsea_referee.workbench.advice import CheckResult
 
@@ -132,6 +131,8 @@ def ladder_status(store: Store) -> LadderStatus:
 
 def upkeep(counts: LadderCounts) -> list[CheckResult]:
     """The room, the backup and the runner of a ladder, and what to do where one is missing."""
+    from deepsea_ladder.store.database import LEAST_FREE  # a client needs no database
+
     size, free, age = counts.store_bytes, counts.disk_free_bytes, counts.backup_age_seconds
     days = None if age is None else int(age // 86_400)
     checks = []
