@@ -23,7 +23,7 @@ def main() -> int:
     with (ROOT / "pyproject.toml").open("rb") as file:
         tool = tomllib.load(file)["tool"]
     left_out: list[str] = tool["deepsea"]["platforms"]["linux_only"]
-    packages = [str(folder.relative_to(ROOT)) for folder in sorted(ROOT.glob("*/deepsea_*"))]
+    packages = [str(folder.relative_to(ROOT)) for folder in sorted(ROOT.glob("*/deepsea_*/"))]
     named = [word for word in sys.argv[1:] if word != "--linux"]
     if unknown := set(named) - {*ELSEWHERE}:
         sys.exit(f"no such system: {', '.join(sorted(unknown))}; there are {', '.join(ELSEWHERE)}")

@@ -87,7 +87,8 @@ def test_what_is_not_better_is_said_so(run: Run, bot: Path) -> None:
     assert run(*words).out.splitlines()[-1] == "not better: keep the numbers that you have"
 
 
-@pytest.mark.slow
+# tests/referee/test_blocks.py plays the blocks in each way in every run.
+@pytest.mark.release
 def test_bots_as_processes_and_workers_change_nothing(run: Run) -> None:
     words = (*WORDS[:4], *WORDS[5:], "--budget", 16, "--json", "--isolation", "process")
     inside = json.loads(run(*words, "--in-process").out)

@@ -91,6 +91,8 @@ def test_the_workbench(desk: Desk) -> None:
     assert "mine is ready" in done.out
 
 
+# So is what plays a comparison's blocks.
+@pytest.mark.release
 @pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_a_comparison_in_processes_and_in_this_one(desk: Desk) -> None:
     words = ("compare", "greedy", "cautious", "--blocks", 1, "--seed", "desk", "--json")

@@ -24,7 +24,6 @@ from helpers import ladder
 from helpers.commands import serving
 from helpers.programs import nothing_stays_behind, opponent_in, workers
 from helpers.remote import a_token
-from helpers.tiers import daily
 
 ROOT = "/api/v1"
 
@@ -68,8 +67,10 @@ def runner_of(server: int) -> int:
                         return int(pid)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("killed", daily(["nothing", "the runner", "all workers"], ["the runner"]))
+# All of it at once. In every run tests/arena/test_person_games.py repeats steps and sets games up
+# anew, and tests/web/test_remote_serve.py starts a runner again that has ended.
+@pytest.mark.release
+@pytest.mark.parametrize("killed", ["nothing", "the runner", "all workers"])
 def test_a_game_goes_on_whatever_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
 ) -> None:
