@@ -478,13 +478,13 @@ def test_a_run_waits_for_room_on_a_full_disk(
             full()
 
     monkeypatch.setattr(Stop, "pause", pause)
-    done = run("ladder", "run", "--games", 8)
+    done = run("ladder", "run", "--games", 16)
     assert done.status == 0
     assert one_line(done.err).endswith(
         "the disk is full; nothing was changed, free some space; trying again"
     )
     assert pauses == [0.5, 1.0, 2.0]
-    assert "season s1: 8 games" in run("ladder", "refold", "--check", "--records").out
+    assert "season s1: 16 games" in run("ladder", "refold", "--check", "--records").out
 
 
 def test_a_run_ends_when_its_ladder_is_removed(run: Run, place: Path, tmp_path: Path) -> None:
