@@ -50,7 +50,7 @@ class Conduct:
     other_voids: int
     """Void games in which another bot was asked."""
 
-    def verdict(self, rules: StrikeRules) -> str | None:
+    def reason_to_disable(self, rules: StrikeRules) -> str | None:
         """Why the bot is to be disabled; None if it is not."""
         if self.absences >= rules.absences:
             return f"{self.absences} games in a row without it"

@@ -15,7 +15,7 @@ from deepsea_arena.play.tasks import (
     Outcome,
     VoidOutcome,
     game_seconds,
-    outcome_of,
+    outcome_of_error,
 )
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_referee.errors import HostTooBusy, RefereeError
@@ -69,7 +69,7 @@ def because(error: Exception, cause: Exception, *, said: bool = True) -> Excepti
     ],
 )
 def test_whose_trouble_an_error_is(error: Exception, outcome: Outcome) -> None:
-    assert outcome_of(error) == outcome
+    assert outcome_of_error(error) == outcome
 
 
 # The timeout of a rated game follows its clock

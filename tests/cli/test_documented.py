@@ -16,7 +16,7 @@ from deepsea_arena.reports.bots import BotProfile
 from deepsea_arena.reports.games import GameLine, GameSeat, GamesPage
 from deepsea_arena.reports.standings import Standings
 from deepsea_arena.reports.status import LadderStatus
-from deepsea_arena.season_close import CheckLine, SeasonCheck, UnforetoldPair
+from deepsea_arena.season_check import CheckLine, SeasonCheck, UnforetoldPair
 from deepsea_arena.tournaments import TournamentResult
 from deepsea_cli import COMMANDS, main
 from deepsea_cli.ladder import COMMANDS as LADDER

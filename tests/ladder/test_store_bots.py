@@ -252,4 +252,4 @@ def test_expired_leases_of_a_closed_season_are_not_waited_for(store: Store) -> N
     assert store.queue.counts(season).cancelled == 3
     assert [one.game_id for one in store.queue.lost(season)] == [dead.game_id]
     late = store.games.report(dead, ladder.play(dead))
-    assert (late.verdict, late.reason) == (ReceiptStatus.REFUSED, "the season was closed")
+    assert (late.status, late.reason) == (ReceiptStatus.REFUSED, "the season was closed")

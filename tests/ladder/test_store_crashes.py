@@ -175,7 +175,7 @@ def _run(events: Connection, ahead: Semaphore, target: str, owner: str) -> None:
             if stream.uniform(5) == 0:
                 with suppress(StoreUnavailable):
                     again = store.games.report(job, records[job.game_id])
-                    assert again.verdict is ReceiptStatus.DUPLICATE
+                    assert again.status is ReceiptStatus.DUPLICATE
 
         def failed(self, job: Job, reason: str) -> None:
             raise AssertionError(reason)

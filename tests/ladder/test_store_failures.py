@@ -88,7 +88,7 @@ def test_a_write_that_the_system_refuses_leaves_no_half_result(
     else:
         pytest.fail("it never fitted")
     assert room > 0
-    assert store.games.report(job, record).verdict is ReceiptStatus.DUPLICATE
+    assert store.games.report(job, record).status is ReceiptStatus.DUPLICATE
     assert store.ratings.differences(season, records=True) == []
 
 
@@ -148,7 +148,7 @@ def test_a_server_that_was_killed_is_away_and_then_back(
         with pytest.raises(StoreUnavailable, match=r"^the ladder at postgresql\S+ "):
             store.games.report(job, record)
     postgres.start()
-    assert store.games.report(job, record).verdict is ReceiptStatus.ACCEPTED
+    assert store.games.report(job, record).status is ReceiptStatus.ACCEPTED
     assert store.ratings.differences(season) == []
 
 

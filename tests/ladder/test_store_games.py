@@ -121,7 +121,7 @@ def test_a_quarantined_job_takes_a_late_result(store: Store, season: StoredSeaso
     late = ladder.claim(store, season, "late", seconds=0)
     ladder.claim(impatient, season, "other")
     assert store.queue.counts(season).quarantined == 1
-    assert store.games.report(late, ladder.play(late)).verdict is ReceiptStatus.ACCEPTED
+    assert store.games.report(late, ladder.play(late)).status is ReceiptStatus.ACCEPTED
     assert store.queue.counts(season).quarantined == 0
 
 
@@ -142,7 +142,7 @@ def test_results_at_once_are_stored_once(
         thread.start()
     for thread in threads:
         thread.join()
-    verdicts = sorted(receipt.verdict for receipt in receipts)
+    verdicts = sorted(receipt.status for receipt in receipts)
     assert verdicts == [ReceiptStatus.ACCEPTED] + [ReceiptStatus.DUPLICATE] * 3
     assert store.ratings.differences(season) == []
 
@@ -186,7 +186,7 @@ def test_what_is_no_result_of_the_job_is_refused_and_noted(
     store: Store, season: StoredSeason, job: Job, forge: Callable[[str], str], words: str
 ) -> None:
     receipt = store.games.report(job, forge(ladder.play(job)))
-    assert receipt.verdict is ReceiptStatus.REFUSED
+    assert receipt.status is ReceiptStatus.REFUSED
     assert receipt.reason is not None
     (entry,) = ladder.audited(store, AuditKind.REFUSED)
     assert entry.subject == "s1-1"
@@ -197,7 +197,7 @@ def test_what_is_no_result_of_the_job_is_refused_and_noted(
     assert store.queue.counts(season).todo == 4
     assert store.ratings.last_seq() == 0
     again = ladder.claim(store, season, "bob")
-    assert store.games.report(again, ladder.play(again)).verdict is ReceiptStatus.ACCEPTED
+    assert store.games.report(again, ladder.play(again)).status is ReceiptStatus.ACCEPTED
 
 
 def test_only_who_had_the_lease_may_report(store: Store, season: StoredSeason, job: Job) -> None:
@@ -206,23 +206,23 @@ def test_only_who_had_the_lease_may_report(store: Store, season: StoredSeason, j
         Job(**(_fields(job) | {"attempt": 2})),
     ):
         receipt = store.games.report(thief, ladder.play(job))
-        assert receipt.verdict is ReceiptStatus.REFUSED
+        assert receipt.status is ReceiptStatus.REFUSED
         assert "never had the lease" in (receipt.reason or "")
     # The lease of the one that has it is not touched.
     assert store.queue.counts(season).leased == 1
-    assert store.games.report(job, ladder.play(job)).verdict is ReceiptStatus.ACCEPTED
+    assert store.games.report(job, ladder.play(job)).status is ReceiptStatus.ACCEPTED
 
 
 def test_what_the_reporter_says_of_the_job_is_not_trusted(store: Store, job: Job) -> None:
     forged = Job(**(_fields(job) | {"seed": b"\1" * 32}))
-    assert store.games.report(forged, ladder.play(forged)).verdict is ReceiptStatus.REFUSED
+    assert store.games.report(forged, ladder.play(forged)).status is ReceiptStatus.REFUSED
 
 
 @pytest.mark.databases
 def test_the_record_is_kept_as_the_store_writes_it(store: Store, job: Job) -> None:
     record = ladder.play(job)
     spread = json.dumps(json.loads(record), indent=4)
-    assert store.games.report(job, spread).verdict is ReceiptStatus.ACCEPTED
+    assert store.games.report(job, spread).status is ReceiptStatus.ACCEPTED
     assert store.games.record(job.game_id) == record
 
 

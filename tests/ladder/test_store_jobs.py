@@ -39,7 +39,7 @@ def test_every_attempt_has_a_seed_of_its_own(store: Store, season: StoredSeason)
     assert seeds == [game_seed(ladder.SEED, 1, attempt) for attempt in (0, 1, 2)]
     assert job.void_seats == (2,)
     receipt = store.games.report(job, ladder.play(job))
-    assert receipt.verdict is ReceiptStatus.ACCEPTED
+    assert receipt.status is ReceiptStatus.ACCEPTED
     assert store.ratings.differences(season, records=True) == []
 
 
@@ -70,8 +70,8 @@ def test_a_result_after_its_lease_ran_out_has_the_seed_of_its_own_attempt(
     slow = ladder.claim(store, season, "slow", seconds=0)
     quick = ladder.claim(store, season, "quick")
     assert slow.game_id == quick.game_id
-    assert store.games.report(slow, ladder.play(slow)).verdict is ReceiptStatus.ACCEPTED
-    assert store.games.report(quick, ladder.play(quick)).verdict is ReceiptStatus.DUPLICATE
+    assert store.games.report(slow, ladder.play(slow)).status is ReceiptStatus.ACCEPTED
+    assert store.games.report(quick, ladder.play(quick)).status is ReceiptStatus.DUPLICATE
     ends = [one.ended for one in store.queue.lost(season)]
     assert ends == [AttemptEnd.EXPIRED, AttemptEnd.DUPLICATE]
     assert store.ratings.differences(season, records=True) == []

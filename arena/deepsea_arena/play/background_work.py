@@ -18,7 +18,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from deepsea_arena.lease_owner import is_gone, own_name
 from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
-from deepsea_arena.play.tasks import HostTrouble, outcome_of
+from deepsea_arena.play.tasks import HostTrouble, outcome_of_error
 from deepsea_ladder.errors import LadderError, StoreUnavailable
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.leases import Lease, LeasedRows
@@ -272,7 +272,7 @@ def _result(event: Event) -> object:
         case Done(_, result):
             return result
         case Failed(_, error):
-            outcome = outcome_of(error)
+            outcome = outcome_of_error(error)
             kind = HostCannot if isinstance(outcome, HostTrouble) else NoResult
             raise kind(outcome.reason)
         case Died(_, ending):

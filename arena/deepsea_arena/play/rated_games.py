@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from deepsea_arena.play.tasks import FinishedGame, Outcome, outcome_of
+from deepsea_arena.play.tasks import FinishedGame, Outcome, outcome_of_error
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.model.bots import BotVersion
@@ -98,7 +98,7 @@ class RatedGamePlayer:
         except asyncio.CancelledError:
             raise SystemExit(0) from None
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
-            return outcome_of(error)
+            return outcome_of_error(error)
 
     def close(self) -> None:
         if self._preparing is not None:
@@ -123,7 +123,7 @@ class RatedGamePlayer:
             played = await play_game(refereed, line_up, range(len(seats)), suspects=job.void_seats)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
             self._bots.dismiss(keys)
-            return outcome_of(error)
+            return outcome_of_error(error)
         notes = _notes_by_seat(played)
         logs = []
         for seat in sorted({report.seat for report in played.faults} | notes.keys()):

@@ -386,7 +386,7 @@ class Runner:
 
     def _store_result(self, job: Job, played: FinishedGame) -> None:
         receipt = self._retry(lambda: self._store.games.report(job, played.record, played.machine))
-        match receipt.verdict:
+        match receipt.status:
             case ReceiptStatus.ACCEPTED:
                 self._failures_in_a_row = self._troubles = 0
                 self._report.accepted += 1

@@ -72,7 +72,7 @@ class HostTrouble:
 Outcome = FinishedGame | VoidOutcome | HostTrouble
 
 
-def outcome_of(error: BaseException) -> VoidOutcome | HostTrouble:
+def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
     """The outcome of a game that raised an error."""
     known = isinstance(error, RefereeError | SandboxUnavailable)
     words = one_line(str(error) if known else f"{type(error).__name__}: {error}")

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome, outcome_of
+from deepsea_arena.play.tasks import (
+    FinishedGame,
+    HostTrouble,
+    Outcome,
+    VoidOutcome,
+    outcome_of_error,
+)
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.model.games import Job
 from deepsea_referee import shared_match
@@ -153,7 +159,7 @@ class JobWorkers:
             case Done():
                 return VoidOutcome("the worker returned no outcome")
             case Failed(_, error):
-                return outcome_of(error)
+                return outcome_of_error(error)
             case Died(_, ending):
                 reason = f"the worker ended ({ending})"
                 cannot_start = ending == "exit status 1" and not self._works

@@ -90,13 +90,13 @@ class RunOutput:
     def finished(self, job: Job, receipt: Receipt) -> None:
         from deepsea_ladder.model.games import ReceiptStatus
 
-        if receipt.verdict is ReceiptStatus.REFUSED:
+        if receipt.status is ReceiptStatus.REFUSED:
             print_error(f"the result of game {job.game_id} was refused: {receipt.reason}")
         for name in receipt.disabled:
             print_error(f"{name} is disabled")
         if self._progress is not None:
             note = f"{self._void} void" if self._void else ""
-            self._progress.advance(receipt.verdict is ReceiptStatus.ACCEPTED, note)
+            self._progress.advance(receipt.status is ReceiptStatus.ACCEPTED, note)
 
     def failed(self, job: Job, reason: str) -> None:
         self._void += 1

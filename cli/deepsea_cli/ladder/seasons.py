@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from deepsea_arena.reports.seasons import SeasonInfo, Unfinished
-    from deepsea_arena.season_close import FinalTable
+    from deepsea_arena.season_check import FinalTable
 
 
 deadline_option = click.option(
@@ -185,7 +185,7 @@ def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None
     print_table(table)
     click.echo()
     if place.remote is None:
-        from deepsea_arena.season_close import final_table
+        from deepsea_arena.season_check import final_table
 
         with open_store(place.store_text) as store:
             final = final_table(store, name)

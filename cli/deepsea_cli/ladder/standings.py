@@ -72,7 +72,7 @@ def standings(
             season=season_name or "", everybody=everybody, best_of_author=best_of_author
         )
     if check or matrix:
-        from deepsea_arena.season_close import check_season
+        from deepsea_arena.season_check import check_season
 
         with open_store(place.store_text) as store:
             found = check_season(store, page)

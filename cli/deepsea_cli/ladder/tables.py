@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from deepsea_arena.reports.seasons import SeasonInfo
     from deepsea_arena.reports.standings import Standings
-    from deepsea_arena.season_close import CheckLine, SeasonCheck
+    from deepsea_arena.season_check import CheckLine, SeasonCheck
     from deepsea_ladder.model.games import Extension
     from deepsea_ladder.standings import StandingLine
 

@@ -196,7 +196,7 @@ class ReceiptStatus(StrEnum):
 
 
 class Receipt(Struct, frozen=True):
-    verdict: ReceiptStatus
+    status: ReceiptStatus
     seq: int | None = None
     """The game's place in the order in which games are rated."""
     reason: str | None = None

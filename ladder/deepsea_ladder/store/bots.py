@@ -323,7 +323,7 @@ def disable_strikers(
     ).all()
     disabled = []
     for bot in playing:
-        reason = _conduct(connection, season_id, bot, rules).verdict(rules)
+        reason = _conduct(connection, season_id, bot, rules).reason_to_disable(rules)
         if reason is not None:
             words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
             _take_out(connection, bot, BotState.DISABLED, words, at)

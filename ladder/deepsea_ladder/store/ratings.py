@@ -42,7 +42,7 @@ _PORTION = 200
 """Games whose records are in memory at once."""
 
 
-class RatedGame(NamedTuple):
+class FoldedGame(NamedTuple):
     """A stored game as the fold reads it."""
 
     seq: int
@@ -218,7 +218,7 @@ def _in_order(words: str) -> list[float]:
     return [mean for _, mean in sorted(zip(seqs, means, strict=True))]
 
 
-def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedGame]:
+def rated_games(connection: Connection, season: StoredSeason) -> Iterator[FoldedGame]:
     """A season's games in the order in which they are rated."""
     games, seats = schema.games, schema.game_seats
     rows = connection.execute(
@@ -230,7 +230,7 @@ def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedG
     )
     for seq, group in groupby(rows, key=lambda row: row.seq):
         members = list(group)
-        yield RatedGame(
+        yield FoldedGame(
             seq,
             members[0].played_at,
             [seat_result(row) for row in members],
@@ -240,12 +240,12 @@ def rated_games(connection: Connection, season: StoredSeason) -> Iterator[RatedG
 
 
 def _folded(
-    parameters: RatingParameters, tallies: dict[int, RatingTotals], game: RatedGame
+    parameters: RatingParameters, tallies: dict[int, RatingTotals], game: FoldedGame
 ) -> dict[int, RatingTotals]:
     return after_game(parameters, tallies, game.seats, game.seq, game.played_at)
 
 
-def _seat_differences(game: RatedGame, tallies: dict[int, RatingTotals]) -> list[str]:
+def _seat_differences(game: FoldedGame, tallies: dict[int, RatingTotals]) -> list[str]:
     return [
         f"game {game.seq}, version {seat.version_id}: the rating after it is "
         f"{_bits(stored)} and {number} the number of its games, the games give "
