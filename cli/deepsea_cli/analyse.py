@@ -81,7 +81,7 @@ def command(
     """Judge the decisions of recorded games, and mark those that lost something.
 
     Every legal action of a decision is played on to the end of the dive, many times, from what the
-    seat could know, with the same dice for each action. ?! is an action that loses 0.05 of
+    seat could know, with the same dice for each action. ?! is an action that loses 0.0475 of
     placement score or more, ? 0.10, ?? 0.20; a dive whose decisions lost more together has a mark,
     too. A folder stands for the records in it; `-` reads one from stdin. Ctrl-C shows what is
     complete.
