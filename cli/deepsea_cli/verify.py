@@ -40,7 +40,7 @@ class RecordCheck(NamedTuple):
 @click.option(
     "--chain",
     metavar="EXPORT [HEAD]",
-    type=click.Path(path_type=Path),
+    type=click.Path(exists=True, path_type=Path),
     help="Follow the chain in a ladder's export, and find the head that was published.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -491,6 +491,7 @@ def test_an_export_is_verified_with_a_head_that_was_shown(
         assert done.status in (1, 2)
         assert str(file) in one_line(done.err)
     assert run("verify").status == run("verify", "--chain", export, "00", "x.json").status == 2
+    assert "does not exist" in run("verify", "--chain", export.with_name("none")).refusal
 
 
 def test_versions_of_a_bot_that_play_at_one_table_are_told_apart(
