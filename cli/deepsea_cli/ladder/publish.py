@@ -53,7 +53,7 @@ def publish(
     "--published",
     "folder",
     metavar="DIR",
-    type=click.Path(exists=True, path_type=Path),
+    type=click.Path(path_type=Path),
     required=True,
     help="The folder of `publish`, which has the records.",
 )
