@@ -133,7 +133,7 @@ Source = Callable[[Fold, list[int], int, bytes], LineUp]
 class Paired:
     """Line-ups as the ladder makes them, as many in one call.
 
-    authors  bots from this number on are bot 0's author's; by default each has one of its own
+    authors  the number of authors; further bots belong to the author of bot 0; by default one a bot
     """
 
     def __init__(self, bots: int, seats: int, authors: int | None = None) -> None:

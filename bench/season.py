@@ -6,8 +6,8 @@
     python bench/season.py --pairing
 
 Authors come, submit, improve their bots and leave; games are made up by the skills of the bots and
-go through the real runner, matchmaker, store, chain and ratings; a server of its own shows pages
-and answers the API. `--games` bounds the games, `--before` has so many in the store at first.
+go through the real runner, matchmaker, store, chain and ratings; a served ladder answers requests
+for pages and by the API. `--games` bounds the games, `--before` has so many in the store at first.
 `--real` plays with real bots that answer at once. `--pairing` simulates line-ups and ratings alone.
 
 Invariants: times are of the CPU, a game's without what it took to make it up; all but times follows

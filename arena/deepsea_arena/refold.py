@@ -48,7 +48,7 @@ class RatingCheck(Struct, frozen=True, kw_only=True):
     differences: tuple[str, ...]
     """The first differences, one line each."""
     forgotten: bool = False
-    """Whether its records, which published files have, could not be re-run."""
+    """Whether its records were forgotten, so that published files alone have them."""
 
 
 class RewrittenSeason(Struct, frozen=True):

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
@@ -88,9 +87,9 @@ def files_of(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def write(world: World, folder: Path, *names: str, **options: Any) -> PublishedSite:
+def write(world: World, folder: Path, *names: str, most: int = 100) -> PublishedSite:
     service = world.service
-    return publish(service.store, service.public, names or ("s1", "cup"), folder, **options)
+    return publish(service.store, service.public, names or ("s1", "cup"), folder, most=most)
 
 
 @pytest.fixture(scope="module")

@@ -174,7 +174,7 @@ def test_the_viewer_draws_a_published_game_from_its_page(chromium: Browser, tmp_
     path, folder = ladder.played(tmp_path / "ladder.db", 4), tmp_path / "site"
     with Store.open(path) as store, Store.open(path, read_only=True, public=True) as public:
         store.seasons.close("s1")
-        publish(store, public, ["s1"], folder)
+        publish(store, public, ["s1"], folder, most=100)
         record = store.games.record("s1-1")
     with (
         folder_at(folder) as url,

@@ -79,7 +79,7 @@ class LadderService:
         self.private = private
         self._usual = limits
         self.limits: RemoteLimits
-        """How much of everything, as the settings were when they were last read."""
+        """The limits, from the settings when they were last read."""
         self.read_settings()
         self.url = ""
         """Of its pages and its HTTP API, set by the server once it listens."""

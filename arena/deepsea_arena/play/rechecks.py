@@ -31,7 +31,7 @@ _Decisions: TypeAlias = list[tuple[int, str, str | None]]
 
 
 def is_drawn(store: Store, season: StoredSeason, job: Job, one_in: int) -> bool:
-    """Whether a game is to be played again: 1 in so many of those between deterministic bots."""
+    """Whether to play a game again: one in `one_in` of the games between deterministic bots."""
     label = f"recheck/{job.game_id}/{job.attempt}"
     if store.seasons.chance(season, label).uniform(one_in):
         return False
@@ -91,7 +91,7 @@ class Rechecks:
 
 
 def _decisions(play: FinishedGame) -> _Decisions:
-    """What was decided in a play, without times; nothing if its record is none."""
+    """The decisions of a play, without times; empty if its record is invalid."""
     try:
         record = GameRecord.from_json(play.record)
     except InvalidRecord:

@@ -1,4 +1,4 @@
-"""Whether the machine of a ladder is in order, and what its operator has to do.
+"""Checks of a ladder's machine, each with a remedy for its operator.
 
 Invariants: nothing but a test is written; each check says what was found, and what to do if that
 is not enough; a ladder on a database server has no files here, so none are looked at.
@@ -39,7 +39,7 @@ def examine(store: Store, certificate: Path | None, key: Path | None) -> Iterato
 
 
 def _permissions(ladder: Path | None, key: Path | None) -> Iterator[CheckResult]:
-    """Who else may read seeds, or put another ladder in its place."""
+    """The check that no other user can read secret seeds or replace the ladder's file."""
     asked: dict[Path, tuple[int, str]] = {}
     if ladder is not None:
         place = ladder.resolve()

@@ -43,8 +43,6 @@ from deepsea_web.site.pages import about, games, standings
 from deepsea_web.site.rendering import PageRenderer, static_files
 from deepsea_web.viewer.game_page import fold
 
-MOST_GAMES = 20_000
-"""Games with a page of their own: some 24 kB, and 37 ms of CPU time with lists."""
 _KEPT = {"season", "version", "bot", "before", "start"}
 """The parameters whose pages are written: lists that lead to others, and nothing that is sought."""
 _HEAD = '<meta charset="utf-8">'
@@ -132,7 +130,7 @@ def publish(
     seasons: Sequence[str],
     folder: Path,
     *,
-    most: int = MOST_GAMES,
+    most: int,
     progress: Progress = no_progress,
 ) -> PublishedSite:
     """Write the site of ended seasons to a new or empty folder, the first one's standings first.
