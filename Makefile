@@ -17,18 +17,20 @@ PIP := -m pip --disable-pip-version-check --quiet
 UNUSED := 'site-packages/(.*/)?(tests|mypy|mypyc|pip|pygments|setuptools)/'
 
 # $(call environment,FOLDER,WHAT TO INSTALL): made afresh, so that a half-made one does no harm. uv
-# takes a fifth of pip's CPU time; where it cannot be had or fails, pip installs, and says what is
-# wrong. What pip would compile on one core is compiled on all, but for what hardly anything imports;
-# what does not compile is not needed, as with pip.
+# takes a fifth of pip's CPU time, and less again if another environment has it; where it cannot be had
+# or fails, pip installs, and says what is wrong. What pip would compile on one core is compiled on all,
+# but for what hardly anything imports; what does not compile is not needed, as with pip.
 define environment
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo "Python 3.11 or newer is needed; name one with PYTHON=/path/to/python3" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null \
 		|| { echo "$(PYTHON) cannot make environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@echo "installing into $(1) (once) ..."
-	@"$(PYTHON)" -m venv --clear $(1)
-	@{ $(1)/bin/python $(PIP) install --no-compile uv \
-		&& $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2); } 2>/dev/null \
+	@uv=$(firstword $(filter-out $(1)/%,$(wildcard .venv-*/bin/uv))); { [ -n "$$uv" ] \
+			&& "$$uv" venv --quiet --clear --seed --python "$(PYTHON)" $(1) \
+			&& "$$uv" pip install --quiet --python $(1)/bin/python $(2); } 2>/dev/null \
+		|| { "$(PYTHON)" -m venv --clear $(1) && { $(1)/bin/python $(PIP) install --no-compile uv \
+			&& $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2); } 2>/dev/null; } \
 		|| $(1)/bin/python $(PIP) install --no-compile $(2)
 	@$(1)/bin/python -W ignore -m compileall -qq -j 0 -x $(UNUSED) $(1)/lib || true
 	@touch $@
@@ -121,9 +123,10 @@ release-proto: .venv-dev/installed
 
 # Both distributions: deepsea-sdk (for bot authors) and deepsea-referee, which depends on it.
 .PHONY: wheels
+wheels: BY = $(if $(wildcard .venv-dev/bin/uv),--installer uv)
 wheels: .venv-dev/installed
-	$(DEV) build --wheel --outdir dist .
-	$(DEV) build --wheel --outdir dist sdk
+	$(DEV) build $(BY) --wheel --outdir dist .
+	$(DEV) build $(BY) --wheel --outdir dist sdk
 
 .PHONY: clean
 clean:
