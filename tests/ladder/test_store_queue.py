@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import update
 
 from deepsea_arena.lease_owner import take_back
 from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, StoredSeason
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
+from helpers.steps import Work
 
 Call = Callable[[Store, StoredSeason], object]
 
@@ -56,29 +55,15 @@ def test_a_ladder_is_counted_over_its_seasons_and_queues(store: Store) -> None:
     assert (store.audit.suspects(), empty.recent_suspects) == (set(), 0)
     store.audit.suspect("tcp://127.0.0.1:1", "is used no more")
     assert store.audit.suspects() == {"tcp://127.0.0.1:1"}
+    store.audit.suspect("anna v1", "decided otherwise")
+    assert store.audit.suspects() == {"tcp://127.0.0.1:1", "anna v1"}
     found = store.counts.read()
-    assert found.recent_suspects == 1
+    assert found.recent_suspects == 2
     assert (found.games, found.lost_attempts, found.runners) == (1, {AttemptEnd.VOID: 1}, 1)
     queue = found.waiting["games"], found.leased["games"], found.expired["games"]
     assert (queue, found.recent_games, found.is_stalled) == ((1, 1, 1), 1, False)
     assert found.recent_decision_seconds == {"0.5": 0.0001, "0.9": 0.0001, "0.99": 0.0001}
     assert found.store_bytes > 0
-
-
-class Work:
-    """Counts what SQLite does: the steps of its programs, of which every row read takes some."""
-
-    def __init__(self, store: Store) -> None:
-        self.steps = 0
-        event.listen(store.database.engine, "connect", self._watch)
-        store.database.engine.dispose()
-
-    def _watch(self, connection: sqlite3.Connection, _: Any) -> None:
-        connection.set_progress_handler(self._step, 10)
-
-    def _step(self) -> int:
-        self.steps += 10
-        return 0
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +147,18 @@ def test_the_work_does_not_grow_with_the_games_that_were_played(
 def test_looking_at_every_job_would_be_noticed(veterans: list[Path], tmp_path: Path) -> None:
     few, many = _work(veterans, tmp_path, lambda store, season: store.queue.arranged(season))
     assert many > 5 * few
+
+
+def test_entries_of_the_audit_log_are_searched_for_suspects_once(
+    pattern: Path, tmp_path: Path
+) -> None:
+    path = shutil.copy(pattern, tmp_path)
+    with Store.open(path) as store, Store.open(path) as another:
+        for number in range(100):
+            another.audit.suspect(f"bot v{number}", "decided otherwise")
+        work, steps = Work(store), []
+        for number in (100, 101):
+            another.audit.suspect(f"bot v{number}", "decided otherwise")
+            assert len(store.audit.suspects()) == number + 1
+            steps.append(work.steps)
+        assert steps[1] - steps[0] < steps[0] / 4

@@ -80,7 +80,7 @@ def test_other_parameters_make_other_ratings_and_change_nothing(
         ("UPDATE pair_sums SET better = better + 1", "table pair_sums: there is (1, 1, 2, "),
         ("DELETE FROM pair_sums WHERE other_id = 5", "the games give (1, 1, 5, 4, "),
         ("UPDATE seat_sums SET halves = 0", "table seat_sums: there is (1, 1, 2, 0, "),
-        ("INSERT INTO seat_sums VALUES (1, 1, 4, 5, 1, 1, 1, 1, 1, 1)", ": there is (1, 1, 4, 5"),
+        ("INSERT INTO seat_sums VALUES (1, 1, 4, 5, 1, 1, 1, 1, 1, 1, 1)", ": there is (1, 1, 4, 5"),
         ("UPDATE seasons SET games = 13", "column games: there is (13,), the games give (12,)"),
     ],
 )
@@ -238,8 +238,8 @@ def test_faults_are_found_in_all_games_of_a_version(store: Store) -> None:
     anna, ben, _, dan = ladder.ids(store)
 
     def faulty(version: int, limit: int) -> tuple[int, list[str]]:
-        count, games = store.history.faulty(season, version, limit)
-        return count, [game.game_id for game in games]
+        games = store.history.latest_of(season, version, limit, faulty=True)
+        return store.sums.faulty_games(season, version), [game.game_id for game in games]
 
     assert faulty(ben, 2) == (3, ["s1-7", "s1-4"])
     assert faulty(dan, 2) == (1, ["s1-4"])

@@ -194,8 +194,8 @@ def bot_profile(
     entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
     logs = store.logs.of_bot(bot.name) if errors or notes else {}
     forgotten = store.history.is_forgotten(season)
-    faulty, newest_faulty = store.history.faulty(season, chosen.id, FAULTY)
-    faults = [(game, _faults(game, chosen)) for game in newest_faulty if not forgotten]
+    faulty = () if forgotten else store.history.latest_of(season, chosen.id, FAULTY, faulty=True)
+    faults = [(game, _faults(game, chosen)) for game in faulty]
     return BotProfile(
         bot=bot.name,
         author=bot.author,
@@ -212,7 +212,7 @@ def bot_profile(
         opponents=_opponent_lines(store.sums.opponents(season, chosen.id), entries),
         seats=tuple(store.sums.seats(season, chosen.id)),
         newest=(newest := _newest(store, season, chosen)),
-        faulty_games=faulty,
+        faulty_games=store.sums.faulty_games(season, chosen.id),
         fault_kinds=_fault_kinds(found for _, found in faults),
         fault_kinds_of=len(faults),
         faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),

@@ -29,6 +29,8 @@ _acting = schema.authors.alias("acting")
 class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._suspects: set[str] = set()
+        self._read_until = 0
 
     def latest(self, limit: int = 100, author_id: int | None = None) -> list[AuditEntry]:
         """The newest entries, newest first; of an author, what it did and what is about it."""
@@ -72,9 +74,14 @@ class Audit:
 
     def suspects(self) -> set[str]:
         """The workers and bots about which something was found."""
-        query = select(schema.audit.c.subject).where(schema.audit.c.kind == AuditKind.SUSPECTED)
-        with self._database.read() as connection:
-            return set(connection.execute(query).scalars())
+        table = schema.audit
+        new = select(table.c.subject).where(table.c.kind == AuditKind.SUSPECTED)
+        with self._database.read() as connection:  # entries stay, so each is read once
+            last = connection.execute(select(func.max(table.c.id))).scalar() or 0
+            new = new.where(table.c.id > self._read_until, table.c.id <= last)
+            self._suspects.update(connection.execute(new).scalars())
+        self._read_until = last
+        return set(self._suspects)
 
 
 def note(

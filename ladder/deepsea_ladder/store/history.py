@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import groupby
+from itertools import groupby, permutations
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
@@ -25,6 +25,7 @@ from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.versions import versions_by_id, visible
 
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
+_pairs = schema.pair_sums
 _own, _other = _seats.alias("own"), _seats.alias("other")
 PORTION = 500
 _WHOLE, _GOLDEN = 1 << 32, 2654435761
@@ -94,28 +95,20 @@ class History:
             found = self._filtered(connection, limit, wanted, season, before)
         return self._numbered(found)
 
-    def latest_of(self, season: StoredSeason, version_id: int, limit: int) -> list[StoredGame]:
-        """The newest games of a version in the season, newest first."""
-        ours = (_seats.c.version_id == version_id, _seats.c.season_id == season.id)
-        newest = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc()).limit(limit)
+    def latest_of(
+        self, season: StoredSeason, version_id: int, limit: int, *, faulty: bool = False
+    ) -> list[StoredGame]:
+        """The newest games of a version in the season, newest first.
+
+        faulty  only those with faults of its own
+        """
+        newest = select(_seats.c.seq).order_by(_seats.c.seq.desc()).limit(limit)
+        newest = newest.where(_seats.c.version_id == version_id, _seats.c.season_id == season.id)
+        if faulty:
+            newest = newest.where(schema.FAULTY)
         with self._database.read() as connection:
             found = connection.execute(newest).scalars().all()
         return self._numbered(found)
-
-    def faulty(
-        self, season: StoredSeason, version_id: int, limit: int
-    ) -> tuple[int, list[StoredGame]]:
-        """How many of a version's games in the season have faults of its own, and the newest."""
-        ours = (
-            _seats.c.version_id == version_id,
-            _seats.c.season_id == season.id,
-            schema.FAULTY,
-        )
-        newest = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc()).limit(limit)
-        with self._database.read() as connection:
-            count = connection.execute(select(func.count()).where(*ours)).scalar_one()
-            seqs = connection.execute(newest).scalars().all()
-        return count, self._numbered(seqs)
 
     def outcomes(self, season: StoredSeason, most: int | None = None) -> Iterator[GameOutcomes]:
         """Every game of a season without its record, in the order in which they were rated.
@@ -183,51 +176,49 @@ class History:
     ) -> Sequence[int]:
         """The sequence numbers of the newest games that are wanted.
 
-        Each version's games of a season stand in an index in their order: of each the newest are
-        read, and of these the newest are taken.
+        Each version's games of a season stand in an index in their order: of each, or of each two
+        that met, the newest are read, and of these the newest are taken.
         """
         seasons = schema.seasons
         seen = [visible(public=self._public)]
         seen += [] if season is None else [seasons.c.id == season.id]
-        query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit)
-        if before is not None:
-            query = query.where(_own.c.seq < before)
-        if wanted.faults:
-            query = query.where(schema.faulty(_own))
+        asked = [schema.faulty(_own)] if wanted.faults else []
         if wanted.bot is None:
+            query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit).where(*asked)
+            if before is not None:
+                query = query.where(_own.c.seq < before)
             if season is not None:
                 last = select(func.max(_games.c.seq)).where(_games.c.season_id == season.id)
                 query = query.where(_own.c.seq <= last.scalar_subquery())
             return connection.execute(query.join(seasons).where(*seen).distinct()).scalars().all()
-        if wanted.against is not None:
-            others = _versions_of(connection, wanted.against)
-            met = select(_other.c.seq).where(
-                *(_other.c.seq == _own.c.seq, _other.c.season_id == _own.c.season_id),
-                *(_other.c.seat != _own.c.seat, _other.c.version_id.in_(others)),
-            )
-            if wanted.lost:
-                met = met.where(_own.c.placement > _other.c.placement)
-            last = select(func.max(_ratings.c.last_seq)).where(
-                _ratings.c.season_id == bindparam("season"), _ratings.c.version_id.in_(others)
-            )
-            query = query.where(met.exists(), _own.c.seq <= last.scalar_subquery())
-        elif wanted.lost:
-            query = query.where(_own.c.placement > 1)
-        query = query.where(
-            _own.c.version_id == bindparam("version"), _own.c.season_id == bindparam("season")
+        if wanted.lost:
+            asked += [_own.c.placement > (1 if wanted.against is None else _other.c.placement)]
+        its_seasons = select(seasons.c.id).where(*seen)
+        ours, theirs = (
+            [] if bot is None else _versions_of(connection, bot)
+            for bot in (wanted.bot, wanted.against)
         )
-        played = select(_ratings.c.version_id, _ratings.c.season_id, _ratings.c.last_seq)
+        those = [*ours, *theirs]
+        of_those = _ratings.c.season_id.in_(its_seasons), _ratings.c.version_id.in_(those)
+        ratings = connection.execute(select(_ratings).where(*of_those))
+        played = {(row.season_id, row.version_id): row for row in ratings}
+        met = [[row] for row in played.values()]
+        if wanted.against is not None:
+            of_those = _pairs.c.version_id.in_(those), _pairs.c.other_id.in_(those)
+            pairs = select(_pairs).where(_pairs.c.season_id.in_(its_seasons), *of_those)
+            met = [
+                [played[row.season_id, one] for one in (own, other)]
+                for row in connection.execute(pairs)
+                for own, other in permutations((row.version_id, row.other_id))
+                if own in ours and other in theirs
+            ]
         found: list[int] = []
-        for version, its_season, last_seq in connection.execute(
-            played.where(
-                _ratings.c.season_id.in_(select(seasons.c.id).where(*seen)),
-                _ratings.c.version_id.in_(_versions_of(connection, wanted.bot)),
-            ).order_by(_ratings.c.last_seq.desc())
-        ).all():
-            if len(found) == limit and last_seq < found[-1]:
+        for who in sorted(met, key=_last_seq, reverse=True):
+            if len(found) == limit and _last_seq(who) < found[-1]:
                 break
-            rows = connection.execute(query, {"version": version, "season": its_season})
-            found = sorted({*found, *rows.scalars()}, reverse=True)[:limit]
+            until = _last_seq(who) if before is None else min(_last_seq(who), before - 1)
+            rows = connection.execute(_games_of(who, asked, until).limit(limit)).scalars()
+            found = sorted({*found, *rows}, reverse=True)[:limit]
         return found
 
     def _numbered(self, seqs: Sequence[int]) -> list[StoredGame]:
@@ -256,6 +247,26 @@ def _versions_of(connection: Connection, bot: str) -> Sequence[int]:
     versions, bots = schema.bot_versions, schema.bots
     query = select(versions.c.id).join(bots, bots.c.id == versions.c.bot_id)
     return connection.execute(query.where(bots.c.name_key == names.key(bot))).scalars().all()
+
+
+def _last_seq(who: Sequence[Row[Any]]) -> int:
+    return min(int(row.last_seq) for row in who)
+
+
+def _games_of(who: Sequence[Row[Any]], asked: Sequence[Any], until: int) -> Select[Any]:
+    """The games of a version up to one of them, or of two versions, the newest first; `asked` are
+    more conditions. Of two, the games of the one that has fewer are looked through."""
+    sat = dict(zip((_own, _other), who, strict=False))
+    first, *others = sorted(sat, key=lambda seats: sat[seats].games)
+    ours = {
+        seats: (seats.c.version_id == row.version_id, seats.c.season_id == row.season_id)
+        for seats, row in sat.items()
+    }
+    for seats in others:  # EXISTS: for a join SQLite would look for what stands before `until`
+        there = select(seats.c.seq).where(*ours[seats], seats.c.seq == first.c.seq, *asked)
+        asked = [there.exists()]
+    query = select(first.c.seq).where(*ours[first], first.c.seq <= until, *asked)
+    return query.order_by(first.c.seq.desc())
 
 
 def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[Row[Any]]]:

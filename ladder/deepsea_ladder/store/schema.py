@@ -310,6 +310,7 @@ seat_sums = Table(
     Column("placements", BigInteger, nullable=False),
     Column("points", BigInteger, nullable=False),
     Column("faults", Integer, nullable=False),
+    Column("faulty", Integer, nullable=False),  # games with faults
     Column("halves", BigInteger, nullable=False),  # others it was ahead of, twice; level once
 )
 

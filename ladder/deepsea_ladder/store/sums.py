@@ -87,6 +87,14 @@ class Sums:
             lines += [_line(None, rows), *(_line(row.seat, [row]) for row in rows)]
         return lines
 
+    def faulty_games(self, season: StoredSeason, version_id: int) -> int:
+        """How many of a version's games in the season have faults of its own."""
+        query = select(func.coalesce(func.sum(_seats.c.faulty), 0)).where(
+            _seats.c.season_id == season.id, _seats.c.version_id == version_id
+        )
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
+
     def scores(self, season: StoredSeason) -> list[Score]:
         """The scores of all games of the season, the best first."""
         names = ("version_id", "players", "games", "wins", "points", "halves")
@@ -134,7 +142,8 @@ def add_sums(connection: Connection, season_id: int, seats: Sequence[SeatResult]
         _seats: [
             (season_id, one.version_id, len(seats), seat, 1, int(one.placement == 1), *sums)
             for seat, one in enumerate(seats)
-            for sums in [(one.placement, one.points, one.faults, halves[seat])]
+            for faults in [(one.faults, int(one.faults > 0))]
+            for sums in [(one.placement, one.points, *faults, halves[seat])]
         ],
     }
     for table, its_rows in rows.items():
@@ -171,7 +180,8 @@ _COUNTED = {
     .order_by(*_PAIR_KEY),
     _seats: select(
         *(*_SEAT_KEY, func.count(), _count(_sat.c.placement == 1), func.sum(_sat.c.placement)),
-        *(func.sum(_sat.c.points), func.sum(_sat.c.faults), func.sum(_sat.c.halves)),
+        *(func.sum(_sat.c.points), func.sum(_sat.c.faults), _count(_sat.c.faults > 0)),
+        func.sum(_sat.c.halves),
     )
     .group_by(*_SEAT_KEY)
     .order_by(*_SEAT_KEY),

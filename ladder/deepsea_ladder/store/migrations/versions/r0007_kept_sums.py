@@ -23,7 +23,8 @@ _TABLES = (
         version_id {id} NOT NULL CONSTRAINT fk_seat_sums_version_id REFERENCES bot_versions (id),
         players INTEGER NOT NULL, seat INTEGER NOT NULL,
         games INTEGER NOT NULL, wins INTEGER NOT NULL, placements BIGINT NOT NULL,
-        points BIGINT NOT NULL, faults INTEGER NOT NULL, halves BIGINT NOT NULL,
+        points BIGINT NOT NULL, faults INTEGER NOT NULL, faulty INTEGER NOT NULL,
+        halves BIGINT NOT NULL,
         CONSTRAINT pk_seat_sums PRIMARY KEY (season_id, version_id, players, seat))
     """,
 )
@@ -51,7 +52,7 @@ _FILL = (
     INSERT INTO seat_sums
     SELECT season_id, version_id, players, seat, count(*),
         sum(CASE WHEN placement = 1 THEN 1 ELSE 0 END), sum(placement), sum(points), sum(faults),
-        sum(halves)
+        sum(CASE WHEN faults > 0 THEN 1 ELSE 0 END), sum(halves)
     FROM (
         SELECT own.season_id, own.version_id, own.seat, own.placement, own.points, own.faults,
             count(*) AS players,
