@@ -62,6 +62,8 @@ def _text(line: Line) -> str:
 def open_export(path: Path) -> IO[str]:
     """Open an export: a file, packed by gzip if its name says so, or a published site's folder."""
     path = path / CHAIN if path.is_dir() else path
+    if not path.exists():
+        raise NotAChain("there is no export: name a folder of `ladder publish`, or its file")
     opened = gzip.open if path.suffix == ".gz" else open
     return cast(IO[str], opened(path, "rt", encoding="utf-8"))
 
@@ -88,6 +90,6 @@ def forget_records(store: Store, name: str, site: Path) -> int:
             for ours, link in zip_longest(follow(export_lines(store, season)), theirs):
                 if ours != link:
                     raise StoreError(f"{site} has not what the ladder has at {ours or link}")
-    except UNREADABLE as error:
+    except (NotAChain, *UNREADABLE) as error:
         raise NotAChain(f"{site}: {error}") from None
     return store.games.forget_records(season, str(site))

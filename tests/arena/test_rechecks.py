@@ -13,7 +13,7 @@ import pytest
 from deepsea_arena.play.rechecks import is_drawn
 from deepsea_arena.play.runner import RunGoal, Runner, RunnerSettings, RunReport
 from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.play.tasks import FinishedGame
+from deepsea_arena.play.tasks import FinishedGame, VoidOutcome
 from deepsea_arena.play.workers import JobWorkers
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.model.games import AttemptEnd, Job, StoredSeason
@@ -360,3 +360,14 @@ def test_games_of_other_bots_are_not_drawn(store: Store, season: StoredSeason, w
         seats = (*job.seats[:3], store.bots.versions("eve")[0])
         job = msgspec.structs.replace(job, seats=seats)
     assert not is_drawn(store, season, job, 1)
+
+
+@pytest.mark.parametrize("machine", ["", "a"])
+def test_only_a_worker_of_this_machine_may_say_which_bot_was_asked_in_a_void_game(
+    store: Store, season: StoredSeason, stop: Stop, machine: str
+) -> None:
+    machines = Machines({"a": lambda job: VoidOutcome("too busy", 2)})
+    workers = JobWorkers(machines, lambda place: machine)
+    workers.start(job := ladder.claim(store, season))
+    blamed = None if machine else 2
+    assert workers.wait(1, stop) == [(job, VoidOutcome("too busy", blamed))]

@@ -80,7 +80,10 @@ def test_other_parameters_make_other_ratings_and_change_nothing(
         ("UPDATE pair_sums SET better = better + 1", "table pair_sums: there is (1, 1, 2, "),
         ("DELETE FROM pair_sums WHERE other_id = 5", "the games give (1, 1, 5, 4, "),
         ("UPDATE seat_sums SET halves = 0", "table seat_sums: there is (1, 1, 2, 0, "),
-        ("INSERT INTO seat_sums VALUES (1, 1, 4, 5, 1, 1, 1, 1, 1, 1, 1)", ": there is (1, 1, 4, 5"),
+        (
+            "INSERT INTO seat_sums VALUES (1, 1, 4, 5, 1, 1, 1, 1, 1, 1, 1)",
+            ": there is (1, 1, 4, 5",
+        ),
         ("UPDATE seasons SET games = 13", "column games: there is (13,), the games give (12,)"),
     ],
 )
@@ -133,7 +136,7 @@ def test_rewriting_mends_what_follows_from_the_games(store: Store, season: Store
     _sql(store, "UPDATE game_seats SET mu = '0x1p+0', number = 3 WHERE seq = 4")
     for table in ("pair_sums", "seat_sums", "seasons"):
         _sql(store, f"UPDATE {table} SET games = 77")
-    assert store.ratings.rewrite(season) == 12
+    assert store.ratings.rewrite(season, portion=5) == 12
     assert store.ratings.differences(season, records=True) == []
     assert store.ratings.entries(season) == before
 

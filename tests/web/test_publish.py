@@ -224,6 +224,26 @@ def test_the_commands_say_what_they_did(world: World, tmp_path: Path, run: Run) 
     assert one_line(again.err).endswith(
         "no record of season cup is kept here any more: its published files have it"
     )
+    export = run("ladder", "export", "--store", path)
+    assert {json.loads(line)["season"] for line in export.out.splitlines()} == {"s1", "hush"}
+    assert (export.status, export.err.rstrip()) == (
+        0,
+        "season cup is left out: its published files have its records",
+    )
+    asked = run("ladder", "export", "--season", "cup", "--store", path)
+    assert (asked.status, asked.out) == (2, "")
+
+
+@pytest.mark.parametrize("name", ["missing", "empty"])
+def test_files_that_are_not_there_are_bad_input(
+    world: World, tmp_path: Path, run: Run, name: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    asked = "--published", tmp_path / name, "--store", world.service.store.database.path
+    refused = run("ladder", "forget", "cup", *asked)
+    says = f"{name}: there is no export: name a folder of `ladder publish`"
+    assert (refused.status, says in one_line(refused.err)) == (2, True)
+    assert run("verify", "--chain", tmp_path / name).status == 2
 
 
 # Forgotten records
@@ -320,7 +340,7 @@ def test_a_game_without_its_record_has_the_same_seed_result_and_ratings(
     [
         ("record s1-2", 2, GONE),
         ("analyse s1-2", 2, GONE),
-        ("export", 2, GONE),
+        ("export --season s1", 2, GONE),
         ("export --season cup", 0, "cup-1"),
         ("export --csv", 0, "s1-2,"),
         (

@@ -147,14 +147,17 @@ class JobWorkers:
     def _finished(self, event: Event) -> tuple[Job, Outcome]:
         job, place = self._jobs.pop(event.task)
         self._forget(job)
-        return job, self._outcome(event, place)
+        outcome, machine = self._outcome(event), self._machine(place)
+        if isinstance(outcome, FinishedGame):
+            outcome = replace(outcome, machine=machine)
+        elif isinstance(outcome, VoidOutcome) and machine:  # which must not blame a bot
+            outcome = replace(outcome, seat=None)
+        return job, outcome
 
-    def _outcome(self, event: Event, place: Hashable) -> Outcome:
+    def _outcome(self, event: Event) -> Outcome:
         self._works |= isinstance(event, Done)
         match event:
-            case Done(_, FinishedGame() as game):
-                return replace(game, machine=self._machine(place))
-            case Done(_, VoidOutcome() | HostTrouble() as outcome):
+            case Done(_, FinishedGame() | VoidOutcome() | HostTrouble() as outcome):
                 return outcome
             case Done():
                 return VoidOutcome("the worker returned no outcome")

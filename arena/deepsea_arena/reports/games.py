@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -154,10 +155,12 @@ CSV_COLUMNS = (
 
 
 def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """The chains of one season or of all, the oldest first: see `deepsea_ladder.export`."""
-    seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
-    for season in seasons:
-        yield from export_lines(store, season)
+    """The chain of a season, or of all whose records are there, the oldest first: see
+    `deepsea_ladder.export`."""
+    if season_name is not None:
+        return export_lines(store, store.seasons.get(season_name))
+    there = (one for one in store.seasons.all() if not store.history.is_forgotten(one))
+    return chain.from_iterable(export_lines(store, season) for season in there)
 
 
 def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:

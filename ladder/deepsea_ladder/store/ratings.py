@@ -12,7 +12,17 @@ from dataclasses import fields
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from sqlalchemy import Connection, String, cast, delete, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    String,
+    bindparam,
+    cast,
+    delete,
+    func,
+    select,
+    update,
+)
 
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, RecordedGame, prove
@@ -39,7 +49,7 @@ from deepsea_rules.randomness import game_seed
 _MOST_DIFFERENCES = 20
 """Those that are listed; the others would say the same."""
 _PORTION = 200
-"""Games whose records are in memory at once."""
+"""Games that are in memory at once."""
 
 
 class FoldedGame(NamedTuple):
@@ -182,33 +192,40 @@ class Ratings:
                 found += islice(wrong, _MOST_DIFFERENCES)
         return found[:_MOST_DIFFERENCES]
 
-    def rewrite(self, season: StoredSeason) -> int:
+    def rewrite(self, season: StoredSeason, portion: int = _PORTION) -> int:
         """Replace everything that is computed from the season's games; returns their number.
 
         For a new arithmetic, or after `differences` that are understood.
+
+        portion  the most games that are in memory at once
         """
-        table, seats = schema.ratings, schema.game_seats
+        table, games, seats = schema.ratings, schema.games, schema.game_seats
         tallies: dict[int, RatingTotals] = {}
+        ours = select(games.c.seq).where(games.c.season_id == season.id).order_by(games.c.seq)
+        later = ours.where(games.c.seq > bindparam("after")).limit(portion)
+        number = after = 0
         with self._database.write() as connection:
-            played = list(rated_games(connection, season))
-            for game in played:
-                tallies |= _folded(season.season.rating, tallies, game)
-                for seat in game.seats:
-                    tally = tallies[seat.version_id]
-                    values = dict(zip(("mu", "sigma"), tally.rating.to_hex(), strict=True))
-                    ours = (seats.c.seq == game.seq) & (seats.c.version_id == seat.version_id)
-                    connection.execute(
-                        update(seats).where(ours).values(number=tally.games, **values)
-                    )
+            # In portions, since rows that are being read must not be written.
+            while seqs := connection.execute(later, {"after": after}).scalars().all():
+                for game in list(rated_games(connection, season, games.c.seq.in_(seqs))):
+                    tallies |= _folded(season.season.rating, tallies, game)
+                    for seat in game.seats:
+                        tally = tallies[seat.version_id]
+                        values = dict(zip(("mu", "sigma"), tally.rating.to_hex(), strict=True))
+                        its = (seats.c.seq == game.seq) & (seats.c.version_id == seat.version_id)
+                        connection.execute(
+                            update(seats).where(its).values(number=tally.games, **values)
+                        )
+                number, after = number + len(seqs), seqs[-1]
             connection.execute(delete(table).where(table.c.season_id == season.id))
             write_tallies(connection, season, tallies, known=())
             count_sums(connection, season)
             connection.execute(
                 update(schema.seasons).where(schema.seasons.c.id == season.id).values(method=METHOD)
             )
-            words = f"{len(played)} games, by {METHOD}"
+            words = f"{number} games, by {METHOD}"
             note(connection, now(connection), AuditKind.REWRITTEN, season.name, words, by=MACHINE)
-        return len(played)
+        return number
 
 
 def _in_order(words: str) -> list[float]:
@@ -218,13 +235,15 @@ def _in_order(words: str) -> list[float]:
     return [mean for _, mean in sorted(zip(seqs, means, strict=True))]
 
 
-def rated_games(connection: Connection, season: StoredSeason) -> Iterator[FoldedGame]:
-    """A season's games in the order in which they are rated."""
+def rated_games(
+    connection: Connection, season: StoredSeason, *which: ColumnElement[bool]
+) -> Iterator[FoldedGame]:
+    """A season's games, or some of them, in the order in which they are rated."""
     games, seats = schema.games, schema.game_seats
     rows = connection.execute(
         select(games.c.played_at, seats)
         .join(seats, seats.c.seq == games.c.seq)
-        .where(games.c.season_id == season.id)
+        .where(games.c.season_id == season.id, *which)
         .order_by(games.c.seq, seats.c.seat)
         .execution_options(yield_per=2000)
     )
