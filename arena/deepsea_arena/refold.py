@@ -51,35 +51,13 @@ class RatingCheck(Struct, frozen=True, kw_only=True):
     """Whether its records were forgotten, so that published files alone have them."""
 
 
-class RewrittenSeason(Struct, frozen=True):
-    """A season whose ratings were recomputed."""
-
-    season: str
-    games: int
-
-
-class WhatIfLine(Struct, frozen=True, kw_only=True):
-    """One bot in standings as they would be; `_now` is what they are."""
-
-    rank: int | None
-    rank_now: int | None
-    bot: str
-    author: str
-    version: int
-    rating: float
-    rating_now: float
-    mu: float
-    low: float
-    high: float
-    games: int
-
-
 class WhatIf(Struct, frozen=True):
     """The standings of a season with other parameters."""
 
     season: str
     parameters: RatingParameters
-    standings: tuple[WhatIfLine, ...]
+    standings: tuple[tuple[StandingLine, StandingLine], ...]
+    """Of each bot the line that it would have, and the one that it has."""
 
 
 def check_ratings(
@@ -127,12 +105,6 @@ def audit_ratings(store: Store, season_name: str | None = None) -> dict[str, Aud
     return {season.name: store.ratings.audit(season) for season in _seasons(store, season_name)}
 
 
-def rewrite_ratings(store: Store, season_name: str | None = None) -> RewrittenSeason:
-    """Replace the stored ratings of a season by the recomputed ones."""
-    season = find_season(store, season_name)
-    return RewrittenSeason(season.name, store.ratings.rewrite(season))
-
-
 def what_if(
     store: Store, season_name: str | None = None, changes: Mapping[str, float] | None = None
 ) -> WhatIf:
@@ -154,23 +126,7 @@ def what_if(
     return WhatIf(
         season.name,
         parameters,
-        tuple(_line(line, now[line.bot, line.version]) for line in lines(folded)),
-    )
-
-
-def _line(then: StandingLine, now: StandingLine) -> WhatIfLine:
-    return WhatIfLine(
-        rank=then.rank,
-        rank_now=now.rank,
-        bot=then.bot,
-        author=then.author,
-        version=then.version,
-        rating=then.rating,
-        rating_now=now.rating,
-        mu=then.mu,
-        low=then.low,
-        high=then.high,
-        games=then.games,
+        tuple((line, now[line.bot, line.version]) for line in lines(folded)),
     )
 
 

@@ -55,8 +55,6 @@ def restore(backup: Path, target: str) -> int:
 
     `target` is a path where nothing is yet, or the URL of an empty PostgreSQL database.
     """
-    if not backup.is_file():
-        raise StoreError(f"there is no backup at {backup}")
     if "://" not in target:
         with _new_file(Path(target)) as scratch:
             _copy_backup(backup, scratch)
@@ -160,6 +158,8 @@ def _refuse(found: list[str], where: str) -> None:
 
 def _copy_backup(backup: Path, target: Path) -> None:
     """Copy a backup, and bring the copy up to this program's schema."""
+    if not backup.is_file():
+        raise StoreError(f"there is no backup at {backup}")
     _copy_sqlite(backup, target)
     database = Database(target)
     try:

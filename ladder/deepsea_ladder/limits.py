@@ -184,12 +184,8 @@ def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
         )
     hourly, daily = limits.submissions_per_hour, limits.submissions_per_day
     for name, most, period in (("an hour", hourly, HOUR_MS), ("a day", daily, DAY_MS)):
-        lately = _lately(used.times, at, period)
-        if len(lately) >= most:
-            raise LimitReached(
-                f"you have submitted {len(lately)} times within {name}; {most} are the most",
-                _seconds(lately[-most] + period - at),
-            )
+        words = f"you have submitted {{}} times within {name}; {{}} are the most"
+        _check_rate(used.times, at, most, words, period)
     if used.archives + size > limits.author_bytes:
         raise LimitReached(
             f"with this archive yours take {(used.archives + size) / MIB:.1f} MiB; an author has "
@@ -214,6 +210,12 @@ def submissions_left(limits: RemoteLimits, times: Sequence[int], at: int) -> tup
 
 def _lately(times: Sequence[int], at: int, period: int) -> list[int]:
     return [time for time in times if time > at - period]
+
+
+def _check_rate(times: Sequence[int], at: int, most: int, words: str, period: int = DAY_MS) -> None:
+    if len(lately := _lately(times, at, period)) >= most:
+        wait = _seconds(lately[-most] + period - at) if most else None
+        raise LimitReached(words.format(len(lately), most), wait)
 
 
 def _check_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
@@ -247,15 +249,8 @@ def check_author(limits: RemoteLimits, times: Sequence[int], at: int) -> None:
 
     times  when the author asked within the last day, in order
     """
-    lately = [time for time in times if time > at - DAY_MS]
-    most = limits.analyses_per_day
-    if len(lately) >= most:
-        wait = None if most == 0 else _seconds(lately[-most] + DAY_MS - at)
-        raise LimitReached(
-            f"you have asked for the analysis of {len(lately)} games within a day; at most {most} "
-            "are taken",
-            wait,
-        )
+    words = "you have asked for the analysis of {} games within a day; at most {} are taken"
+    _check_rate(times, at, limits.analyses_per_day, words)
 
 
 def check_queue(limits: RemoteLimits, waiting: int) -> None:
@@ -277,12 +272,8 @@ def check_tables(
         raise LimitReached("the season's operator lets nobody play here")
     if own >= settings.tables_of_person:
         raise LimitReached(f"you have {own} games under way: end or leave one first")
-    if len(lately := _lately(times, at, DAY_MS)) >= settings.games_per_day:
-        raise LimitReached(
-            f"you have begun {len(lately)} games within a day; {settings.games_per_day} are the "
-            "most",
-            _seconds(lately[-settings.games_per_day] + DAY_MS - at),
-        )
+    words = "you have begun {} games within a day; {} are the most"
+    _check_rate(times, at, settings.games_per_day, words)
     if tables >= settings.tables:
         raise LimitReached(f"all {settings.tables} tables are taken: try again later", SOON_S)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -238,34 +239,37 @@ def restore(
 
     Exit status: 0 it is sound, 1 it is damaged and nothing was created.
     """
-    from deepsea_arena.backups import check_backup, restore_backup
+    from deepsea_ladder import backup
 
     if verify or dry_run:
-        check = check_backup(file, records=verify)
-        if not check.sound:
+        if differences := backup.verify(file, records=verify):
             echo(f"{file} is damaged:")
-            for line in check.differences:
+            for line in differences:
                 echo(f"  {line}")
             ctx.exit(NEGATIVE)
         again = ", every record played again" if verify else ""
         echo(f"{file} is sound: the same to the last bit{again}")
     if not dry_run:
-        restored = restore_backup(file, store_text)
-        echo(f"a ladder with {count(restored.games, 'game')} at {restored.store}")
+        games = backup.restore(file, store_text)
+        with open_store(store_text) as store:
+            echo(f"a ladder with {count(games, 'game')} at {store.database}")
 
 
 @click.command("upgrade")
 @store_option
 def upgrade(*, store_text: str) -> None:
     """Migrate the ladder's tables to the schema of this program, in one transaction."""
-    from deepsea_arena.backups import upgrade_ladder
+    from deepsea_ladder.store import migrate
+    from deepsea_ladder.store.database import Database
+    from deepsea_ladder.store.schema import REVISION
 
     check_is_here(store_text)
-    upgraded = upgrade_ladder(store_text)
-    if upgraded.former_schema == upgraded.schema:
-        echo(f"{upgraded.store} has this program's schema {upgraded.schema} already")
+    with closing(Database(store_text)) as database:
+        former = migrate.upgrade(database) or "none"
+    if former == REVISION:
+        echo(f"{database} has this program's schema {REVISION} already")
     else:
-        echo(f"{upgraded.store}: schema {upgraded.schema}, upgraded from {upgraded.former_schema}")
+        echo(f"{database}: schema {REVISION}, upgraded from {former}")
 
 
 def _trial(name: str, what: str) -> Callable[[_F], _F]:
@@ -314,7 +318,8 @@ def refold(
     given = {name: value for name, value in parameters.items() if value is not None}
     if bool(given) + (check or records) + trueskill + rewrite > 1:
         raise UserError("a check, --trueskill, --rewrite and other parameters exclude each other")
-    from deepsea_arena.refold import audit_ratings, check_ratings, rewrite_ratings, what_if
+    from deepsea_arena.refold import audit_ratings, check_ratings, what_if
+    from deepsea_arena.reports.seasons import find_season
     from deepsea_referee.system import SYSTEM
 
     with open_store(store_text) as store:
@@ -325,8 +330,9 @@ def refold(
             if not all(map(_show_audit, audits, audits.values())):
                 ctx.exit(NEGATIVE)
         elif rewrite:
-            done = rewrite_ratings(store, season_name)
-            echo(f"season {done.season}: ratings recomputed from {count(done.games, 'game')}")
+            found = find_season(store, season_name)
+            games = count(store.ratings.rewrite(found), "game")
+            echo(f"season {found.name}: ratings recomputed from {games}")
         else:
             proof: dict[str, Any] = {}
             if records:
@@ -366,16 +372,16 @@ def _show_audit(season: str, found: Audit) -> bool:
 
 
 def _show_what_if(found: WhatIf) -> None:
-    lines = found.standings
+    lines, now = zip(*found.standings, strict=True) if found.standings else ((), ())
     words = ", ".join(f"{name} {value:.6g}" for name, value in asdict(found.parameters).items())
     echo(f"season {found.season}, if it had {words}")
     click.echo()
     grid(
         Column("rank", [number(line.rank, 0) for line in lines]),
-        Column("now", [number(line.rank_now, 0) for line in lines]),
+        Column("now", [number(line.rank, 0) for line in now]),
         Column("bot", [line.bot for line in lines], text=True),
         Column("rating", [number(line.rating) for line in lines]),
-        Column("now", [number(line.rating_now) for line in lines]),
+        Column("now", [number(line.rating) for line in now]),
         Column("skill", [skill(line.mu, line.high) for line in lines]),
         Column("games", [str(line.games) for line in lines], spare=1),
     )

@@ -173,7 +173,7 @@ class Games:
             ],
         )
         write_tallies(connection, season, after, known=before)
-        add_sums(connection, season.id, seats)
+        add_sums(connection, seq)
         GAMES.release(connection, row, at, status=JobStatus.DONE)
         end_attempt(connection, row, job.attempt, AttemptEnd.DONE, None, at)
         disabled: tuple[str, ...] = ()

@@ -7,17 +7,17 @@ however many games there are; `sum_differences` compares them with what the game
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, groupby, zip_longest
+from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Insert,
     Row,
     Select,
     Table,
-    TextClause,
     and_,
     bindparam,
     case,
@@ -30,12 +30,10 @@ from sqlalchemy import (
 )
 
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.tournament import Score, summed_scores
 from deepsea_ladder.standings import HeadToHead, SeatLine, meeting_of
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
-from deepsea_rules.scoring import halves_ahead
 
 _pairs, _seats = schema.pair_sums, schema.seat_sums
 
@@ -62,15 +60,19 @@ class Sums:
         first has the smaller id."""
         if versions is None:
             return self._read(season)
-        columns = (_pairs.c.version_id, _pairs.c.other_id)
-        return self._read(season, *(column.in_(versions) for column in columns))
+        return self._read(
+            season, _pairs.c.version_id.in_(versions), _pairs.c.other_id.in_(versions)
+        )
 
     def _read(
         self, season: StoredSeason, *which: ColumnElement[bool]
     ) -> dict[tuple[int, int], HeadToHead]:
         with self._database.read() as connection:
             rows = connection.execute(select(_pairs).where(_pairs.c.season_id == season.id, *which))
-            return {(row.version_id, row.other_id): _meeting(row) for row in rows}
+            return {
+                (version, other): HeadToHead(games, better, level, games - better - level)
+                for _, version, other, games, better, level in rows
+            }
 
     def seats(self, season: StoredSeason, version_id: int) -> list[SeatLine]:
         """A version's results in the season, per size of the table: of all seats, then of each."""
@@ -103,52 +105,12 @@ class Sums:
             return summed_scores(map(tuple, connection.execute(query)))
 
 
-def _meeting(row: Row[Any]) -> HeadToHead:
-    return HeadToHead(row.games, row.better, row.level, row.games - row.better - row.level)
-
-
 def _line(seat: int | None, rows: Sequence[Row[Any]]) -> SeatLine:
     games, wins, placements, points, faults = (
         sum(map(attrgetter(name), rows))
         for name in ("games", "wins", "placements", "points", "faults")
     )
     return SeatLine(rows[0].players, seat, games, wins, placements / games, points / games, faults)
-
-
-def _adding(table: Table) -> TextClause:
-    """The statement that adds to a row of sums, or makes it."""
-    # A text, since SQLAlchemy has this for each database in a module that takes long to import.
-    names = list(table.columns.keys())
-    keys = [column.name for column in table.primary_key]
-    sums = (f"{one} = {table.name}.{one} + excluded.{one}" for one in names if one not in keys)
-    return text(
-        f"INSERT INTO {table.name} ({', '.join(names)}) VALUES (:{', :'.join(names)})"
-        f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(sums)}"
-    )
-
-
-_ADD = {table: _adding(table) for table in (_pairs, _seats)}
-
-
-def add_sums(connection: Connection, season_id: int, seats: Sequence[SeatResult]) -> None:
-    """Add a game, by its seats."""
-    halves = halves_ahead([one.placement for one in seats])
-    rows: dict[Table, list[tuple[int, ...]]] = {
-        _pairs: [
-            (season_id, a.version_id, b.version_id, 1, int(before), int(level))
-            for a, b in combinations(sorted(seats, key=attrgetter("version_id")), 2)
-            for before, level in [(a.placement < b.placement, a.placement == b.placement)]
-        ],
-        _seats: [
-            (season_id, one.version_id, len(seats), seat, 1, int(one.placement == 1), *sums)
-            for seat, one in enumerate(seats)
-            for faults in [(one.faults, int(one.faults > 0))]
-            for sums in [(one.placement, one.points, *faults, halves[seat])]
-        ],
-    }
-    for table, its_rows in rows.items():
-        names = table.columns.keys()
-        connection.execute(_ADD[table], [dict(zip(names, row, strict=True)) for row in its_rows])
 
 
 _own, _other = schema.game_seats.alias("own"), schema.game_seats.alias("other")
@@ -158,35 +120,59 @@ def _count(condition: Any) -> Any:
     return func.sum(case((condition, 1), else_=0))
 
 
-_ahead, _level = _own.c.placement < _other.c.placement, _own.c.placement == _other.c.placement
-_sat = (
-    select(
-        _own,
-        func.count().label("players"),
-        (2 * _count(_ahead) + _count(_level) - 1).label("halves"),
+def _counted(which: ColumnElement[bool]) -> dict[Table, Select[Any]]:
+    """What some games give, by table of sums: its rows, in the order of its key."""
+    ahead, level = _own.c.placement < _other.c.placement, _own.c.placement == _other.c.placement
+    sat = (
+        select(
+            _own,
+            func.count().label("players"),
+            (2 * _count(ahead) + _count(level) - 1).label("halves"),
+        )
+        .join(_other, _other.c.seq == _own.c.seq)
+        .where(which)
+        .group_by(_own.c.seq, _own.c.seat)
+        .subquery()
+        .c
     )
-    .join(_other, _other.c.seq == _own.c.seq)
-    .where(_own.c.season_id == bindparam("season"))
-    .group_by(_own.c.seq, _own.c.seat)
-    .subquery()
-)
-_PAIR_KEY = (_own.c.season_id, _own.c.version_id, _other.c.version_id)
-_SEAT_KEY = (_sat.c.season_id, _sat.c.version_id, _sat.c.players, _sat.c.seat)
-_COUNTED = {
-    _pairs: select(*_PAIR_KEY, func.count(), _count(_ahead), _count(_level))
-    .join(_other, and_(_other.c.seq == _own.c.seq, _other.c.version_id > _own.c.version_id))
-    .where(_own.c.season_id == bindparam("season"))
-    .group_by(*_PAIR_KEY)
-    .order_by(*_PAIR_KEY),
-    _seats: select(
-        *(*_SEAT_KEY, func.count(), _count(_sat.c.placement == 1), func.sum(_sat.c.placement)),
-        *(func.sum(_sat.c.points), func.sum(_sat.c.faults), _count(_sat.c.faults > 0)),
-        func.sum(_sat.c.halves),
-    )
-    .group_by(*_SEAT_KEY)
-    .order_by(*_SEAT_KEY),
-}
-"""What the games give, by table of sums: its rows, in the order of its key."""
+    pair = (_own.c.season_id, _own.c.version_id, _other.c.version_id)
+    seat = (sat.season_id, sat.version_id, sat.players, sat.seat)
+    return {
+        _pairs: select(*pair, func.count(), _count(ahead), _count(level))
+        .join(_other, and_(_other.c.seq == _own.c.seq, _other.c.version_id > _own.c.version_id))
+        .where(which)
+        .group_by(*pair)
+        .order_by(*pair),
+        _seats: select(
+            *(*seat, func.count(), _count(sat.placement == 1), func.sum(sat.placement)),
+            *(func.sum(sat.points), func.sum(sat.faults), _count(sat.faults > 0)),
+            func.sum(sat.halves),
+        )
+        .group_by(*seat)
+        .order_by(*seat),
+    }
+
+
+def _adding(table: Table, counted: Select[Any]) -> Insert:
+    """The statement that adds to rows of sums, or makes them."""
+    # A text, since SQLAlchemy has this for each database in a module that takes long to import.
+    keys = [column.name for column in table.primary_key]
+    sums = [column.name for column in table.c if column.name not in keys]
+    more = (f"{one} = {table.name}.{one} + excluded.{one}" for one in sums)
+    there = text(f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(more)}")
+    return insert(table).from_select(list(table.c), counted.order_by(None).suffix_with(there))
+
+
+_ADD = [_adding(*one) for one in _counted(_own.c.seq == bindparam("seq")).items()]
+_COUNTED = _counted(_own.c.season_id == bindparam("season"))
+
+
+def add_sums(connection: Connection, seq: int) -> None:
+    """Add a game."""
+    for statement in _ADD:
+        connection.execute(statement, {"seq": seq})
+
+
 _seasons, _games = schema.seasons, schema.games
 _PLAYED = select(func.count()).where(_games.c.season_id == _seasons.c.id).scalar_subquery()
 

@@ -16,7 +16,6 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -53,12 +52,6 @@ _LOADED = re.compile(r'(href|src)="/static/([^"]*)"')
 _FORM = re.compile(r"<form\b.*?</form>\n?", re.DOTALL)
 
 
-@cache
-def _form(path: str) -> re.Pattern[str]:
-    """The addresses of a page."""
-    return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
-
-
 class PublishedSite(Struct, frozen=True, kw_only=True):
     """A site that was written as files."""
 
@@ -87,7 +80,8 @@ class _Files:
         """The file of a page, which is written then; None if there is none."""
         path, _, query = address.partition("?")
         for page in self.pages:
-            if match := _form(page.path).fullmatch(path):
+            form = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", page.path)
+            if match := re.fullmatch(form, path):  # which keeps what it has compiled
                 break
         else:
             return None
@@ -163,7 +157,6 @@ def publish(
     links = [(page.nav, page.path) for page in pages.pages if page.nav]
     links += [(one.name, f"/tournaments/{one.name}") for one in stored if one.tournament]
     renderer = PageRenderer(Access(""), links, published=True)
-    size = 0
     with (
         tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.absolute().parent) as at,
         progress(total) as on_games,
@@ -183,11 +176,11 @@ def publish(
             text = renderer.page(page, query, page.read(ladder, query))
             policy = f'{_HEAD}\n<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
             text = pages.linked(text, "../" * name.count("/")).replace(_HEAD, policy, 1)
-            size += (scratch / name).write_bytes(text.encode(errors="replace"))
+            (scratch / name).write_bytes(text.encode(errors="replace"))
             on_games(page.path == games.GAME.path)
         for name in pages.loaded:
-            size += (scratch / "static" / name).write_bytes(static_files()[name].body)
-        size += (scratch / CHAIN).stat().st_size
+            (scratch / "static" / name).write_bytes(static_files()[name].body)
+        sizes = [one.stat().st_size for one in scratch.rglob("*") if one.is_file()]
         if folder.exists():
             folder.rmdir()
         put_in_place(scratch, folder)
@@ -195,8 +188,8 @@ def publish(
         folder=str(folder),
         heads=heads,
         game_pages=pages.games,
-        files=len(pages.wanted) + len(pages.loaded) + 1,
-        bytes=size,
+        files=len(sizes),
+        bytes=sum(sizes),
     )
 
 
