@@ -141,11 +141,7 @@ def limits_in_force(changed: Mapping[str, int], usual: RemoteLimits = USUAL_LIMI
 
 def season_in_force(season: Season, changed: Mapping[str, int]) -> Season:
     """A season with what an operator has set instead of its own."""
-    for name in changed.keys() & OF_SEASON:
-        part, _, key = name.partition(".")
-        own = replace(getattr(season, part), **{key: changed[name]})
-        season = replace(season, **{part: own})
-    return season
+    return season.with_settings({name: changed[name] for name in changed.keys() & OF_SEASON})
 
 
 def settings_in_force(season: Season, changed: Mapping[str, int]) -> tuple[Limit, ...]:

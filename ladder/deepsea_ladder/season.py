@@ -29,7 +29,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Literal, NoReturn, TypeVar, get_args
 
@@ -193,6 +193,17 @@ class Season:
 
     def _refuse(self, why: str) -> NoReturn:
         raise SeasonError(f"season {self.name}: {why}")
+
+    def with_settings(self, changed: Mapping[str, Any]) -> Season:
+        """The season with other settings, by names such as `clock` and `limits.memory_mib`."""
+        season = self
+        for name, value in changed.items():
+            table, _, key = name.rpartition(".")
+            own = (
+                {table: replace(getattr(season, table), **{key: value})} if table else {key: value}
+            )
+            season = replace(season, **own)
+        return season
 
     # JSON, as the store keeps it: always the whole rules, so that no later preset changes them
 

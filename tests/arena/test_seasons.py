@@ -10,7 +10,6 @@ from sqlalchemy import update
 
 from deepsea_arena.reports.bots import bot_profile
 from deepsea_arena.reports.seasons import (
-    SeasonOptions,
     Unfinished,
     close_season,
     end_submissions,
@@ -46,12 +45,12 @@ def test_seat_a_begins_and_the_name_of_the_rules_says_so() -> None:
 
 
 def test_settings_have_a_clock_as_the_referee_writes_it() -> None:
-    options = SeasonOptions(rules=MANUAL, seats=(4, 2), clock="0.05s", isolation="process")
-    settings = season_settings(Season("s2"), options)
+    base = Season("s2", rules=MANUAL, seats=(4, 2), clock="0.05s", isolation="process")
+    settings = season_settings(base)
     assert (settings.clock, settings.seats) == ("50ms", (2, 4))
     assert settings.rules.first_player == "seat_a"
     with pytest.raises(InvalidTimeControl):
-        season_settings(Season("s2"), SeasonOptions(clock="soon"))
+        season_settings(Season("s2", clock="soon"))
 
 
 def test_options_change_what_they_name_and_nothing_else() -> None:
@@ -62,7 +61,8 @@ def test_options_change_what_they_name_and_nothing_else() -> None:
         limits=BotLimits(memory_mib=64, processes=9),
         pairing=PairingSettings(same_author=True, patience=2.0),
     )
-    settings = season_settings(base, SeasonOptions(processes=100, former_versions=True, beta=8.0))
+    options = {"limits.processes": 100, "pairing.former_versions": True, "rating.beta": 8.0}
+    settings = season_settings(base.with_settings(options))
     assert settings == replace(
         base,
         rules=seat_a_begins(MANUAL),
@@ -72,7 +72,7 @@ def test_options_change_what_they_name_and_nothing_else() -> None:
         pairing=PairingSettings(same_author=True, former_versions=True, patience=2.0),
     )
     with pytest.raises(BundleError, match=r"package 'numpy>2': write a name, or"):
-        season_settings(base, SeasonOptions(packages=("numpy>2",)))
+        season_settings(replace(base, packages=("numpy>2",)))
 
 
 def test_a_closed_season_lists_who_played_in_it_whatever_came_later(played: Store) -> None:
@@ -94,9 +94,8 @@ def test_former_versions_play_on_and_are_listed_where_the_season_says_so(store: 
     for number in range(3):
         ladder.submit(store, "anna", f"try {number}")
     ladder.submit(store, "ben")
-    settings = season_settings(
-        Season("s1", seats=(2,)), SeasonOptions(former_versions=True, same_author=True)
-    )
+    pairing = PairingSettings(former_versions=True, same_author=True)
+    settings = season_settings(Season("s1", seats=(2,), pairing=pairing))
     opened = open_season(store, settings)
     assert (opened.former_versions, opened.same_author) == (True, True)
     season = store.seasons.get("s1")

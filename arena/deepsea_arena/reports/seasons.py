@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,8 +17,7 @@ from deepsea_arena.lease_owner import take_back
 from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.season import BotLimits, Isolation, PairingSettings, Season
+from deepsea_ladder.season import Isolation, Season
 from deepsea_ladder.values import Time, milliseconds, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import PRESETS, RuleSet
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 _SEAT_A = ", seat A begins"
 FreshSeed = Callable[[], bytes]
 """Draws the 32 bytes of a season's seed."""
-_T = TypeVar("_T", Season, BotLimits, RatingParameters, PairingSettings)
 
 
 class SeasonInfo(Struct, frozen=True, kw_only=True):
@@ -157,41 +155,13 @@ def open_seasons(seasons: Sequence[StoredSeason]) -> list[StoredSeason]:
     return [one for one in seasons if one.closed_at is None and one.tournament is None]
 
 
-class SeasonOptions(Struct, frozen=True, kw_only=True):
-    """Common settings; None keeps the value of the base."""
-
-    rules: RuleSet | None = None
-    seats: tuple[int, ...] | None = None
-    clock: str | None = None
-    isolation: Isolation | None = None
-    packages: tuple[str, ...] | None = None
-    memory_mib: int | None = None
-    processes: int | None = None
-    require_cgroups: bool | None = None
-    beta: float | None = None
-    """The luck in a game."""
-    same_author: bool | None = None
-    former_versions: bool | None = None
-    best_of_author: bool | None = None
-
-
-def season_settings(base: Season, options: SeasonOptions | None = None) -> Season:
-    """A season of rated games: `base` with some settings changed, checked by the referee."""
-    options = options or SeasonOptions()
-
-    def chosen(table: _T, *keys: str) -> _T:
-        given = {key: getattr(options, key) for key in keys}
-        return replace(table, **{key: one for key, one in given.items() if one is not None})
-
-    season = chosen(base, "rules", "seats", "clock", "isolation", "packages", "best_of_author")
+def season_settings(season: Season) -> Season:
+    """A season of rated games with these settings, checked by the referee."""
     return replace(
         season,
         rules=seat_a_begins(season.rules),
         clock=TimeControl.parse(season.clock).format(),
         packages=_packages(season.packages),
-        limits=chosen(base.limits, "memory_mib", "processes", "require_cgroups"),
-        rating=chosen(base.rating, "beta"),
-        pairing=chosen(base.pairing, "same_author", "former_versions"),
     )
 
 

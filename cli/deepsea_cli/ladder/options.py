@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args
 
 import click
 from click.core import ParameterSource
@@ -234,89 +235,66 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def settings_options(function: _F) -> _F:
-    """Add a season's settings to a command, by the names of SeasonOptions; see `season_from`."""
-    for option in reversed(_SETTINGS):
+    """Add a season's settings to a command, each with the season's default; see `season_from`."""
+    from deepsea_ladder.season import Season  # here, for the commands that have no settings
+
+    usual = Season(FIRST_SEASON)
+    for option in reversed([*_settings(usual)]):
         function = option(function)
     return function
 
 
-_SETTINGS = (
-    click.option("--rules", metavar="NAME|FILE.toml", callback=_given(load_rules), help=RULES_HELP),
-    click.option(
-        "--seats",
-        metavar="N[,N]...",
-        callback=_given(_seats),
-        show_default="4",
-        help="Bots at a table; several numbers mix sizes.",
-    ),
-    click.option(
-        "--clock",
-        metavar="TIME+BANK",
-        show_default="100ms+2s",
-        help="Time for each decision, and a bank for each game for longer ones.",
-    ),
-    click.option(
-        "--isolation",
-        type=click.Choice(["sandbox", "process"]),
-        show_default="sandbox",
-        help="Isolation of bots; `process` is for bots that you trust.",
-    ),
-    click.option(
-        "--packages",
-        metavar="NAME[,NAME]...",
-        callback=_given(_words),
-        show_default="none",
-        help="Packages that bots may use beside the SDK, such as numpy==2.1.0; you install them.",
-    ),
-    click.option(
-        "--memory",
-        "memory_mib",
-        metavar="MIB",
-        type=int,
-        show_default="512",
-        help="Memory limit of a bot with all its processes.",
-    ),
-    click.option(
-        "--processes",
-        metavar="N",
-        type=int,
-        show_default="64",
-        help="Limit of a bot's processes and threads.",
-    ),
-    click.option(
-        "--require-cgroups",
-        is_flag=True,
-        help="Play only where control groups limit bots and count their CPU time.",
-    ),
-    click.option("--same-author", is_flag=True, help="Let bots of one author meet."),
-    click.option(
-        "--former-versions", is_flag=True, help="Former versions of bots continue to play."
-    ),
-    click.option(
-        "--best-of-author",
-        is_flag=True,
-        help="Standings and tournaments include only the best bot of each author.",
-    ),
-    click.option(
-        "--beta",
-        metavar="X",
-        type=float,
-        show_default="12",
-        help="TrueSkill's beta, in points of skill: how much luck decides a single game; "
-        "8 is right for two seats.",
-    ),
-    path_option(
+def _settings(usual: Season) -> Iterator[Callable[[_F], _F]]:
+    """The options; the parameter `limits__processes` is the setting `limits.processes`."""
+    from deepsea_ladder.season import Isolation
+
+    def setting(flag: str, place: str, about: str, **more: Any) -> Callable[[_F], _F]:
+        more.setdefault("show_default", f"{attrgetter(place)(usual)}")
+        return click.option(flag, place.replace(".", "__"), help=about, **more)
+
+    def switch(flag: str, place: str, about: str) -> Callable[[_F], _F]:
+        return setting(flag, place, about, is_flag=True, show_default=False)
+
+    rules = {"metavar": "NAME|FILE.toml", "callback": _given(load_rules), "show_default": False}
+    yield setting("--rules", "rules", RULES_HELP, **rules)
+    seats = {"callback": _given(_seats), "show_default": ",".join(map(str, usual.seats))}
+    about = "Bots at a table; several numbers mix sizes."
+    yield setting("--seats", "seats", about, metavar="N[,N]...", **seats)
+    about = "Time for each decision, and a bank for each game for longer ones."
+    yield setting("--clock", "clock", about, metavar="TIME+BANK")
+    about = "Isolation of bots; `process` is for bots that you trust."
+    yield setting("--isolation", "isolation", about, type=click.Choice(get_args(Isolation)))
+    about = "Packages that bots may use beside the SDK, such as numpy==2.1.0; you install them."
+    packages = {"callback": _given(_words), "show_default": ",".join(usual.packages) or "none"}
+    yield setting("--packages", "packages", about, metavar="NAME[,NAME]...", **packages)
+    about = "Memory limit of a bot with all its processes."
+    yield setting("--memory", "limits.memory_mib", about, metavar="MIB", type=int)
+    about = "Limit of a bot's processes and threads."
+    yield setting("--processes", "limits.processes", about, metavar="N", type=int)
+    about = "Play only where control groups limit bots and count their CPU time."
+    yield switch("--require-cgroups", "limits.require_cgroups", about)
+    yield switch("--same-author", "pairing.same_author", "Let bots of one author meet.")
+    about = "Former versions of bots continue to play."
+    yield switch("--former-versions", "pairing.former_versions", about)
+    about = "Standings and tournaments include only the best bot of each author."
+    yield switch("--best-of-author", "best_of_author", about)
+    about = (
+        "TrueSkill's beta, in points of skill: how much luck decides a single game; 8 is right for "
+        "two seats."
+    )
+    beta = {"type": float, "show_default": f"{usual.rating.beta:g}"}
+    yield setting("--beta", "rating.beta", about, metavar="X", **beta)
+    yield path_option(
         "--settings",
         "settings_file",
         metavar="FILE.toml",
         help="File with any of a season's settings; other options override it.",
-    ),
-)
+    )
 
 
 def season_from(name: str | None, given: dict[str, Any]) -> Season:
     """The season that the options describe; without a name it has the file's, or is `main`."""
-    from deepsea_arena.reports.seasons import SeasonOptions, season_settings
+    from deepsea_arena.reports.seasons import season_settings
     from deepsea_ladder.errors import SeasonError
     from deepsea_ladder.season import Season
 
@@ -328,8 +306,10 @@ def season_from(name: str | None, given: dict[str, Any]) -> Season:
         except SeasonError as error:
             raise SeasonError(f"{file}: {error}") from None
     # A flag that is not given says nothing.
-    options = {key: None if value is False else value for key, value in given.items()}
-    return season_settings(base, SeasonOptions(**options))
+    chosen = {key: one for key, one in given.items() if one is not None and one is not False}
+    return season_settings(
+        base.with_settings({key.replace("__", "."): one for key, one in chosen.items()})
+    )
 
 
 def open_store(text: str) -> Store:
