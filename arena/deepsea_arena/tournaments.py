@@ -28,7 +28,7 @@ from deepsea_arena.play.runner import (
     play,
 )
 from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.reports.finals import MOST_GAMES, FinalReport, race_of
+from deepsea_arena.reports.finals import FinalReport, race_of
 from deepsea_arena.reports.seasons import FreshSeed, find_season
 from deepsea_arena.reports.standings import best_of_authors, taken_out
 from deepsea_arena.reports.tournaments import (
@@ -46,6 +46,7 @@ from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.tournament import (
+    FINAL_GAMES,
     Elimination,
     check_entrants,
     gauntlet,
@@ -78,7 +79,7 @@ class TournamentRequest:
     top: int = 0
     """Of a final: how many winners are wanted; 0: one."""
     games: int = 0
-    """Its budget; 0: MOST_GAMES."""
+    """Its budget; 0: FINAL_GAMES."""
     season: str | None = None
     """The season whose rules, clock and isolation it uses; by default the open one."""
     embargo_until: datetime | None = None
@@ -198,7 +199,7 @@ def begin_tournament(
         bots=bots,
         by_runner=by is not None,
         top=request.top or int(is_final),
-        most_games=request.games or MOST_GAMES * is_final,
+        most_games=request.games or FINAL_GAMES * is_final,
     )
     if plan.top >= len(bots):
         raise PairingError(f"a final with {plan.top} of {len(bots)} bots as winners has no games")

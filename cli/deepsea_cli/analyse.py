@@ -24,12 +24,27 @@ from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_sdk.coach.decisions import MARKS, Effort
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, GameAnalysis
 
 
-@click.command("analyse")
+_THRESHOLDS = [f"{mark} {threshold:g}" for threshold, mark in MARKS]
+_HELP = f"""Judge the decisions of recorded games, and mark those that lost something.
+
+Every legal action of a decision is played on to the end of the dive, many times, from what the seat
+could know, with the same dice for each action. An action is marked that surely loses more than so
+much placement score: {", ".join(_THRESHOLDS)}; a dive whose decisions lost more together has a
+mark, too. A folder stands for the records in it; `-` reads one from stdin. Ctrl-C shows what is
+complete.
+
+With --report: the situations in which a bot surely loses by not playing as the roll-outs do, and
+their clearest positions.
+"""
+
+
+@click.command("analyse", help=_HELP)
 @click.argument(
     "records", metavar="RECORD...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
@@ -78,19 +93,7 @@ def command(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Judge the decisions of recorded games, and mark those that lost something.
-
-    Every legal action of a decision is played on to the end of the dive, many times, from what the
-    seat could know, with the same dice for each action. ?! is an action that loses 0.0475 of
-    placement score or more, ? 0.10, ?? 0.20; a dive whose decisions lost more together has a mark,
-    too. A folder stands for the records in it; `-` reads one from stdin. Ctrl-C shows what is
-    complete.
-
-    With --report: the situations in which a bot surely loses by not playing as the roll-outs do,
-    and their clearest positions.
-    """
     from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, AnalysisSettings
-    from deepsea_sdk.coach.decisions import Effort
 
     given = ctx.get_parameter_source("precision") is not click.core.ParameterSource.DEFAULT
     if given and rollouts is not None:

@@ -22,6 +22,7 @@ from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, PRESETS, SEAT_LETTERS, RuleSet, preset
+from deepsea_rules.time_control import DEFAULT_CLOCK
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -158,7 +159,7 @@ def refuse_workers_of_cluster(cluster: str | None, workers: int | None) -> None:
 clock_option = click.option(
     "--clock",
     metavar="TIME+BANK",
-    default="100ms+2s",
+    default=DEFAULT_CLOCK.format(),
     show_default=True,
     help="Time for each decision, and a bank for each game for longer ones.",
 )
@@ -259,13 +260,17 @@ def group_options(same: str) -> Callable[[_F], _F]:
 
 def margin_option(counts_as: str) -> Callable[[_F], _F]:
     """`--margin` of `compare` and `rank`."""
+    from deepsea_referee.workbench.confidence import MARGIN
+
     line = f"The largest difference in placement score that counts as {counts_as}."
-    return decimal_option("--margin", over=True, most=1, default=0.05, help=line)
+    return decimal_option("--margin", over=True, most=1, default=MARGIN, help=line)
 
 
 def alpha_option(line: str) -> Callable[[_F], _F]:
     """`--alpha` of `compare` and `rank`."""
-    return decimal_option("--alpha", over=True, most=0.5, metavar="P", default=0.05, help=line)
+    from deepsea_referee.workbench.confidence import ALPHA
+
+    return decimal_option("--alpha", over=True, most=0.5, metavar="P", default=ALPHA, help=line)
 
 
 precision_option = decimal_option(

@@ -23,7 +23,15 @@ from deepsea_arena.coach.own import in_words, worst
 from deepsea_cli.analysis_report import print_decision
 from deepsea_cli.output import draw, echo, fit, width
 from deepsea_cli.terminal_board import draw_board
-from deepsea_referee.choices import HINT_EFFORT, QUESTIONS, Choice, Choosing, hint, rules_of
+from deepsea_referee.choices import (
+    HINT_EFFORT,
+    LAST_TURNS,
+    QUESTIONS,
+    Choice,
+    Choosing,
+    hint,
+    rules_of,
+)
 from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_referee.person import Asked
 from deepsea_referee.workbench.replay import game_at
@@ -37,7 +45,6 @@ from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
 
-LAST_TURNS = 18
 MOST_NEWS = 8
 COMMANDS = "? rules   h hint   l last turns   q leave"
 LEAVING = """leave the game?

@@ -22,6 +22,8 @@ KIB = 1 << 10
 MIB = 1 << 20
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+CODE_DAYS = 14
+"""How long a code is valid, unless said otherwise."""
 SOON_S = 30
 """When to come back if something has to be checked first."""
 
@@ -78,7 +80,9 @@ class RemoteLimits:
     codes: int = _limit(500, "codes", "That are made at once.")
     token_days: int = _limit(365, "days", "How long a token is valid.")
     session_days: int = _limit(14, "days", "How long a login to the pages is valid.")
-    code_days: int = _limit(365, "days", "How long a code is valid; 14 unless said otherwise.")
+    code_days: int = _limit(
+        365, "days", f"How long a code is valid; {CODE_DAYS} unless said otherwise."
+    )
 
     calls_per_minute: int = _limit(
         120, "requests a minute", "Calls of an author, with all tokens together."
@@ -110,7 +114,8 @@ OF_SEASON = {
     "verdicts.seconds_per_hour": ("CPU seconds", "All comparisons in an hour."),
 }
 """Settings that replace a season's own, with their unit and text; a season knows their ranges."""
-_LEAST = dict.fromkeys(("analyses", "requests", "streams"), 0) | {"bytes": KIB, "code_days": 14}
+_LEAST = dict.fromkeys(("analyses", "requests", "streams"), 0)
+_LEAST |= {"bytes": KIB, "code_days": CODE_DAYS}
 _LEAST |= dict.fromkeys(("seconds", "requests a minute", "connections"), 10)
 """The least value of a setting by its name or unit, if it is not 1."""
 _MOST, _MOST_DAYS = 10**12, 36_500

@@ -45,6 +45,7 @@ from deepsea_rules.ruleset import (
     RuleSet,
     preset,
 )
+from deepsea_rules.time_control import DEFAULT_CLOCK
 
 Isolation = Literal["sandbox", "process"]
 """How bots are kept apart. There is no "auto": all games of a season are played alike."""
@@ -93,6 +94,10 @@ class PairingSettings:
 
     def __post_init__(self) -> None:
         _check("pairing", self, patience=(1, 1000), provisional_games=(0, 10_000))
+
+    def lacking(self, games: int) -> int:
+        """The games that a bot lacks which has played so many; 0 if it is not provisional."""
+        return max(0, self.provisional_games - games)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,7 @@ class Season:
     rules: RuleSet = PRESETS[DEFAULT]
     seats: tuple[int, ...] = (USUAL_PLAYERS,)
     """How many bots may sit at a table, ascending."""
-    clock: str = "100ms+2s"
+    clock: str = DEFAULT_CLOCK.format()
     """As the referee reads it; whoever makes a season has the referee look at it."""
     isolation: Isolation = "sandbox"
     packages: tuple[str, ...] = ()

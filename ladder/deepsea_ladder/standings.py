@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.rating.convergence import Variances, apart, rank_ranges
+from deepsea_ladder.season import PairingSettings
 from deepsea_ladder.values import Time, utc_time
 
 RECENT_GAMES = 30
@@ -72,15 +73,15 @@ def standings(
     entries: Iterable[RatedVersion],
     recent: Mapping[int, Sequence[float]] | None = None,
     *,
-    provisional_games: int = 0,
+    pairing: PairingSettings | None = None,
     uncertainty: Callable[[Sequence[RatedVersion]], Variances] | None = None,
 ) -> list[StandingLine]:
     """The lines in the order of `place`; equal ratings share a rank.
 
-    recent             of each version, by its id, mu after the last of its games, the oldest first
-    provisional_games  versions with fewer are provisional
-    uncertainty        gives, for versions with games, the variances for the range of their ranks;
-                       by default each rating is uncertain by itself
+    recent       of each version, by its id, mu after the last of its games, the oldest first
+    pairing      says which versions are provisional; without it none is
+    uncertainty  gives, for versions with games, the variances for the range of their ranks; by
+                 default each rating is uncertain by itself
     """
     ordered = sorted(entries, key=place)
     played = [entry for entry in ordered if entry.tally.games]
@@ -99,7 +100,7 @@ def standings(
             # A wide rating may be ranked behind those whom it is certainly ahead of.
             best, worst = min(best, rank), max(worst, rank)
         tally, version = entry.tally, entry.version
-        mu, sigma = tally.rating
+        rating = tally.rating
         course = (recent or {}).get(version.id, ())
         lines.append(
             StandingLine(
@@ -111,18 +112,18 @@ def standings(
                 version=version.number,
                 state=entry.state,
                 is_current=entry.is_current,
-                provisional=tally.games < provisional_games,
-                rating=tally.rating.conservative,
-                mu=mu,
-                low=mu - 2.0 * sigma,
-                high=mu + 2.0 * sigma,
+                provisional=pairing is not None and pairing.lacking(tally.games) > 0,
+                rating=rating.conservative,
+                mu=rating.mu,
+                low=rating.low,
+                high=rating.high,
                 games=tally.games,
                 wins=tally.wins,
                 mean_placement=_mean(tally.placements, tally.games),
                 mean_points=_mean(tally.points, tally.games),
                 fault_rate=_mean(tally.faults, tally.decisions),
                 forfeits=tally.forfeits,
-                trend=mu - course[-1 - TREND_GAMES] if len(course) > TREND_GAMES else None,
+                trend=rating.mu - course[-1 - TREND_GAMES] if len(course) > TREND_GAMES else None,
                 recent=tuple(course[-RECENT_GAMES:]),
                 last_played_at=utc_time(tally.last_at) if tally.games else None,
             )

@@ -17,6 +17,8 @@ from deepsea_sdk.coach.roll_outs import Stream
 ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
 HINTED = 3
 HINT_EFFORT = Effort.to(0.03)
+LAST_TURNS = 18
+"""How many of the last turns are told to a person at the table."""
 BOARD = (
     "The dice show 2 to 6, less one step for each piece that you carry.",
     "Each of these takes one air from all, too, at the start of your turn.",

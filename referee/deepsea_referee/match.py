@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
@@ -37,11 +37,9 @@ from deepsea_rules.game import Game
 from deepsea_rules.randomness import commitment, game_seed
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
-from deepsea_rules.time_control import TimeControl
+from deepsea_rules.time_control import DEFAULT_CLOCK, TimeControl
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_sdk.refereed_game import RefereedGame
-
-DEFAULT_CLOCK: Final = TimeControl(budget_us=100_000, bank_us=2_000_000)
 
 OnGame = Callable[[GameResult, GameRecord], object]
 """Receives each game that counts. If it returns a future, the next game waits for it."""

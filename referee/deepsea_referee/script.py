@@ -21,7 +21,7 @@ from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
-from deepsea_rules.time_control import TimeControl
+from deepsea_rules.time_control import DEFAULT_CLOCK, TimeControl
 from deepsea_sdk.entropy import fresh_seed
 
 
@@ -30,7 +30,7 @@ def run_match(
     *,
     games: int = 1,
     rules: RuleSet | str = DEFAULT,
-    clock: TimeControl | str = match.DEFAULT_CLOCK,
+    clock: TimeControl | str = DEFAULT_CLOCK,
     seed: bytes | str | None = None,
     seating: Literal["rotate", "fixed"] = "rotate",
     isolation: IsolationLevel = "auto",
@@ -70,7 +70,7 @@ def run_comparison(
     blocks: int = 200,
     until_decided: bool = False,
     rules: RuleSet | str = DEFAULT,
-    clock: TimeControl | str = match.DEFAULT_CLOCK,
+    clock: TimeControl | str = DEFAULT_CLOCK,
     seed: bytes | str | None = None,
     isolation: IsolationLevel = "auto",
     in_process: bool = False,

@@ -54,6 +54,9 @@ class TimeControl:
         return f"{budget}+{_span_text(self.bank_us)}" if self.bank_us else budget
 
 
+DEFAULT_CLOCK = TimeControl(budget_us=100_000, bank_us=2_000_000)
+
+
 def _span_us(text: str) -> int | None:
     match = _SPAN.fullmatch(text)
     if match is None:

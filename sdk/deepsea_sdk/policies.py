@@ -11,6 +11,7 @@ docs/dev/field.md has the whole course.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from hashlib import shake_256
@@ -24,7 +25,8 @@ from deepsea_rules.view import View
 
 # Exact probabilities: a roll of two dice moves a diver max(0, roll - load) spaces each turn
 
-ROLLS = {2: 1 / 9, 3: 2 / 9, 4: 3 / 9, 5: 2 / 9, 6: 1 / 9}
+_DICE = tuple([(d1, d2) for d1 in FACES for d2 in FACES])
+ROLLS = {roll: n / len(_DICE) for roll, n in sorted(Counter(map(sum, _DICE)).items())}
 """The probability of each sum of the two dice."""
 MANY_TURNS = 20
 """The largest result of `turns_left`: no way home takes longer."""
@@ -68,11 +70,10 @@ def turns_left(position: View | GameState, load: int) -> int:
 Policy: TypeAlias = Callable[[GameState], str]
 """Chooses one of `state.legal` for the seat to move."""
 
-_ROLLS = tuple([(d1, d2) for d1 in FACES for d2 in FACES])
 TURNS = 32
 """More turns than a seat has in a dive; those of a longer one repeat others' dice."""
-_ROLL_OF_BYTE = bytes([byte % len(_ROLLS) for byte in range(256)])
-_TOO_LARGE = bytes(range(256 - 256 % len(_ROLLS), 256))
+_ROLL_OF_BYTE = bytes([byte % len(_DICE) for byte in range(256)])
+_TOO_LARGE = bytes(range(256 - 256 % len(_DICE), 256))
 """Bytes that would favour some rolls."""
 
 
@@ -139,7 +140,7 @@ def roll_out(
             assert action is not None
             (state.unchecked_search if phase == "search" else state.unchecked_order)(action)
             continue
-        d1, d2 = _ROLLS[int(random() * 9)]
+        d1, d2 = _DICE[int(random() * 9)]
         state.unchecked_move(d1, d2)
     return state.points()
 
@@ -164,7 +165,7 @@ def play_on(state: GameState, dice: bytes, policy: Policy, last: int = DIVES) ->
                 dive = state.dive
                 turns = [TURNS * (players * (dive - 1) + seat) for seat in range(players)]
             seat = state.to_move
-            d1, d2 = _ROLLS[dice[turns[seat] % count]]
+            d1, d2 = _DICE[dice[turns[seat] % count]]
             turns[seat] += 1
             move(d1, d2)
             phase = state.phase

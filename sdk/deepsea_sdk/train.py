@@ -32,6 +32,7 @@ from deepsea_rules.ruleset import DEFAULT, DIVES, MAX_PLAYERS, MIN_PLAYERS, PRES
 
 from .batch import Batch, BySeat, RandomDice, SteadyPolicy, Turn, open_random
 from .batch.units import Array
+from .coach.decisions import SURE
 from .evaluation.arrays import F32, Evaluated, Net, columns, facts_of, standings_of
 from .evaluation.inputs import INPUTS, VERSION
 from .evaluation.net import Layer, Weights, write_weights
@@ -302,7 +303,7 @@ def lead_over_steady(settings: Settings, progress: Progress) -> tuple[float, flo
         # A game counts once, and plays on as another one until all have ended.
         leads[finished] = np.where(np.isnan(leads[finished]), lead, leads[finished])
         open_random(batch, finished, rng)
-    return float(leads.mean()), float(1.96 * leads.std() / np.sqrt(games))
+    return float(leads.mean()), float(SURE * leads.std() / np.sqrt(games))
 
 
 def weights_of(settings: Settings, progress: Progress) -> Weights:

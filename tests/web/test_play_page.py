@@ -14,10 +14,10 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
-from deepsea_web.http import GRACE_US, HEADERS
+from deepsea_web.http import GRACE_US, HEADERS, MOST_STREAMS
 from deepsea_web.play.page import board, deed_of, place_of
 from deepsea_web.play.seat import Deed
-from deepsea_web.play.server import COOKIE, MOST_STREAMS
+from deepsea_web.play.server import COOKIE
 from helpers.games import Chooser, other_values
 from helpers.pages import RUN
 from helpers.seat_page import ASKED, Visitor, sitting

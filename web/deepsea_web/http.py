@@ -43,6 +43,9 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+NO_STORE = {"Cache-Control": "no-store"}
+MOST_STREAMS = 32
+"""Event streams at once of one page that is served alone."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _PORT = re.compile(r":[0-9]*\Z")
 _IN_FRAMES = {

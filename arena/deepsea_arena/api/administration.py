@@ -37,13 +37,13 @@ from deepsea_ladder.accounts import (
     code_digest,
     new_code,
 )
+from deepsea_ladder.limits import CODE_DAYS
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import Extension, JobStatus
 from deepsea_ladder.season import Season
 from deepsea_ladder.values import NO_TIME, Time, milliseconds, parse_time, utc_time
 from deepsea_referee.errors import UserError
 
-CODE_DAYS = 14
 MOST_MEETINGS = 1000
 MOST_GAMES = 100_000
 """Of a final."""

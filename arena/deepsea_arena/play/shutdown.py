@@ -16,7 +16,7 @@ from deepsea_referee.interrupts import WakePipe, on_signals
 
 _T = TypeVar("_T")
 _FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 30.0
 
 
 class StopRequest(IntEnum):
@@ -88,4 +88,4 @@ def retry_until_available(
             if reported != (reported := str(error)):
                 report(f"{error}; trying again")
             stop.pause(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, LONGEST_PAUSE)

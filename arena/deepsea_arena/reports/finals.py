@@ -17,10 +17,11 @@ from itertools import combinations, groupby
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from deepsea_arena.reports.standings import taken_out
+from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.random_stream import RandomStream
-from deepsea_ladder.scheduling.tournament import scores
+from deepsea_ladder.scheduling.tournament import FINAL_GAMES, scores
 from deepsea_referee.workbench.confidence import STEPS, PairSequence
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
     from deepsea_ladder.store.history import GameOutcomes
 
-CONFIDENCE = 0.95
-MOST_GAMES = 2000
-"""The budget unless another is given."""
 _AT_ONCE = 60
 """About how many games are queued before it is looked at who leaves: workers should not wait."""
 
@@ -147,7 +145,7 @@ class Race:
 
         return [*sorted(self.left, key=mean, reverse=True), *(one.bot for one in self.gone[::-1])]
 
-    def tables(self, seats: int, seed: bytes, most: int = MOST_GAMES) -> list[LineUp]:
+    def tables(self, seats: int, seed: bytes, most: int = FINAL_GAMES) -> list[LineUp]:
         """The next tables, drawn from all that are left: each bot at one or more in each round.
 
         most  the games that they may have together

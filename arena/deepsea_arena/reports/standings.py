@@ -179,11 +179,6 @@ def _is_out(season: StoredSeason, entry: RatedVersion) -> bool:
     )
 
 
-def is_provisional(season: StoredSeason, entry: RatedVersion) -> bool:
-    """Whether a version has played fewer games than the season asks for."""
-    return entry.tally.games < season.season.pairing.provisional_games
-
-
 def standing_lines(
     store: Store,
     season: StoredSeason,
@@ -195,25 +190,22 @@ def standing_lines(
     recent_of  the one version whose last games, and with them its trend, are wanted; by default all
     """
     recent = store.ratings.recent(season, RECENT_GAMES, recent_of)
-    few = season.season.pairing.provisional_games
-    return standings(entries, recent, provisional_games=few)
+    return standings(entries, recent, pairing=season.season.pairing)
 
 
 def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDENCE) -> OrderReport:
     """Judge the present order of the active bots."""
     entries = [entry for entry in store.ratings.entries(season) if entry.gets_games(season.season)]
-    several = season.season.pairing.former_versions
+    pairing = season.season.pairing
+    several = pairing.former_versions
     names = {
         entry.version.id: entry.version.label if several else entry.version.bot for entry in entries
     }
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
     found = order(season.season.rating, ratings, confidence)
-    provisional = tuple(
-        names[entry.version.id] for entry in entries if is_provisional(season, entry)
-    )
     # What each bot needs: to be provisional no longer, and to be apart from both of its neighbours.
-    asked = season.season.pairing.provisional_games
-    fewest = {entry.version.id: max(0, asked - entry.tally.games) for entry in entries}
+    fewest = {entry.version.id: pairing.lacking(entry.tally.games) for entry in entries}
+    provisional = tuple(names[version] for version, lacking in fewest.items() if lacking)
     most = max(fewest.values(), default=0)
     for pair in found.neighbours:
         most = max(most, pair.games_left or 0)

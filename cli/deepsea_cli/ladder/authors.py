@@ -16,6 +16,7 @@ from deepsea_cli.ladder.tables import minute
 from deepsea_cli.lazy import LazyCommand, LazyGroup, need_command
 from deepsea_cli.options import number_option, path_option, read_text
 from deepsea_cli.output import Column, count, echo, grid, print_document
+from deepsea_ladder.limits import CODE_DAYS
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -178,7 +179,9 @@ def admin(*, store_text: str, author: str, label: str, as_json: bool) -> None:
     "authors_file",
     help="Make a code for each name, one on a line or in the column `name` of a CSV file.",
 )
-@click.option("--days", metavar="N", type=int, show_default="14", help="Days until they end.")
+@click.option(
+    "--days", metavar="N", type=int, show_default=f"{CODE_DAYS}", help="Days until they end."
+)
 @click.option("--slips", is_flag=True, help="Print slips of paper to cut out.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--url", metavar="URL", help="The ladder's address, for links.")

@@ -35,7 +35,10 @@ from deepsea_cli.options import (
 )
 from deepsea_cli.output import Column, count, echo, grid, print_document, print_error, span
 from deepsea_cli.progress import Progress
+from deepsea_ladder.rating.convergence import CONFIDENCE
+from deepsea_ladder.scheduling.tournament import FINAL_GAMES
 from deepsea_referee.errors import UserError
+from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 
 if TYPE_CHECKING:
     from deepsea_arena.play.runner import RunReport
@@ -182,7 +185,7 @@ def print_report(report: RunReport) -> int:
     "--confidence",
     metavar="P",
     type=click.FloatRange(0.5, 0.9999, min_open=True),
-    default=0.95,
+    default=CONFIDENCE,
     show_default=True,
     help="The confidence with which the order is settled.",
 )
@@ -251,14 +254,16 @@ def run(
 @click.argument("kind", type=click.Choice(["round-robin", "gauntlet", "elimination", "final"]))
 @click.argument("name", metavar="NAME")
 @click.argument("bots", metavar="[BOT]...", nargs=-1)
-@number_option("--seats", least=2, most=6, default=2, help="Seats at a table.")
+@number_option("--seats", least=MIN_PLAYERS, most=MAX_PLAYERS, default=2, help="Seats at a table.")
 @number_option(
     "--meetings",
     default=1,
     help="Meetings of every two bots, or rotations of each table of an elimination.",
 )
 @number_option("--top", help="Of a final: the number of winners.  [default: 1]")
-@number_option("--games", help="Of a final: the games that it has at most.  [default: 2000]")
+@number_option(
+    "--games", help=f"Of a final: the games that it has at most.  [default: {FINAL_GAMES}]"
+)
 @click.option(
     "--season",
     "season_name",

@@ -161,6 +161,7 @@ def _show(page: BotProfile) -> None:
         echo("it has not played yet")
         return
     from deepsea_arena.reports.bots import spread
+    from deepsea_ladder.rating.trueskill_fold import Rating
 
     points = spread(courses[0], POINTS)
     click.echo()
@@ -168,7 +169,7 @@ def _show(page: BotProfile) -> None:
         Column("after game", [str(point.games) for point in points]),
         Column("rating", [number(point.rating) for point in points]),
         Column("skill", [number(point.mu) for point in points]),
-        Column("±", [number(2 * point.sigma) for point in points]),
+        Column("±", [number(Rating(point.mu, point.sigma).margin) for point in points]),
     )
     lines = page.opponents
     click.echo()

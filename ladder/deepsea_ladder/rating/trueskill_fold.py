@@ -48,6 +48,21 @@ class Rating(NamedTuple):
         """The sort key of standings: the skill is above it with a probability of 99.9 %."""
         return self.mu - 3.0 * self.sigma
 
+    @property
+    def margin(self) -> float:
+        """Half of the interval in which the skill lies with a probability of 95 %."""
+        return 2.0 * self.sigma
+
+    @property
+    def low(self) -> float:
+        """The lower end of this interval."""
+        return self.mu - self.margin
+
+    @property
+    def high(self) -> float:
+        """Its upper end."""
+        return self.mu + self.margin
+
     def to_hex(self) -> tuple[str, str]:
         """Both numbers without loss, as text."""
         return self.mu.hex(), self.sigma.hex()

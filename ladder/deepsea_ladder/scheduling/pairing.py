@@ -192,7 +192,7 @@ class _Hall:
     def _due(self, i: int) -> float:
         """When the bot has to be an anchor: the less is known of it, the sooner; the more bots its
         author has, the later."""
-        if self.games[i] < self.settings.provisional_games and self._has_precedence(i):
+        if self.settings.lacking(self.games[i]) and self._has_precedence(i):
             return float(self.last[i])
         turn = len(self.authors) * len(self.siblings[i]) / self.sizes[0]
         interval = turn * self.usual_sigma / self._sigma(i)

@@ -17,6 +17,9 @@ from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_rules.scoring import halves_ahead
 
+FINAL_GAMES = 2000
+"""The budget of a final, unless another one is given."""
+
 
 def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1) -> list[LineUp]:
     """Tables at which every two bots meet at least `meetings` times; with two seats exactly.

@@ -210,6 +210,7 @@ def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Pla
     version, other, panel = plan
     # The same luck against all others, which nobody can know who has not the season's secret.
     text = f"comparison:{version.name} v{version.number}"
+    standing = ComparisonStanding(margin=season.season.verdicts.margin)
     seed = hashlib.sha256(secret + text.encode()).hexdigest()[:24]
     connection.execute(
         insert(_rows).values(
@@ -223,7 +224,7 @@ def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Pla
             attempt=0,
             failures=0,
             cpu_ms=0,
-            standing=msgspec.json.encode(ComparisonStanding()).decode(),
+            standing=msgspec.json.encode(standing).decode(),
             created_at=at,
             **_changed(connection, at),
         )

@@ -65,7 +65,6 @@ KEPT = 20
 KEPT_NOTES = 100
 """and so many of its newest other games their notes."""
 LONGEST_OUTPUT = 64 * 1024
-_LONGEST_ERROR = 16 * 1024
 _PRIVATE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION, AuditKind.BACKUP)
 """Entries that change no page for strangers: a login must not empty their cache."""
 _JOB = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
@@ -354,7 +353,7 @@ def _forget_old(connection: Connection, bot_id: int, *, faulty: bool) -> None:
 
 
 def _packed(log: SeatLog) -> bytes:
-    error, output = _end(log.error, _LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT)
+    error, output = _end(log.error, schema.LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT)
     return zlib.compress(msgspec.json.encode(_Content(error, output, log.notes)))
 
 

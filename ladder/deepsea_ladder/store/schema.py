@@ -29,6 +29,7 @@ from deepsea_ladder.store.records import Record
 
 REVISION = "0007"
 """The revision of `migrations/` that these tables are."""
+LONGEST_ERROR = 16 * 1024
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
 

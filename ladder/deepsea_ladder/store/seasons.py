@@ -267,9 +267,7 @@ def _provisional(connection: Connection, season: StoredSeason) -> list[str]:
     bots = [bot for bot in current_bots(connection) if bot.state is BotState.ACTIVE]
     former = versions_by_id(connection, sorted(tallies.keys() - {bot.current.id for bot in bots}))
     replaced = {version.bot for version in former.values()}
-    played = {
-        version for version, tally in tallies.items() if tally.games >= pairing.provisional_games
-    }
+    played = {version for version, tally in tallies.items() if not pairing.lacking(tally.games)}
     return [bot.name for bot in bots if bot.name in replaced and bot.current.id not in played]
 
 

@@ -58,7 +58,6 @@ _LINE = Line(
 _SELECT: Select[Any] = select(_rows, schema.authors.c.name.label("author")).join(
     schema.authors, schema.authors.c.id == _rows.c.author_id
 )
-_LONGEST_ERROR = 16 * 1024
 _LONGEST_LINE = 1000
 """Characters of a line of a bot's output."""
 
@@ -261,7 +260,7 @@ class Submissions(LeasedRows):
                 digest=digest or None,
                 found=printable(refusal.found, schema.LONGEST_NOTE),
                 remedy=printable(refusal.remedy, schema.LONGEST_NOTE),
-                error=printable(refusal.error, keep="\n")[-_LONGEST_ERROR:],
+                error=printable(refusal.error, keep="\n")[-schema.LONGEST_ERROR :],
                 log=json.dumps([printable(line, _LONGEST_LINE) for line in refusal.log]),
             )
 

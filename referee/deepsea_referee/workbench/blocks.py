@@ -20,6 +20,7 @@ from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.comparison import LUCK_BOUND, Comparison, largest_lead
+from deepsea_referee.workbench.confidence import ALPHA, MARGIN
 from deepsea_rules.randomness import game_seed
 from deepsea_rules.record import GameRecord, replay
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
@@ -45,9 +46,9 @@ class GroupSettings(MatchSettings):
     """What it is called in its folder."""
     seed_text: str = ""
     """The text that `seed` was made from."""
-    margin: float = 0.05
+    margin: float = MARGIN
     """The largest difference in placement score that counts as none."""
-    alpha: float = 0.05
+    alpha: float = ALPHA
     """The probability of a wrong verdict that is accepted."""
     until_decided: bool = False
     """Stop at the verdict."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepsea_referee.results.summary import FaultKinds, GameResult
-from deepsea_referee.workbench.confidence import AdjustedSequence, ConfidenceSequence
+from deepsea_referee.workbench.confidence import ALPHA, MARGIN, AdjustedSequence, ConfidenceSequence
 from deepsea_rules.scoring import placement_scores
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class Comparison:
         ours: Sequence[int],
         theirs: Sequence[int],
         *,
-        margin: float = 0.05,
-        alpha: float = 0.05,
+        margin: float = MARGIN,
+        alpha: float = ALPHA,
         luck_adjusted: bool = False,
     ) -> None:
         """`ours` and `theirs` are the bots in the line-ups that are copies of A and of B."""

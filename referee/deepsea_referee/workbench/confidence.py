@@ -26,10 +26,16 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from deepsea_sdk.coach.decisions import SURE
+
 if TYPE_CHECKING:
     from deepsea_sdk.coach.chance_sum import Luck
 
 Kind = Literal["round", "duel"]
+ALPHA = 0.05
+"""The probability of a wrong verdict that is accepted, unless another one is asked for."""
+MARGIN = 0.05
+"""The largest difference in placement score that counts as none, unless another is asked for."""
 LARGEST_STAKE = 0.75
 """The largest share of its capital that a gambler risks in one bet: the constant c of the paper."""
 STEPS = 500
@@ -60,7 +66,7 @@ class Interval(NamedTuple):
 class ConfidenceSequence:
     """The mean of observations that lie between `low` and `high`, with confidence 1 - alpha."""
 
-    def __init__(self, low: float, high: float, alpha: float = 0.05) -> None:
+    def __init__(self, low: float, high: float, alpha: float = ALPHA) -> None:
         self._low = low
         self._width = high - low
         self._log = math.log(2 / alpha)
@@ -142,7 +148,7 @@ class AdjustedSequence(ConfidenceSequence):
     luck_bound  the luck is at most that, or at least minus that
     """
 
-    def __init__(self, bound: float, luck_bound: float, alpha: float = 0.05) -> None:
+    def __init__(self, bound: float, luck_bound: float, alpha: float = ALPHA) -> None:
         super().__init__(-bound, bound, alpha)
         self._bound = bound
         self._luck_bound = luck_bound
@@ -222,9 +228,6 @@ class _Gambler(Spread):
 
 # A fixed number of observations
 
-_SURE = 1.959964
-"""Standard errors of a normal distribution on each side of an interval of 95 %."""
-
 
 class PairSequence(ConfidenceSequence):
     """The difference of two bots' strengths, from observations of two kinds.
@@ -270,7 +273,7 @@ class Mean(NamedTuple):
     def half_width(self) -> float:
         """That of its interval of 95 %."""
         n = self.degrees
-        normal = _SURE * (8 * n + 3) / (8 * n + 1)
+        normal = SURE * (8 * n + 3) / (8 * n + 1)
         return self.error * math.sqrt(n * math.expm1(normal * normal / n))
 
     def chance(self, least: float) -> float:
@@ -300,7 +303,7 @@ def difference(one: Mean, other: Mean) -> Mean:
     return Mean(one.mean - other.mean, math.sqrt(squares + others), degrees)
 
 
-def holm(chances: Sequence[float], alpha: float = 0.05) -> list[bool]:
+def holm(chances: Sequence[float], alpha: float = ALPHA) -> list[bool]:
     """Which of several hypotheses are rejected, with a chance of alpha that any is true.
 
     However they depend on each other: S. Holm, Scandinavian Journal of Statistics 6 (1979).

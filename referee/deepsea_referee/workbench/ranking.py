@@ -23,7 +23,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import FaultKinds, GameResult, MatchResult
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
-from deepsea_referee.workbench.confidence import Interval, PairSequence
+from deepsea_referee.workbench.confidence import ALPHA, MARGIN, Interval, PairSequence
 from deepsea_rules.randomness import Stream, shuffled
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
 from deepsea_rules.scoring import placement_scores
@@ -63,8 +63,8 @@ class Ranking:
         self,
         bots: int,
         *,
-        alpha: float = 0.05,
-        margin: float = 0.05,
+        alpha: float = ALPHA,
+        margin: float = MARGIN,
         top: int | None = None,
         few: int | None = None,
     ) -> None:

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deepsea_rules.actions import CHIPS
 from deepsea_rules.ruleset import PILE_ITEMS, RuleSet
 
 from .units import CHIP_BITS, LAID, U64, Array, apart, joined
 
 SLOTS = 8
 """Places for carried units; with six of them a diver does not move any more."""
-WIDTH = 33
+WIDTH = 1 + len(CHIPS)
 """Of a trail: the submarine and 32 spaces."""
 BELOW = np.arange(SLOTS) < np.arange(SLOTS + 1)[:, None]
 """By load: which places for units are filled."""

@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from deepsea_arena.reports.plot_data import BotFigures, Place, PlotData, medians
-from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_rules.actions import CHIPS
+from deepsea_rules.ruleset import FULL_AIR, SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
 from deepsea_web.charts.svg import LEFT, RIGHT, WIDTH, Chart, Drawing, Table, percent, short
 
 _DIVES_HEIGHT = 100
-_AIR = 25
-_SPACES = 32
 _LARGEST = 5.5
 """The radius of the mark of the most frequent place."""
 _BAR = 46
@@ -61,17 +60,17 @@ def _bot(drawing: Drawing, bot: BotFigures) -> None:
     top = drawing.y + 46
 
     def x(space: float) -> float:
-        return LEFT + 8 + (RIGHT - LEFT - 14) * space / _SPACES
+        return LEFT + 8 + (RIGHT - LEFT - 14) * space / len(CHIPS)
 
     def y(air: float) -> float:
-        return top + _DIVES_HEIGHT * (_AIR - air) / _AIR
+        return top + _DIVES_HEIGHT * (FULL_AIR - air) / FULL_AIR
 
-    for air in range(0, _AIR + 1, 5):
+    for air in range(0, FULL_AIR + 1, 5):
         drawing.line(LEFT, y(air), RIGHT, y(air), "grid" if air else "base")
         drawing.text(LEFT - 5, y(air) + 4, str(air), "small", anchor="end")
-    for space in range(0, _SPACES + 1, 5):
+    for space in range(0, len(CHIPS) + 1, 5):
         drawing.text(x(space), y(0) + 17, str(space), "small", anchor="middle")
-    drawing.text(0, y(_AIR / 2) + 4, "air", "axis")
+    drawing.text(0, y(FULL_AIR / 2) + 4, "air", "axis")
     drawing.text((LEFT + RIGHT) / 2, y(0) + 30, "space", "axis", anchor="middle")
     most = max((*bot.turned.values(), *bot.drowned.values()), default=1)
 

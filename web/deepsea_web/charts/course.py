@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from deepsea_arena.reports.bots import VersionCourse
+from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_referee.workbench.comparison import Lead
 from deepsea_referee.workbench.tuning import Range, Spsa
 from deepsea_web.charts.svg import LEFT, RIGHT, WIDTH, Chart, Drawing, Table, plain, short, ticks
@@ -39,6 +40,10 @@ class Moment(NamedTuple):
     rating: float
     mu: float
     sigma: float
+
+    @property
+    def skill(self) -> Rating:
+        return Rating(self.mu, self.sigma)
 
 
 class Area(NamedTuple):
@@ -77,7 +82,7 @@ def area(courses: Sequence[VersionCourse], width: float = WIDTH) -> Area:
     surest = min((moment.sigma for moment in known), default=0.0)
     settled = [moment for moment in known if moment.sigma <= _SURE * surest]
     low = min((moment.rating for moment in settled), default=0.0)
-    high = max((moment.mu + 2 * moment.sigma for moment in settled), default=1.0)
+    high = max((moment.skill.high for moment in settled), default=1.0)
     room = max(high - low, 1.0) * 0.04
     return Area(
         LEFT, width - 8, _TOP, _TOP + _HEIGHTS[WIDE if width >= WIDE else WIDTH], max(games, 1),
@@ -140,8 +145,8 @@ def _stretch(drawing: Drawing, inside: Area, one: VersionCourse) -> None:
         (moment,) = known
         drawing.circle(inside.x(moment.game), inside.y(moment.rating), 2.5, "dot")
         return
-    upper = line(m.mu + 2 * m.sigma for m in known)
-    lower = line(m.mu - 2 * m.sigma for m in known)
+    upper = line(m.skill.high for m in known)
+    lower = line(m.skill.low for m in known)
     drawing.path(upper + lower[::-1], "band", closed=True)
     drawing.path(line(m.mu for m in known), "bound")
     drawing.path(line(m.rating for m in known), "lead")
@@ -168,7 +173,7 @@ def _words(courses: Sequence[VersionCourse]) -> str:
     several = f" of {len(courses)} versions" if len(courses) > 1 else ""
     return (
         f"after {last.game:,} rated game{'' if last.game == 1 else 's'}{several} its rating is "
-        f"{last.rating:.1f}, with mu {last.mu:.1f} ± {2 * last.sigma:.1f}"
+        f"{last.rating:.1f}, with mu {last.mu:.1f} ± {last.skill.margin:.1f}"
     )
 
 

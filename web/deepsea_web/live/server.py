@@ -25,6 +25,8 @@ from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.record import GameRecord
 from deepsea_web.http import (
     LOOPBACK,
+    MOST_STREAMS,
+    NO_STORE,
     EventStream,
     Guarded,
     Leaving,
@@ -35,8 +37,6 @@ from deepsea_web.live.news import KEPT, News
 from deepsea_web.viewer.assets import render, script, styles
 from deepsea_web.viewer.game_page import PageGame
 
-MOST_STREAMS = 32
-_NO_STORE = {"Cache-Control": "no-store"}
 LINGER_US = 60_000_000
 """The time for which the page stays after the match."""
 _LONGEST = 4 * 1024 * 1024
@@ -47,17 +47,17 @@ def live_app(news: News, path: str) -> ASGIApp:
 
     async def page(request: Request) -> Response:
         text = "".join(render("live.html", news=news, games=news.games(), kept=KEPT))
-        return HTMLResponse(text, headers=_NO_STORE)
+        return HTMLResponse(text, headers=NO_STORE)
 
     async def game(request: Request) -> Response:
         found = await _game(news, request)
         number = whole_number(request.path_params["number"])
         text = "".join(render("live_game.html", game=found, number=number))
-        return HTMLResponse(text, headers=_NO_STORE)
+        return HTMLResponse(text, headers=NO_STORE)
 
     async def game_data(request: Request) -> Response:
         found = await _game(news, request)
-        return JSONResponse(found.data(), headers=_NO_STORE)
+        return JSONResponse(found.data(), headers=NO_STORE)
 
     async def updates(request: Request) -> Response | EventStream[int]:
         if news.readers >= MOST_STREAMS:

@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from deepsea_arena.reports.seat import SeatDocument
+from deepsea_referee.choices import LAST_TURNS
 from deepsea_rules.notation import read_position
 from deepsea_rules.ruleset import ABOARD, DEFAULT, HOME, PRESETS, SEAT_LETTERS
 from deepsea_rules.state import GameState
@@ -23,8 +24,6 @@ from deepsea_web.http import whole_number
 from deepsea_web.play.seat import DEEDS, Deed, Place, waits
 from deepsea_web.viewer.assets import LAYOUT
 from deepsea_web.viewer.picture import scene
-
-LAST_TURNS = 18
 
 
 def values(document: SeatDocument) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_sdk.entropy import fresh_token
 from deepsea_web.http import (
     LOOPBACK,
+    MOST_STREAMS,
+    NO_STORE,
     EventStream,
     Guarded,
     Leaving,
@@ -38,9 +40,7 @@ LINGER_S = 60
 """The time for which the page stays after the games, at most."""
 SETTLING_US = 1_000_000
 """The time for which the answer to a form waits for the next question."""
-MOST_STREAMS = 32
 COOKIE = "deepsea-play"
-_NO_STORE = {"Cache-Control": "no-store"}
 _ELSEWHERE = "this game is played in another browser, or was; a new one has an address of its own"
 
 
@@ -115,14 +115,14 @@ class PlayServer:
             raise HTTPException(403, _ELSEWHERE)
         else:
             text = "".join(render("play.html", seat=None))
-        return HTMLResponse(text, headers=_NO_STORE)
+        return HTMLResponse(text, headers=NO_STORE)
 
     async def _enter(self, request: Request) -> Response:
         code = dict(await self._fields(request)).get("code", "")
         if self._entered or not _same(code, self._code):
             raise HTTPException(403, _ELSEWHERE if self._entered else "this is not the code")
         self._entered = True
-        answer = RedirectResponse(self._path, 303, _NO_STORE)
+        answer = RedirectResponse(self._path, 303, NO_STORE)
         answer.set_cookie(COOKIE, self._secret, path=self._path, httponly=True, samesite="strict")
         return answer
 
@@ -136,7 +136,7 @@ class PlayServer:
         with suppress(TimeoutError):
             async with time_limit(self._clock, SETTLING_US):
                 await self._seat.settled(news)
-        return RedirectResponse(self._path, 303, _NO_STORE)
+        return RedirectResponse(self._path, 303, NO_STORE)
 
     async def _news(self, request: Request) -> Response | EventStream[Place]:
         self._check(request)

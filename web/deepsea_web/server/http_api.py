@@ -28,7 +28,7 @@ from deepsea_arena.api.openapi import openapi
 from deepsea_arena.documents import DIGITS, LARGEST_INT64, DocumentError, convert, json_text
 from deepsea_referee.timing.clock import time_limit
 from deepsea_rules.printable import one_line, quoted
-from deepsea_web.http import disconnected, name_routes
+from deepsea_web.http import NO_STORE, disconnected, name_routes
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.server.gateway import Batch, Gateway, Part, Parts, refused
 
@@ -40,7 +40,6 @@ PATIENCE_US = 30_000_000
 """The time that a reader may take for one part of a stream."""
 BEAT_US = 15_000_000
 """After so long without news a stream has a comment, so that no proxy ends it."""
-_HEADERS = {"Cache-Control": "no-store"}
 _IN_ADDRESS = ("GET", "DELETE")
 DESCRIPTION = "/openapi.json"
 FOREIGN = "pages of other sites may read here, and nothing else"
@@ -86,7 +85,7 @@ def _endpoint(
             fields = _fields(method, request, body)
             if method.flow is Flow.ONE:
                 answer = await gateway.one(caller, method, fields)
-                return Response(json_text(answer), 200, _HEADERS, MEDIA_TYPES[Flow.ONE])
+                return Response(json_text(answer), 200, NO_STORE, MEDIA_TYPES[Flow.ONE])
             answers = gateway.stream(caller, method, fields)
             return await AnswerStream.begun(gateway, answers, method.flow)
         except Exception as error:  # noqa: BLE001  (every error has its status)
@@ -232,7 +231,7 @@ class AnswerStream:
         self._first = first
         self._flow = flow
         self._write = write
-        self._headers = {**_HEADERS, "Content-Type": MEDIA_TYPES[flow]}
+        self._headers = {**NO_STORE, "Content-Type": MEDIA_TYPES[flow]}
         self._sent_us = gateway.clock.now_us()
 
     def with_headers(self, more: Mapping[str, str]) -> AnswerStream:
@@ -307,7 +306,7 @@ def _refusal(found: ApiError) -> bytes:
 def refuse(error: Exception, status: int | None = None) -> Response:
     """The response for what was refused."""
     found = refused(error)
-    headers = dict(_HEADERS)
+    headers = dict(NO_STORE)
     if found.retry_after is not None:
         headers["Retry-After"] = str(found.retry_after)
     if found.kind is Kind.UNAUTHENTICATED:

@@ -28,7 +28,7 @@ from deepsea_arena.reports.status import not_ready
 from deepsea_ladder.accounts import Scope as TokenScope
 from deepsea_ladder.model.games import LadderCounts
 from deepsea_referee.timing.clock import time_limit
-from deepsea_web.http import ROUTE, Guarded, name_routes
+from deepsea_web.http import NO_STORE, ROUTE, Guarded, name_routes
 from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import refuse
@@ -48,7 +48,6 @@ _LABELS: dict[str, Sequence[str]] = {
     "refusals": ["limit"],
     "streams": ["kind"],
 }
-_HEADERS = {"Cache-Control": "no-store"}
 
 
 class Monitor:
@@ -82,7 +81,7 @@ class Monitor:
                 await asyncio.wait({asking})
         failed = not asking.done() or asking.exception()
         reason = "the server is busy" if failed else asking.result()
-        return PlainTextResponse(f"{reason or 'ready'}\n", 503 if reason else 200, _HEADERS)
+        return PlainTextResponse(f"{reason or 'ready'}\n", 503 if reason else 200, NO_STORE)
 
     async def _metrics(self, request: Request) -> Response:
         gateway, address = self._gateway, request.client.host if request.client else ""
@@ -96,11 +95,11 @@ class Monitor:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collected(metrics(counts, gateway)))
         ProcessCollector(registry=registry)
-        return Response(generate_latest(registry), 200, _HEADERS, CONTENT_TYPE_LATEST)
+        return Response(generate_latest(registry), 200, NO_STORE, CONTENT_TYPE_LATEST)
 
 
 async def _health(request: Request) -> Response:
-    return PlainTextResponse("healthy\n", 200, _HEADERS)
+    return PlainTextResponse("healthy\n", 200, NO_STORE)
 
 
 def monitored(

@@ -32,7 +32,7 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
 from deepsea_sdk import __version__
-from deepsea_web.http import Guarded, name_routes
+from deepsea_web.http import NO_STORE, Guarded, name_routes
 from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.broadcast import Broadcast
@@ -264,7 +264,7 @@ class Site:
             known = isinstance(cause, (LadderError, UserError, InvalidRecord))
             _log.error("%s: %s", where, one_line(str(cause)), exc_info=None if known else cause)
         said = {**(getattr(error, "headers", None) or {}), **answer.headers}
-        headers = {"Cache-Control": "no-store", **said}
+        headers = {**NO_STORE, **said}
         wanted = request.query_params.get("format")
         if wanted == "json" or request.scope["path"].endswith(".json"):
             body, kind = json_text({"error": answer.sentence}), KINDS["json"]

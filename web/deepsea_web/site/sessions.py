@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from deepsea_arena.api.callers import Caller, visitor
 from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.forms import (
@@ -29,9 +30,8 @@ from deepsea_web.site.page import Visit
 from deepsea_web.site.rendering import KINDS
 
 _VALUE = re.compile(r"[A-Za-z0-9_-]{1,100}")
-UNSEEN = {"Cache-Control": "no-store", "Vary": "Cookie"}
+UNSEEN = {**NO_STORE, "Vary": "Cookie"}
 """The headers of what depends on who looks."""
-_IN_PATH = re.compile(r"\{(\w+)\}")
 MEMBER = "deepsea.member"
 """In the scope of requests of somebody with a session."""
 T = TypeVar("T")

@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from deepsea_rules.actions import CHIPS, LEVELS
 from deepsea_rules.ruleset import FULL_AIR, MAX_PLAYERS
+from deepsea_sdk.coach.decisions import MARKS
 
 MODULES = (
     *("address", "dom", "notation", "views"),
@@ -149,6 +150,7 @@ def _shapes() -> dict[str, str]:
 
 
 LAYOUT: dict[str, Any] = {
+    "losses": {mark: f"{threshold:.2f}" for threshold, mark in MARKS},
     "width": _WIDTH,
     "height": _HEIGHT,
     "spaces": _spaces(),

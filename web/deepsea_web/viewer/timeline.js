@@ -1,6 +1,7 @@
 // The slider over a game, and the marks above it.
 
 import { h, s } from "./dom.js";
+import { LAYOUT } from "./layout.js";
 
 const ROWS = { fault: 0, lead: 0, slowest: 0, back: 1, home: 2, drowned: 2, judged: 3 };
 const SIGNS = {
@@ -12,15 +13,13 @@ const SIGNS = {
   drowned: "M-6 -4L-4 -6L0 -2L4 -6L6 -4L2 0L6 4L4 6L0 2L-4 6L-6 4L-2 0Z",
 };
 
-const JUDGED = { "?!": "lost 0.05 or more", "?": "lost 0.10", "??": "lost 0.20" };
-
 /** What the marks mean, for the help; `judged` is whether there is an analysis. */
 export function legend(judged) {
   const words = { back: "turned back", home: "came home", drowned: "drowned", fault: "fault",
     lead: "took the lead", slowest: "slowest decision" };
   return h("ul", { class: "ds-legend" }, Object.entries(words).map(([kind, word]) => h("li", {},
     s("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, s("path", { d: SIGNS[kind] })), word)),
-    judged && Object.entries(JUDGED).map(([sign, word]) => h("li", {}, h("b", {}, sign), ` ${word}`)));
+    judged && Object.entries(LAYOUT.losses).map(([sign, lost]) => h("li", {}, h("b", {}, sign), ` lost ${lost} or more`)));
 }
 
 /** The marks of a game; a click on one shows its frame. */

@@ -20,7 +20,9 @@ from deepsea_bundle.errors import BundleError
 from deepsea_ladder.limits import OF_SEASON, Limit
 from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.scaffold import starter
+from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.ruleset import OPTIONS
+from deepsea_sdk.coach.decisions import MARKS
 from deepsea_web.site.app import Site
 from deepsea_web.site.page import Page, Query, season_of
 
@@ -52,10 +54,12 @@ def _read_how(ladder: LadderApi, query: Query) -> How:
 
 def _how_extras(data: SeasonInfo) -> Mapping[str, Any]:
     preset = preset_of(data.rules)
-    if preset is None:
-        return {"rules": ()}
-    rules = seat_a_begins(preset)
-    return {"rules": [(one.name, getattr(rules, one.name), one.about) for one in OPTIONS]}
+    rules = preset and seat_a_begins(preset)
+    return {
+        "rules": rules and [(one.name, getattr(rules, one.name), one.about) for one in OPTIONS],
+        "forfeit": FAULTS_TO_FORFEIT,
+        "marks": MARKS,
+    }
 
 
 HOW = Page(

@@ -101,7 +101,7 @@ def _pictures(data: BotProfile) -> Mapping[str, Any]:
         return {"plots": [], "course": None, "points": None}
     narrow, wide = (course(data.bot, data.course, width) for width in (WIDTH, WIDE))
     points = [
-        (one.game, one.version, round(one.rating, 3), round(one.mu, 3), round(2 * one.sigma, 3))
+        (one.game, one.version, round(one.rating, 3), round(one.mu, 3), round(one.skill.margin, 3))
         for one in moments(data.course)
     ]
     return {
