@@ -248,7 +248,7 @@ def _play(store: Store, stored: StoredSeason, pool: MadeUp, games: int) -> None:
             owner=f"bench-{pool.played}",
             clock=pool.now,
             stop=stop,
-            listener=listener,
+            watcher=listener,
             source=chosen,
             goal=RunGoal(games=games),
         ).run()

@@ -12,18 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
-from typing import Protocol
 
 from msgspec import Struct, structs
 
 from deepsea_arena.documents import to_json
+from deepsea_arena.play.run_report import RunEnd, RunWatcher
 from deepsea_arena.play.runner import (
     MakePool,
-    RunEnd,
     RunGoal,
-    RunReport,
     RunStopped,
-    RunWatcher,
     no_source,
     play,
 )
@@ -101,21 +98,11 @@ class TournamentResult(Struct, frozen=True, kw_only=True):
     final: FinalReport | None = None
 
 
-class TournamentWatcher(RunWatcher, Protocol):
-    """Callbacks of a tournament."""
-
-    def round_begins(self, number: int, tables: int, bots: int) -> None:
-        """A round of an elimination begins, with so many tables and bots that are left."""
-
-    def played(self, report: RunReport) -> None:
-        """Games of the tournament were played."""
-
-
 def play_tournament(
     store: Store,
     request: TournamentRequest,
     make_pool: MakePool,
-    watcher: TournamentWatcher,
+    watcher: RunWatcher,
     stop: Stop,
     fresh: FreshSeed = fresh_seed,
 ) -> TournamentResult:
@@ -154,7 +141,7 @@ def play_tournament(
 
 
 def play_begun(
-    store: Store, make_pool: MakePool, watcher: TournamentWatcher, stop: Stop, season: StoredSeason
+    store: Store, make_pool: MakePool, watcher: RunWatcher, stop: Stop, season: StoredSeason
 ) -> bool:
     """Play a tournament that was begun from afar; whether it may be tried again if it is open.
 
@@ -283,7 +270,7 @@ class _Field:
         season: StoredSeason,
         versions: Mapping[int, BotVersion],
         make_pool: MakePool,
-        watcher: TournamentWatcher,
+        watcher: RunWatcher,
         stop: Stop,
     ) -> None:
         self._store = store

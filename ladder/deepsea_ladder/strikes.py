@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
+from deepsea_ladder.model.bots import BotConduct
 from deepsea_ladder.rating.totals import SeatResult
 
 
@@ -40,39 +41,23 @@ class Appearance(NamedTuple):
     """Of a void game: whether it was this bot that was asked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conduct:
-    """What is counted of a bot's last games."""
-
-    absences: int
-    spoiled: int
-    voids: int
-    other_voids: int
-    """Void games in which another bot was asked."""
-
-    def reason_to_disable(self, rules: StrikeRules) -> str | None:
-        """Why the bot is to be disabled; None if it is not."""
-        if self.absences >= rules.absences:
-            return f"{self.absences} games in a row without it"
-        if self.spoiled >= rules.spoiled:
-            return (
-                f"{self.spoiled} of its last {rules.games} games it forfeited, or had two faults in"
-            )
-        if self.voids >= rules.voids and self.voids > self.other_voids:
-            return f"{self.voids} of its last {rules.attempts} games became void while it was asked"
-        return None
-
-
-def conduct(newest_first: Sequence[Appearance], rules: StrikeRules) -> Conduct:
-    """Count a bot's last games."""
+def conduct(
+    bot: str, newest_first: Sequence[Appearance], rules: StrikeRules
+) -> tuple[BotConduct, str | None]:
+    """What counts against a bot of its last games, and why it is to be disabled, if it is."""
     results = [one.result for one in newest_first if one.result is not None]
-    voids = [one.asked for one in newest_first[: rules.attempts] if one.result is None]
-    return Conduct(
-        absences=sum(1 for _ in takewhile(lambda result: result.absent, results)),
-        spoiled=sum(map(_is_spoiled, results[: rules.games])),
-        voids=sum(voids),
-        other_voids=len(voids) - sum(voids),
-    )
+    asked = [one.asked for one in newest_first[: rules.attempts] if one.result is None]
+    absences = sum(1 for _ in takewhile(lambda result: result.absent, results))
+    spoiled = sum(map(_is_spoiled, results[: rules.games]))
+    voids = sum(asked)
+    reason = None
+    if absences >= rules.absences:
+        reason = f"{absences} games in a row without it"
+    elif spoiled >= rules.spoiled:
+        reason = f"{spoiled} of its last {rules.games} games it forfeited, or had two faults in"
+    elif voids >= rules.voids and voids > len(asked) - voids:
+        reason = f"{voids} of its last {rules.attempts} games became void while it was asked"
+    return BotConduct(bot=bot, absences=absences, spoiled=spoiled, voids=voids), reason
 
 
 def _is_spoiled(result: SeatResult) -> bool:

@@ -12,7 +12,7 @@ from sqlalchemy import update
 from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
 from deepsea_arena.coach.document import document
 from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, StepDone, analyse
+from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
 from deepsea_arena.play.analyst import Analyst, local_analyst
 from deepsea_arena.play.background_work import Times, in_background
 from deepsea_arena.play.shutdown import Stop, StopRequest
@@ -50,7 +50,7 @@ class InlineAnalyst(OneWorker):
     def _do(self, task: Task) -> Iterator[Event]:
         for _ in range(3):
             self.on_step()
-            yield Sent(task, StepDone(1))
+            yield Sent(task, 1)
         yield Done(task, Analysed(COACH_VERSION, self.document))
 
 
@@ -69,7 +69,7 @@ class Site:
             owner="runner",
             clock=self.clock,
             stop=stop,
-            listener=self.watcher,
+            watcher=self.watcher,
             times=Times(idle=0.0, host_pause=0.0),
         )
 

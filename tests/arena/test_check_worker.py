@@ -15,7 +15,6 @@ import pytest
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
-    GamePlayed,
     PlayAdmission,
     ReadArchive,
     check_worker,
@@ -139,7 +138,7 @@ def test_admission_games_are_announced_one_by_one() -> None:
     with check_worker(link) as perform:
         played = perform(PlayAdmission(bundle, (season,)))
     assert played == AdmissionPlayed(None)
-    assert link.sent == [GamePlayed(1), GamePlayed(2), GamePlayed(3)]
+    assert link.sent == [1, 2, 3]
 
 
 def test_a_worker_process_loads_no_database() -> None:

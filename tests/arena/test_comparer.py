@@ -71,7 +71,7 @@ class Site:
             owner="runner",
             clock=self.clock,
             stop=stop,
-            listener=self.watcher,
+            watcher=self.watcher,
             times=Times(idle=0.0, host_pause=0.0),
         )
 

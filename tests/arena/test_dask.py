@@ -282,7 +282,7 @@ def test_a_worker_that_lies_is_found_on_a_cluster(
             owner="runner",
             clock=lambda: 0.0,
             stop=stop,
-            listener=listener,
+            watcher=listener,
             settings=settings,
         ).run()
         assert (report.accepted, report.duplicates, report.refused) == (40, 0, 0)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.play.runner import RunEnd, RunListener, Runner, RunnerSettings
+from deepsea_arena.play.run_report import RunEnd, RunWatcher
+from deepsea_arena.play.runner import Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import (
     FinishedGame,
@@ -25,7 +26,6 @@ from deepsea_ladder.model.games import Job, Receipt, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_referee.workers import LocalWorkers
 from helpers import deeds, ladder
-from helpers.inline import QuietListener
 from helpers.programs import workers as running
 
 LONG = 60.0
@@ -179,7 +179,7 @@ def _runner(
     season: StoredSeason,
     workers: JobWorkers,
     stop: Stop,
-    listener: RunListener | None = None,
+    listener: RunWatcher | None = None,
 ) -> Runner:
     return Runner(
         store,
@@ -189,7 +189,7 @@ def _runner(
         clock=lambda: 0.0,
         stop=stop,
         settings=RunnerSettings(idle=0),
-        listener=listener or QuietListener(),
+        watcher=listener or RunWatcher(),
     )
 
 
@@ -211,7 +211,7 @@ def test_handing_back_ends_the_workers_and_the_leases(
     os.mkfifo(tmp_path / "hangs")
     played: list[str] = []
 
-    class Watcher:
+    class Watcher(RunWatcher):
         """Asks for it when the first rotation is played and the second one's worker hangs."""
 
         def finished(self, job: Job, receipt: Receipt) -> None:

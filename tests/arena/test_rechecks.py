@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from deepsea_arena.play.rechecks import is_drawn
-from deepsea_arena.play.runner import RunGoal, Runner, RunnerSettings, RunReport
+from deepsea_arena.play.run_report import RunReport
+from deepsea_arena.play.runner import RunGoal, Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, VoidOutcome
 from deepsea_arena.play.workers import JobWorkers
@@ -157,7 +158,7 @@ def run(
         owner="runner",
         clock=lambda: 0.0,
         stop=stop,
-        listener=watcher or Watcher(),
+        watcher=watcher or Watcher(),
         goal=RunGoal(games=settings.pop("games", 1)),
         settings=RunnerSettings(idle=0, **({"recheck": 1} | settings)),
     ).run()
@@ -288,7 +289,7 @@ def test_a_game_that_hangs_when_it_is_played_again_counts_as_it_was_played(
         owner="runner",
         clock=lambda: time,
         stop=stop,
-        listener=Watcher(),
+        watcher=Watcher(),
         goal=RunGoal(games=1),
         settings=RunnerSettings(idle=0, recheck=1, game=100),
     )

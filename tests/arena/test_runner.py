@@ -9,7 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from deepsea_arena.play.runner import RunEnd, RunGoal, Runner, RunnerSettings, RunReport
+from deepsea_arena.play.run_report import RunEnd, RunReport
+from deepsea_arena.play.runner import RunGoal, Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import (
     FinishedGame,
@@ -63,7 +64,7 @@ def run(
         "owner": "runner",
         "clock": lambda: 0.0,
         "settings": RunnerSettings(idle=0),
-        "listener": Watcher(),
+        "watcher": Watcher(),
         **words,
     }
     return Runner(store, season, InlineWorker(playing), stop=stop, **settings).run()  # type: ignore[arg-type]
@@ -71,7 +72,7 @@ def run(
 
 def test_what_waits_is_played(store: Store, season: StoredSeason, stop: Stop) -> None:
     watcher = Watcher()
-    summary = run(store, season, stop, listener=watcher)
+    summary = run(store, season, stop, watcher=watcher)
     assert summary == RunReport(season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert [receipt.seq for receipt in watcher.receipts] == [1, 2, 3, 4, 5, 6]
     assert store.queue.counts(season).done == 6
@@ -108,7 +109,7 @@ def test_a_log_that_cannot_be_kept_costs_no_result(
 
     monkeypatch.setattr(store.logs, "add", away)
     watcher = Watcher()
-    summary = run(store, season, stop, crashes, listener=watcher, goal=RunGoal(games=1))
+    summary = run(store, season, stop, crashes, watcher=watcher, goal=RunGoal(games=1))
     assert summary.accepted == 1
     assert watcher.troubles == ["the store is away; the output of bots in game 1 is not kept"]
 
@@ -175,7 +176,7 @@ def test_too_few_bots_are_said_unless_somebody_waits(store: Store, stop: Stop) -
             ladder.submit(store, "dan")
 
     goal, watcher = RunGoal(games=1, wait_for_work=True), Watcher()
-    assert run(store, season, stop, source=late, goal=goal, listener=watcher).accepted == 1
+    assert run(store, season, stop, source=late, goal=goal, watcher=watcher).accepted == 1
     (said,) = watcher.troubles
     assert said.startswith("season s1 waits for bots: the smallest game needs 4 bots")
 
@@ -189,7 +190,7 @@ def test_void_games_are_tried_again(store: Store, season: StoredSeason, stop: St
         return play(job)
 
     watcher = Watcher()
-    summary = run(store, season, stop, playing, listener=watcher)
+    summary = run(store, season, stop, playing, watcher=watcher)
     assert (summary.accepted, summary.void) == (6, 2)
     assert watcher.failures[0][1] == "RuntimeError: the sandbox is gone"
 
@@ -237,9 +238,7 @@ def test_trouble_of_the_host_is_no_games_and_no_bots_fault(
         patch.setattr(stop, "pause", pause)
         settings = RunnerSettings(idle=0, host_pause=1.0)
         clock = lambda: time  # noqa: E731
-        summary = run(
-            store, season, stop, playing, listener=watcher, settings=settings, clock=clock
-        )
+        summary = run(store, season, stop, playing, watcher=watcher, settings=settings, clock=clock)
     assert (summary.accepted, summary.void, summary.ended) == (6, 0, RunEnd.NOTHING_LEFT)
     assert pauses == [1.0, 1.0, 2.0]
     assert watcher.troubles[0] == (
@@ -295,7 +294,7 @@ def test_a_bot_that_makes_games_void_is_disabled_and_that_is_said(
         return play(job) if job.void_seats else VoidOutcome("the host was too busy", seat)
 
     watcher = Watcher()
-    summary = run(store, season, stop, playing, listener=watcher)
+    summary = run(store, season, stop, playing, watcher=watcher)
     assert asked[:3] == [("s1-1", ()), ("s1-1", (3,)), ("s1-2", ())]
     assert (summary.accepted, summary.void, summary.disabled) == (4, 5, ["dan"])
     assert watcher.troubles == ["dan is disabled"]
@@ -335,7 +334,7 @@ def test_the_limit_of_a_game_follows_its_clock(
         owner="me",
         clock=lambda: 0.0,
         stop=stop,
-        listener=Watcher(),
+        watcher=Watcher(),
         settings=settings,
     )
     runner.run()
@@ -387,7 +386,7 @@ def test_a_result_is_reported_when_the_store_is_back(
     pauses: list[float] = []
     monkeypatch.setattr(stop, "pause", pauses.append)
     watcher = Watcher()
-    summary = run(store, season, stop, listener=watcher)
+    summary = run(store, season, stop, watcher=watcher)
     assert (summary.accepted, summary.handed_back) == (6, 0)
     assert watcher.troubles == ["the ladder is away; trying again"]
     assert pauses == [0.5, 1.0, 2.0]
@@ -418,7 +417,7 @@ def test_while_the_store_is_away_a_second_wish_ends_the_run(
     monkeypatch.setattr(store.games, "report", away)
     watcher = Watcher(lambda: stop.ask(StopRequest.HAND_BACK))
     with pytest.raises(StoreUnavailable):
-        run(store, season, stop, listener=watcher)
+        run(store, season, stop, watcher=watcher)
     assert store.queue.counts(season).leased == 0
 
 
@@ -462,7 +461,7 @@ def test_it_waits_for_workers_that_are_still_to_come(
         owner="runner",
         clock=lambda: 0.0,
         stop=stop,
-        listener=Watcher(),
+        watcher=Watcher(),
         goal=goal,
     )
     assert runner.run().accepted == 6
@@ -485,7 +484,7 @@ def test_a_run_whose_workers_are_gone_hands_back(
             owner="runner",
             clock=lambda: 0.0,
             stop=stop,
-            listener=Watcher(),
+            watcher=Watcher(),
         ).run()
     counts = store.queue.counts(season)
     assert (counts.todo, counts.leased) == (6, 0)
@@ -531,7 +530,7 @@ def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
         clock=lambda: time,
         stop=stop,
         settings=RunnerSettings(lease=60, game=100, idle=0),
-        listener=(watcher := Watcher()),
+        watcher=(watcher := Watcher()),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store.jobs, "renew", renew)
@@ -557,7 +556,7 @@ def test_a_paused_season_is_not_played_until_it_is_resumed(
         store.seasons.set_paused("s1", MACHINE, paused=False)
 
     watcher = Watcher(resume)
-    summary = run(store, season, stop, play_and_pause, listener=watcher)
+    summary = run(store, season, stop, play_and_pause, watcher=watcher)
     assert summary == RunReport(season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert watcher.troubles == ["season s1 is paused: no game is started", "season s1 is resumed"]
     assert played == [2, 2]
@@ -575,7 +574,7 @@ def test_a_paused_season_that_is_closed_ends_the_run(
 ) -> None:
     store.seasons.set_paused("s1", MACHINE, paused=True)
     watcher = Watcher(partial(close, store))
-    summary = run(store, season, stop, listener=watcher)
+    summary = run(store, season, stop, watcher=watcher)
     assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
     with pytest.raises(SeasonClosed, match="gets no games"):
         store.seasons.set_paused("s1", MACHINE, paused=True)
@@ -605,7 +604,7 @@ def test_a_run_without_end_waits_as_long_as_the_order_is_settled(
 
     watcher = Watcher(waiting)
     goal = RunGoal(settled=lambda: next(answers, True), wait_for_work=True)
-    summary = run(store, season, stop, goal=goal, listener=watcher)
+    summary = run(store, season, stop, goal=goal, watcher=watcher)
     assert summary == RunReport(season="s1", accepted=2, ended=RunEnd.STOPPED)
     assert waits == [1, 2]
     assert watcher.troubles == ["season s1 is not played on: its order is settled"] * 2
@@ -616,7 +615,7 @@ def test_a_run_without_end_that_waits_notices_that_its_season_is_closed(
 ) -> None:
     goal = RunGoal(until=store.now(), wait_for_work=True)
     watcher = Watcher(partial(close, store))
-    summary = run(store, season, stop, goal=goal, listener=watcher)
+    summary = run(store, season, stop, goal=goal, watcher=watcher)
     assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
     assert watcher.troubles == ["season s1 is not played on: its time is over"]
 
@@ -643,7 +642,7 @@ def test_a_run_says_that_pages_show_another_season(
         return play(job)
 
     watcher = Watcher()
-    run(store, season, stop, play_and_open, listener=watcher, clock=lambda: next(seconds))
+    run(store, season, stop, play_and_open, watcher=watcher, clock=lambda: next(seconds))
     assert watcher.troubles == [
         f"season {name} is open and is what pages show, but this run plays s1 until that is "
         "closed: `ladder close s1`"

@@ -13,7 +13,8 @@ import pytest
 
 from deepsea_arena import lease_owner
 from deepsea_arena.documents import to_json
-from deepsea_arena.play.runner import MakePool, RunEnd, RunReport, RunRequest, RunStopped, run
+from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
+from deepsea_arena.play.runner import MakePool, RunRequest, RunStopped, run
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
 from deepsea_arena.reports.seasons import ClosedSeason, close_season
@@ -76,7 +77,7 @@ def for_anna(job: Job) -> Outcome:
     return FinishedGame(ladder.play(job, others[: len(job.seats) - 1]))
 
 
-class Watcher:
+class Watcher(RunWatcher):
     """Notes what happens."""
 
     def __init__(

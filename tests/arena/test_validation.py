@@ -11,7 +11,6 @@ from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
-    GamePlayed,
     PlayAdmission,
     ReadArchive,
 )
@@ -63,7 +62,7 @@ class InlineChecker(OneWorker):
     def _play(self, task: Task) -> Iterator[Event]:
         for game in (1, 2, 3):
             self.on_game()
-            yield Sent(task, GamePlayed(game))
+            yield Sent(task, game)
         yield Done(task, AdmissionPlayed(self.refusal))
 
 
@@ -111,7 +110,7 @@ class Site:
             owner="runner",
             clock=self.clock,
             stop=stop,
-            listener=self.watcher,
+            watcher=self.watcher,
         )
 
     def submit(self, text: str = "one", author: str = "Ada", bot: str = "mine") -> int:
@@ -269,7 +268,7 @@ def test_a_check_that_does_not_end_is_killed(site: Site) -> None:
     def hang(task: Task) -> Iterator[Event]:
         while True:
             site.clock.jump(600 * SECOND_US)
-            yield Sent(task, GamePlayed(1))
+            yield Sent(task, 1)
 
     site.checker.play = hang
     number = site.submit()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator, Sequence
 
+from deepsea_arena.play.run_report import RunWatcher
 from deepsea_ladder.model.verdicts import StoredComparison
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Event, Task
@@ -44,7 +45,7 @@ class OneWorker:
         self.closed = True
 
 
-class Watcher:
+class Watcher(RunWatcher):
     """Notes what is said of checks and analyses."""
 
     def __init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import Outcome, VoidOutcome
 from deepsea_arena.play.workers import JobWorkers
@@ -52,20 +53,7 @@ class InlineWorker(JobWorkers):
         self._job = None
 
 
-class QuietListener:
-    """Listens to a run, and keeps nothing."""
-
-    def finished(self, job: Job, receipt: Receipt) -> None:
-        """Nothing."""
-
-    def failed(self, job: Job, reason: str) -> None:
-        """Nothing."""
-
-    def trouble(self, message: str) -> None:
-        """Nothing."""
-
-
-class Watcher:
+class Watcher(RunWatcher):
     """Notes what a runner tells, and answers to trouble."""
 
     def __init__(self, on_trouble: Callable[[], None] = lambda: None) -> None:

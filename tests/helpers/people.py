@@ -78,7 +78,7 @@ class Runner:
                 self.worker,
                 owner=self._owner,
                 stop=stop,
-                listener=self.watcher,
+                watcher=self.watcher,
                 times=times,
             ).drain()
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import text
 
+from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.runner import Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop, retry_until_available
 from deepsea_arena.play.tasks import FinishedGame, Outcome
@@ -169,7 +170,7 @@ def _run(events: Connection, ahead: Semaphore, target: str, owner: str) -> None:
         tell(b"played")
         return FinishedGame(records[job.game_id])
 
-    class Listener:
+    class Listener(RunWatcher):
         def finished(self, job: Job, receipt: Receipt) -> None:
             tell(b"reported")
             if stream.uniform(5) == 0:
@@ -197,7 +198,7 @@ def _run(events: Connection, ahead: Semaphore, target: str, owner: str) -> None:
             stop=Stop(),
             # A lease that has run out at once makes a zombie of whoever has it.
             settings=RunnerSettings(lease=60 * stream.uniform(3), idle=0.01),
-            listener=Listener(),
+            watcher=Listener(),
         ).run()
         assert summary.refused == 0
 

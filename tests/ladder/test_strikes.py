@@ -58,4 +58,4 @@ def appearances(letters: str) -> list[Appearance]:
     ],
 )
 def test_what_takes_a_bot_out(games: str, reason: str | None) -> None:
-    assert conduct(appearances(games), RULES).reason_to_disable(RULES) == reason
+    assert conduct("otter", appearances(games), RULES)[1] == reason

@@ -28,12 +28,6 @@ class AnalyseGame:
     settings: AnalysisSettings
 
 
-class StepDone(NamedTuple):
-    """The message that more decisions, rolls or reveals were looked at."""
-
-    steps: int
-
-
 class Analysed(NamedTuple):
     """The result of an analysis, or why there is none."""
 
@@ -46,7 +40,7 @@ class Analysed(NamedTuple):
 
 @contextmanager
 def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[Perform]:
-    """Set up a worker that analyses games.
+    """Set up a worker that analyses games, and sends how many more steps it has looked at.
 
     gives_way  whether it takes what others leave of the CPU
     """
@@ -54,7 +48,7 @@ def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[Perform]:
         SYSTEM.give_way()
 
     def perform(task: AnalyseGame) -> Analysed:
-        return analyse(task, lambda steps: link.send(StepDone(steps)))
+        return analyse(task, link.send)
 
     yield perform
 

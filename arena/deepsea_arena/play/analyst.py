@@ -9,7 +9,7 @@ the present analysis is given back at once.
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 from deepsea_arena.coach.ladder_analyses import settings_from
 from deepsea_arena.documents import DocumentError
@@ -18,9 +18,9 @@ from deepsea_arena.play.background_work import (
     HandedBack,
     HostCannot,
     LeasedWork,
-    Listener,
     Times,
 )
+from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.errors import AnalysisError
 from deepsea_ladder.model.games import AnalysisLease, AnalysisState
@@ -36,11 +36,6 @@ _OTHERS_S = 1.0
 """The wait for another runner."""
 
 
-class AnalystListener(Listener, Protocol):
-    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
-        """An analysis is done or has failed; `note` is the policy, or the reason."""
-
-
 def local_analyst() -> Workers:
     """The worker process in which games are analysed beside others."""
     return LocalWorkers(analysis_worker, 1)
@@ -51,7 +46,7 @@ def eager_analyst() -> Workers:
     return LocalWorkers(partial(analysis_worker, gives_way=False), 1)
 
 
-class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
+class Analyst(LeasedWork[AnalysisLease]):
     """Does the analyses that were asked for on a ladder.
 
     workers  a pool with one worker that `analysis_worker` has set up; it is closed in the end
@@ -112,7 +107,7 @@ class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
     def _fail(self, lease: AnalysisLease, reason: str) -> None:
         state = self._retry(lambda: self._store.analyses.fail(lease, reason))
         if state is AnalysisState.QUEUED:
-            self._listener.trouble(
+            self._watcher.trouble(
                 f"{self._named(lease)} has no result and waits again: {one_line(reason)}"
             )
         elif state is not None:
@@ -121,16 +116,16 @@ class Analyst(LeasedWork[AnalysisLease, AnalystListener]):
     def _report(self, lease: AnalysisLease) -> None:
         done = self._retry(lambda: self._store.analyses.get(lease.id))
         note = done.plan.policy if done.state is AnalysisState.DONE else done.reason
-        self._listener.analysed(done.game_id, done.state, note)
+        self._watcher.analysed(done.game_id, done.state, note)
 
 
-def analyse_now(store: Store, number: int, listener: AnalystListener, stop: Stop) -> bool:
+def analyse_now(store: Store, number: int, watcher: RunWatcher, stop: Stop) -> bool:
     """Do one analysis here, whatever waits before it, or wait for the runner that does it.
 
     Returns whether it has ended; False at a request to stop, after which it waits again. Raises
     UserError if this machine cannot.
     """
-    analyst = Analyst(store, eager_analyst(), stop=stop, listener=listener)
+    analyst = Analyst(store, eager_analyst(), stop=stop, watcher=watcher)
     try:
         with stop.on_signals():
             analyst.take_back()

@@ -14,9 +14,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from deepsea_arena.lease_owner import is_gone, own_name
+from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import HostTrouble, outcome_of_error
 from deepsea_ladder.errors import LadderError, StoreUnavailable
@@ -60,17 +61,7 @@ class Times:
     """The first wait when this machine cannot; each further one is twice as long."""
 
 
-class Listener(Protocol):
-    """Callbacks; they may come in another thread."""
-
-    def trouble(self, message: str) -> None:
-        """The store or this machine cannot work now."""
-
-
-_Listener = TypeVar("_Listener", bound=Listener)
-
-
-class LeasedWork(ABC, Generic[_Lease, _Listener]):
+class LeasedWork(ABC, Generic[_Lease]):
     """Does what waits in a queue of a ladder.
 
     workers  a pool with one worker; it is closed in the end
@@ -92,7 +83,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         workers: Workers,
         *,
         stop: Stop,
-        listener: _Listener,
+        watcher: RunWatcher,
         times: Times | None = None,
         owner: str | None = None,
         clock: Clock | None = None,
@@ -100,7 +91,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         self._store = store
         self._workers = workers
         self._stop = stop
-        self._listener = listener
+        self._watcher = watcher
         self._times = times or self.times
         self._owner = owner or own_name()
         self._clock = clock or SystemClock()
@@ -124,7 +115,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
                         return
                     seconds = self._idle()
                 except HostCannot as trouble:
-                    self._listener.trouble(f"{self.cannot} now: {trouble}")
+                    self._watcher.trouble(f"{self.cannot} now: {trouble}")
                     if self._only_what_waits:
                         return
                     seconds = min(self._times.host_pause * 2**self._troubles, _LONGEST_PAUSE_S)
@@ -148,7 +139,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         try:
             self._queue().hand_back(self._owner)
         except StoreUnavailable as error:
-            self._listener.trouble(f"{error}; {self.lease_label} was not given back, and runs out")
+            self._watcher.trouble(f"{error}; {self.lease_label} was not given back, and runs out")
 
     def next(self) -> bool:
         """Do what is next; False if there is nothing for this runner now."""
@@ -165,7 +156,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
             self._retry(lambda: self._queue().hand_back(self._owner))
             raise
         except LeaseLost:
-            self._listener.trouble(f"another runner has taken over {self._named(lease)}")
+            self._watcher.trouble(f"another runner has taken over {self._named(lease)}")
         except NoResult as end:
             self._fail(lease, str(end))
         except LadderError:
@@ -196,7 +187,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
         state = self._retry(lambda: queue.fail(lease, reason))
         if state is not None:
             then = "waits again" if state is queue.line.waiting else self.failed
-            self._listener.trouble(f"{self._named(lease)} {then}: {one_line(reason)}")
+            self._watcher.trouble(f"{self._named(lease)} {then}: {one_line(reason)}")
 
     @abstractmethod
     def _named(self, lease: _Lease) -> str:
@@ -261,7 +252,7 @@ class LeasedWork(ABC, Generic[_Lease, _Listener]):
     def _retry(self, call: Callable[[], _T]) -> _T:
         """Call the store, with retries while it is unavailable; every call may be repeated."""
         try:
-            return retry_until_available(call, self._stop, self._listener.trouble)
+            return retry_until_available(call, self._stop, self._watcher.trouble)
         except StoreUnavailable:
             raise HandedBack from None
 
@@ -282,10 +273,10 @@ def _result(event: Event) -> object:
 
 @contextmanager
 def in_background(
-    kind: type[LeasedWork[_Lease, _Listener]],
+    kind: type[LeasedWork[_Lease]],
     store: Store,
     make_workers: Callable[[], Workers],
-    listener: _Listener,
+    watcher: RunWatcher,
     stop: Stop,
     *,
     first: bool = False,
@@ -311,7 +302,7 @@ def in_background(
     thread = threading.Thread(target=run)
     with closing(Stop()) as own:
         stop.share(own)
-        with closing(kind(store, make_workers(), stop=own, listener=listener)) as work:
+        with closing(kind(store, make_workers(), stop=own, watcher=watcher)) as work:
             if first:
                 with stop.on_signals():
                     work.drain()

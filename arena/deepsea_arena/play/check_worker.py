@@ -50,13 +50,6 @@ class PlayAdmission:
     seasons: tuple[Season, ...]
 
 
-class GamePlayed(NamedTuple):
-    """The message that another admission game was played."""
-
-    games: int
-    """So many until now."""
-
-
 class AdmissionPlayed(NamedTuple):
     """The end of the admission games: no other answer accepts a bot."""
 
@@ -65,7 +58,7 @@ class AdmissionPlayed(NamedTuple):
 
 @contextmanager
 def check_worker(link: Link) -> Iterator[Perform]:
-    """Set up a worker that checks submissions."""
+    """Set up a worker that checks submissions; after each admission game it sends their number."""
     cleanup.remove_folders()
 
     def perform(task: ReadArchive | PlayAdmission) -> ArchiveRead | AdmissionPlayed:
@@ -73,7 +66,7 @@ def check_worker(link: Link) -> Iterator[Perform]:
             return _read(task)
         games = count(1)
         return AdmissionPlayed(
-            play_admission(task.bundle, task.seasons, lambda: link.send(GamePlayed(next(games))))
+            play_admission(task.bundle, task.seasons, lambda: link.send(next(games)))
         )
 
     yield perform

@@ -7,15 +7,15 @@ moment, the comparison goes on from there; at a request to stop the present bloc
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import cast
 
 from msgspec.structs import replace
 
-from deepsea_arena.play.background_work import LeasedWork, LeaseLost, Listener, Times
+from deepsea_arena.play.background_work import LeasedWork, LeaseLost, Times
 from deepsea_arena.play.comparison_worker import BlockPlayed, comparison_worker
 from deepsea_arena.play.shutdown import StopRequest
 from deepsea_arena.play.tasks import game_seconds
-from deepsea_ladder.model.verdicts import ComparisonLease, StoredComparison
+from deepsea_ladder.model.verdicts import ComparisonLease
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.comparisons import Comparisons
 from deepsea_referee.workers import LocalWorkers, Workers
@@ -26,17 +26,12 @@ _PORTION_MS = 20_000
 """CPU time of a lease: then it is another author's turn."""
 
 
-class ComparisonListener(Listener, Protocol):
-    def compared(self, found: StoredComparison) -> None:
-        """A comparison has ended, with a verdict or without."""
-
-
 def local_comparer(store: Store) -> Workers:
     """The worker process in which versions are compared."""
     return LocalWorkers(comparison_worker, 1, fetch=store.bots.archive)
 
 
-class Comparer(LeasedWork[ComparisonLease, ComparisonListener]):
+class Comparer(LeasedWork[ComparisonLease]):
     """Compares new versions of a ladder's bots with former ones and with the panel.
 
     workers  a pool with one worker that `comparison_worker` has set up; it is closed in the end
@@ -76,7 +71,7 @@ class Comparer(LeasedWork[ComparisonLease, ComparisonListener]):
             lost = error
         found = self._retry(lambda: self._queue().get(lease.id))
         if found.state.is_final:  # with its last block, or by a newer version
-            self._listener.compared(found)
+            self._watcher.compared(found)
         elif lost is not None:
             raise lost
         self._retry(lambda: self._queue().hand_back(self._owner))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from deepsea_arena.play.background_work import LeasedWork, Listener, Times
+from deepsea_arena.play.background_work import LeasedWork, Times
 from deepsea_arena.play.person_worker import PlayedOn, person_worker
 from deepsea_arena.play.shutdown import StopRequest
 from deepsea_arena.play.tasks import game_seconds
@@ -28,7 +28,7 @@ def local_person_worker(store: Store) -> Workers:
     return LocalWorkers(person_worker, 1, fetch=store.bots.archive)
 
 
-class PersonGamePlayer(LeasedWork[PersonGame, Listener]):
+class PersonGamePlayer(LeasedWork[PersonGame]):
     """Plays the games of people of a ladder.
 
     workers  a pool with one worker that `person_worker` has set up; it is closed in the end

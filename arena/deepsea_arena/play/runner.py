@@ -9,20 +9,20 @@ work on one store.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from deepsea_arena.lease_owner import own_name, take_back
-from deepsea_arena.play.analyst import Analyst, AnalystListener, local_analyst
-from deepsea_arena.play.background_work import Listener, in_background
-from deepsea_arena.play.comparer import Comparer, ComparisonListener, local_comparer
+from deepsea_arena.play.analyst import Analyst, local_analyst
+from deepsea_arena.play.background_work import in_background
+from deepsea_arena.play.comparer import Comparer, local_comparer
 from deepsea_arena.play.person_games import PersonGamePlayer, local_person_worker
 from deepsea_arena.play.rated_games import hosting, worker
 from deepsea_arena.play.rechecks import Rechecks, is_drawn
-from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
+from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
+from deepsea_arena.play.shutdown import LONGEST_PAUSE, Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import (
     FinishedGame,
     HostTrouble,
@@ -30,7 +30,7 @@ from deepsea_arena.play.tasks import (
     VoidOutcome,
     game_seconds,
 )
-from deepsea_arena.play.validation import ValidationListener, Validator, local_checker
+from deepsea_arena.play.validation import Validator, local_checker
 from deepsea_arena.play.workers import JobWorkers, dask_workers
 from deepsea_arena.reports.seasons import find_season, open_seasons, without_cgroups
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
@@ -42,7 +42,7 @@ from deepsea_ladder.errors import (
     SeasonPaused,
     StoreUnavailable,
 )
-from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, Rotation, SeatLog, StoredSeason
+from deepsea_ladder.model.games import Job, ReceiptStatus, Rotation, SeatLog, StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.season import Season
@@ -59,30 +59,10 @@ Source = Callable[[int, int], Sequence[Rotation]]
 """The source of new games: given the number of the season's last job and how many games are
 wanted at least, rotations of line-ups. None at all means that there is nothing to play now; a
 `PairingError` says why. The same store and number should give the same rotations."""
-_LONGEST_PAUSE = 30.0
 _IDLE_S = 5.0
 """The wait for a season."""
 _OPENING = 8
 """The number of tries to open a store that is busy: within about a minute."""
-
-
-class RunEnd(StrEnum):
-    """The reason for the end of a run."""
-
-    GOAL = "goal"
-    """The requested games are played, or the standings are settled."""
-    NOTHING_LEFT = "nothing left"
-    """No job is open, and the source gives no new ones."""
-    TOO_MANY_FAILURES = "too many failures"
-    """Too many games in a row gave no result; see the audit log and the jobs."""
-    CLOSED = "closed"
-    """The season was closed; the games that were being played count."""
-    TOURNAMENT = "tournament"
-    """A tournament is to be played first."""
-    HOST = "host"
-    """This machine cannot play; see `RunReport.trouble`."""
-    STOPPED = "stopped"
-    """A request to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,48 +96,6 @@ class RunnerSettings:
     """The first wait when this machine cannot play; each further one is twice as long."""
     host_troubles: int = 6
     """The number of times in a row that it cannot, after which the run ends."""
-
-
-@dataclass(slots=True, kw_only=True)
-class RunReport:
-    season: str = "none"
-    ended: RunEnd = RunEnd.STOPPED
-    accepted: int = 0
-    """Games with a result."""
-    duplicates: int = 0
-    """Results that another run had already reported."""
-    refused: int = 0
-    """Results that the store refused."""
-    void: int = 0
-    handed_back: int = 0
-    """Games whose leases were given back at the end."""
-    disabled: list[str] = field(default_factory=list)
-    """Bots that were disabled for their strikes."""
-    trouble: str = ""
-    """The last reason why this machine could not play."""
-    order: OrderReport | None = None
-    """The order, for a run until it is settled."""
-
-
-class RunListener(Listener, Protocol):
-    def finished(self, job: Job, receipt: Receipt) -> None:
-        """A result was stored or refused."""
-
-    def failed(self, job: Job, reason: str) -> None:
-        """A game was void."""
-
-
-class RunWatcher(RunListener, ValidationListener, AnalystListener, ComparisonListener, Protocol):
-    """Callbacks of runs from their start."""
-
-    def begins(self, season: str, games: int | None) -> None:
-        """A run starts, with its number of games; None if that is open."""
-
-    def expects(self, order: OrderReport) -> None:
-        """A run begins that is to go on until the order is settled, which stands like this."""
-
-    def taken_back(self, games: int) -> None:
-        """Games of a killed run will be played again; their number."""
 
 
 MakePool = Callable[[Season, RunWatcher], JobWorkers]
@@ -206,7 +144,7 @@ class Runner:
         owner: str,
         clock: Callable[[], float],
         stop: Stop,
-        listener: RunListener,
+        watcher: RunWatcher,
         source: Source = no_source,
         goal: RunGoal | None = None,
         settings: RunnerSettings | None = None,
@@ -221,7 +159,7 @@ class Runner:
         self._source = source
         self._goal = goal or RunGoal()
         self._settings = settings or RunnerSettings()
-        self._listener = listener
+        self._watcher = watcher
         self._rechecks = Rechecks(pool, self._is_drawn, self._suspect, self._dismiss)
         self._ask_gives_way = gives_way
         self._gives_way = False  # to a tournament
@@ -248,7 +186,7 @@ class Runner:
             try:
                 self._report.handed_back = self._store.jobs.hand_back(self._owner)
             except StoreUnavailable as error:
-                self._listener.trouble(f"{error}; leases were not handed back and will run out")
+                self._watcher.trouble(f"{error}; leases were not handed back and will run out")
         return self._report
 
     def _loop(self) -> RunEnd:
@@ -302,7 +240,7 @@ class Runner:
         """Wait, and look whether somebody has unsettled the order or closed the season."""
         if not self._waits:
             why = "its order is settled" if self._settled else "its time is over"
-            self._listener.trouble(f"season {self._season.name} is not played on: {why}")
+            self._watcher.trouble(f"season {self._season.name} is not played on: {why}")
         self._waits = True
         self._stop.pause(self._settings.idle)
         if self._goal.settled is not None:
@@ -344,7 +282,7 @@ class Runner:
             found, self._paused = [], True
         if self._paused != before:
             state = "paused: no game is started" if self._paused else "resumed"
-            self._listener.trouble(f"season {self._season.name} is {state}")
+            self._watcher.trouble(f"season {self._season.name} is {state}")
         return found
 
     def _pair(self, wanted: int) -> bool:
@@ -357,7 +295,7 @@ class Runner:
             if not self._playing and not self._goal.wait_for_work:
                 raise
             if not self._playing and not self._unplayable:
-                self._listener.trouble(f"season {self._season.name} waits for bots: {error}")
+                self._watcher.trouble(f"season {self._season.name} waits for bots: {error}")
                 self._unplayable = True
             return False
         self._unplayable = False
@@ -402,7 +340,7 @@ class Runner:
                 self._report.refused += 1
                 if played.machine and not str(receipt.reason).endswith(SEASON_CLOSED):
                     self._dismiss(played.machine, f"its result of {job.game_id} was refused")
-        self._listener.finished(job, receipt)
+        self._watcher.finished(job, receipt)
 
     def _is_drawn(self, job: Job) -> bool:
         one_in = self._settings.recheck
@@ -410,7 +348,7 @@ class Runner:
 
     def _suspect(self, subject: str, words: str) -> None:
         """Name a worker or a bot, here and in the audit log."""
-        self._listener.trouble(f"{subject} {words}")
+        self._watcher.trouble(f"{subject} {words}")
         self._retry(lambda: self._store.audit.suspect(subject, words))
 
     def _dismiss(self, machine: str, why: str) -> None:
@@ -421,29 +359,29 @@ class Runner:
         try:
             self._store.logs.add(seq, logs)
         except LadderError as error:  # the result is stored, and counts for more
-            self._listener.trouble(f"{error}; the output of bots in game {seq} is not kept")
+            self._watcher.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
     def _fail(self, job: Job, reason: str, seat: int | None = None) -> None:
         receipt = self._retry(lambda: self._store.jobs.fail(job, reason, seat))
         self._failures_in_a_row += 1
         self._report.void += 1
         self._report.disabled += receipt.disabled
-        self._listener.failed(job, reason)
+        self._watcher.failed(job, reason)
         for name in receipt.disabled:
-            self._listener.trouble(f"{name} is disabled")
+            self._watcher.trouble(f"{name} is disabled")
 
     def _set_aside(self, job: Job, reason: str) -> None:
         """Give a job back that this machine cannot play now, and start no other for a while."""
         self._retry(lambda: self._store.jobs.hand_back(self._owner, job, reason))
         if (now := self._clock()) < self._paused_until:
             return  # another worker met the same trouble
-        pause = min(self._settings.host_pause * 2**self._troubles, _LONGEST_PAUSE)
+        pause = min(self._settings.host_pause * 2**self._troubles, LONGEST_PAUSE)
         self._paused_until = now + pause
         self._troubles += 1
         if reason != self._report.trouble:
             seconds = f"{pause:g} second" if pause == 1 else f"{pause:g} seconds"
             words = f"{reason}; no game counts as failed, trying again in {seconds}"
-            self._listener.trouble(words)
+            self._watcher.trouble(words)
         self._report.trouble = reason
 
     def _gave_up(self) -> bool:
@@ -478,7 +416,7 @@ class Runner:
         opened = open_seasons(self._retry(self._store.seasons.all))
         newest = opened[-1].name if opened else self._newest
         if newest not in (self._newest, self._season.name):
-            self._listener.trouble(
+            self._watcher.trouble(
                 f"season {newest} is open and is what pages show, but this run plays "
                 f"{self._season.name} until that is closed: `ladder close {self._season.name}`"
             )
@@ -500,7 +438,7 @@ class Runner:
 
     def _retry(self, call: Callable[[], _T]) -> _T:
         """Call the store, with retries while it is unavailable; every call may be repeated."""
-        return retry_until_available(call, self._stop, self._listener.trouble)
+        return retry_until_available(call, self._stop, self._watcher.trouble)
 
 
 def local_workers(store: Store, workers: int) -> MakePool:
@@ -688,7 +626,7 @@ def play(
         stop=stop,
         source=source,
         goal=goal,
-        listener=watcher,
+        watcher=watcher,
         gives_way=gives_way,
     )
     with stop.on_signals():

@@ -8,14 +8,13 @@ that brings down its check three times has failed; trouble of this machine count
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import cast
 
 from deepsea_arena.play.admission import check_packages, games_of, seasons_to_fit
-from deepsea_arena.play.background_work import LeasedWork, Listener, Times
+from deepsea_arena.play.background_work import LeasedWork, Times
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
     ArchiveRead,
-    GamePlayed,
     PlayAdmission,
     ReadArchive,
     check_worker,
@@ -37,17 +36,12 @@ _SLACK_S = 60.0
 _TO_DO = "correct it, and submit the bot again; `deepsea-referee check` looks at the same"
 
 
-class ValidationListener(Listener, Protocol):
-    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
-        """A submission has its verdict; `note` is the version, or what was found."""
-
-
 def local_checker() -> Workers:
     """The worker process in which submissions are checked."""
     return LocalWorkers(check_worker, 1)
 
 
-class Validator(LeasedWork[SubmissionLease, ValidationListener]):
+class Validator(LeasedWork[SubmissionLease]):
     """Checks what is submitted to a ladder.
 
     workers  a pool with one worker that `check_worker` has set up; it is closed in the end
@@ -130,8 +124,8 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
 
         def on_message(message: object) -> bool:
             nonlocal games
-            if isinstance(message, GamePlayed):
-                games = message.games
+            if isinstance(message, int):
+                games = message
             return True
 
         self._hold(progress)
@@ -152,7 +146,7 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
         fail = self._store.submissions.fail
         state = self._retry(lambda: fail(lease, reason, self._took_ms()))
         if state is SubmissionState.QUEUED:
-            self._listener.trouble(
+            self._watcher.trouble(
                 f"{self._named(lease)} of {lease.author} has no verdict and waits again: "
                 f"{one_line(reason)}"
             )
@@ -162,7 +156,7 @@ class Validator(LeasedWork[SubmissionLease, ValidationListener]):
     def _report(self, lease: SubmissionLease) -> None:
         done = self._retry(lambda: self._store.submissions.get(lease.id))
         note = done.found if done.version is None else f"version {done.version}"
-        self._listener.checked(done.bot, done.author, done.state, note)
+        self._watcher.checked(done.bot, done.author, done.state, note)
 
     def _took_ms(self) -> int:
         """How long the present check has taken until now.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deepsea_arena.play.run_report import RunWatcher
+from deepsea_arena.play.shutdown import Stop
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.options import needs_linux
@@ -15,7 +17,6 @@ from deepsea_cli.output import echo, print_document, print_error
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.ladder_analyses import AnalysisFound, LadderAnalysis
-    from deepsea_ladder.model.games import AnalysisState
     from deepsea_ladder.store import Store
 
 
@@ -56,7 +57,6 @@ def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
     if wait and not asked.state.is_final:
         needs_linux("ladder analyse --wait with a ladder here")
         from deepsea_arena.play.analyst import analyse_now
-        from deepsea_arena.play.shutdown import Stop
 
         with closing(Stop()) as stop:
             ended = analyse_now(store, asked.id, _Said(), stop)
@@ -65,11 +65,8 @@ def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
     return found_of(store, game_id)
 
 
-class _Said:
+class _Said(RunWatcher):
     """Says what goes wrong while an analysis is made."""
-
-    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
-        """Say nothing: it is printed."""
 
     def trouble(self, message: str) -> None:
         print_error(message)

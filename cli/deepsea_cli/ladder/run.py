@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
@@ -41,7 +42,7 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 
 if TYPE_CHECKING:
-    from deepsea_arena.play.runner import RunReport
+    from deepsea_arena.play.run_report import RunReport
     from deepsea_arena.reports.finals import FinalReport
     from deepsea_arena.reports.standings import OrderReport
     from deepsea_arena.reports.tournaments import Kind, TournamentLine
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.model.verdicts import StoredComparison
 
 
-class RunOutput:
+class RunOutput(RunWatcher):
     """Prints progress (on a terminal) and problems (always) to stderr; a tournament's to stdout.
 
     quiet  print nothing to stdout
@@ -139,7 +140,7 @@ class TalkingStop(Stop):
 
 def print_report(report: RunReport) -> int:
     """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped."""
-    from deepsea_arena.play.runner import RunEnd
+    from deepsea_arena.play.run_report import RunEnd
 
     extra = [
         f"{number} {words}"

@@ -56,9 +56,9 @@ class BotConduct(Struct, frozen=True, kw_only=True):
     absences: int
     """Games in a row in which it did not start, or crashed."""
     spoiled: int
-    """Of its last 10 games, those that it forfeited or had two faults in."""
+    """Of its last games, those that it forfeited or had two faults in."""
     voids: int
-    """Of its last 20 attempts, those that became void while it was asked."""
+    """Of its last attempts, those that became void while it was asked."""
 
 
 class RatedVersion(Struct, frozen=True):

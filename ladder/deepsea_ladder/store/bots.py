@@ -29,7 +29,7 @@ from deepsea_ladder.store.database import Database, added, now
 from deepsea_ladder.store.history import seat_result
 from deepsea_ladder.store.leases import cancel_games_of
 from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of, versions_by_id
-from deepsea_ladder.strikes import Appearance, Conduct, StrikeRules, conduct
+from deepsea_ladder.strikes import Appearance, StrikeRules, conduct
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
@@ -296,14 +296,10 @@ class Strikes:
         """What counts against active bots in the season, by their names."""
         with self._database.read() as connection:
             found = [
-                (bot.name, _conduct(connection, season.id, bot, self._rules))
+                _conduct(connection, season.id, bot, self._rules)[0]
                 for bot in connection.execute(_ACTIVE.order_by(schema.bots.c.name_key)).all()
             ]
-        return [
-            BotConduct(bot=bot, absences=one.absences, spoiled=one.spoiled, voids=one.voids)
-            for bot, one in found
-            if one.spoiled or one.voids
-        ]
+        return [one for one in found if one.spoiled or one.voids]
 
 
 def disable_strikers(
@@ -323,7 +319,7 @@ def disable_strikers(
     ).all()
     disabled = []
     for bot in playing:
-        reason = _conduct(connection, season_id, bot, rules).reason_to_disable(rules)
+        _, reason = _conduct(connection, season_id, bot, rules)
         if reason is not None:
             words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
             _take_out(connection, bot, BotState.DISABLED, words, at)
@@ -331,7 +327,9 @@ def disable_strikers(
     return tuple(disabled)
 
 
-def _conduct(connection: Connection, season_id: int, bot: Row[Any], rules: StrikeRules) -> Conduct:
+def _conduct(
+    connection: Connection, season_id: int, bot: Row[Any], rules: StrikeRules
+) -> tuple[BotConduct, str | None]:
     seats, attempts = schema.job_seats, schema.attempts
     games, results = schema.games, schema.game_seats
     ours = (seats.c.version_id == bot.version_id, seats.c.season_id == season_id)
@@ -363,7 +361,7 @@ def _conduct(connection: Connection, season_id: int, bot: Row[Any], rules: Strik
         .order_by(seats.c.job_id.desc(), attempts.c.attempt.desc())
         .limit(most)
     )
-    return conduct([_appearance(row) for row in rows], rules)
+    return conduct(bot.name, [_appearance(row) for row in rows], rules)
 
 
 def _appearance(row: Row[Any]) -> Appearance:
