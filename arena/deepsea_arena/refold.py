@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from deepsea_arena.reports.seasons import find_season
 from deepsea_arena.reports.standings import listed
+from deepsea_arena.seasons import find_season
 from deepsea_ladder.backup import season_differences
 from deepsea_ladder.chain import Prove, RecordedGame, prove
 from deepsea_ladder.errors import StoreDamaged

@@ -13,8 +13,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from deepsea_arena.reports.seasons import find_season
 from deepsea_arena.reports.standings import Standings, listed, show_standings
+from deepsea_arena.seasons import find_season
 from deepsea_ladder.model.bots import RatedVersion
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.batch import MOST_GAMES, BatchRatings, Joint, batch_ratings

@@ -26,7 +26,6 @@ from deepsea_arena.play.runner import (
 )
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.reports.finals import FinalReport, race_of
-from deepsea_arena.reports.seasons import FreshSeed, find_season
 from deepsea_arena.reports.standings import best_of_authors, taken_out
 from deepsea_arena.reports.tournaments import (
     Kind,
@@ -36,6 +35,7 @@ from deepsea_arena.reports.tournaments import (
     report_of,
     table_results,
 )
+from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import LadderError, PairingError
 from deepsea_ladder.model.bots import BotState, BotVersion

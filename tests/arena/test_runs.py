@@ -17,9 +17,9 @@ from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
 from deepsea_arena.play.runner import MakePool, RunRequest, RunStopped, run
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
-from deepsea_arena.reports.seasons import ClosedSeason, close_season
 from deepsea_arena.reports.standings import OrderReport, order_report, show_standings
 from deepsea_arena.reports.tournaments import rank_sets, tournament_report, tournaments
+from deepsea_arena.seasons import ClosedSeason, close_season
 from deepsea_arena.tournaments import (
     TournamentRequest,
     TournamentResult,

@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from deepsea_arena.documents import to_json
-from deepsea_arena.reports.seasons import close_season
 from deepsea_arena.reports.standings import show_standings
 from deepsea_arena.season_check import check_season, final_table
+from deepsea_arena.seasons import close_season
 from deepsea_ladder.store import RetryPolicy, Store
 from helpers import ladder
 

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import update
 
 from deepsea_arena.reports.bots import bot_profile
-from deepsea_arena.reports.seasons import (
+from deepsea_arena.reports.standings import order_report, show_standings
+from deepsea_arena.seasons import (
     Unfinished,
     close_season,
     end_submissions,
@@ -20,7 +21,6 @@ from deepsea_arena.reports.seasons import (
     seat_a_begins,
     without_cgroups,
 )
-from deepsea_arena.reports.standings import order_report, show_standings
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.rating.trueskill_fold import RatingParameters

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.reports.seasons import seat_a_begins
 from deepsea_arena.season_check import CheckLine, SeasonCheck
+from deepsea_arena.seasons import seat_a_begins
 from deepsea_cli.ladder import options
 from deepsea_cli.ladder.tables import print_matrix
 from deepsea_cli.output import Column, table

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from deepsea_arena.reports.seasons import open_season, season_settings
+from deepsea_arena.seasons import open_season, season_settings
 from deepsea_cli import main
 from deepsea_ladder.store import Store
 from deepsea_referee.workbench.scaffold import create

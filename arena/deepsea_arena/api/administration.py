@@ -17,7 +17,10 @@ from deepsea_arena.api.declarations import Done, method
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.api.submissions import ChangedBot, bot_place
-from deepsea_arena.reports.seasons import (
+from deepsea_arena.reports.status import LadderStatus, ladder_status
+from deepsea_arena.reports.tournaments import Kind as TournamentKind
+from deepsea_arena.reports.tournaments import TournamentReport, tournament_report
+from deepsea_arena.seasons import (
     ClosedSeason,
     SeasonInfo,
     close_season,
@@ -26,9 +29,6 @@ from deepsea_arena.reports.seasons import (
     season_info,
     season_settings,
 )
-from deepsea_arena.reports.status import LadderStatus, ladder_status
-from deepsea_arena.reports.tournaments import Kind as TournamentKind
-from deepsea_arena.reports.tournaments import TournamentReport, tournament_report
 from deepsea_ladder.accounts import (
     CodeLine,
     Role,

@@ -22,8 +22,8 @@ from deepsea_arena.reports.person_games import (
     person_game_line,
     person_game_report,
 )
-from deepsea_arena.reports.seasons import find_season, open_seasons, preset_of
 from deepsea_arena.reports.standings import listed
+from deepsea_arena.seasons import find_season, open_seasons, preset_of
 from deepsea_ladder.accounts import Scope, address_prefix
 from deepsea_ladder.errors import LadderError, NotOnLadder, PersonGameError
 from deepsea_ladder.model.bots import BotVersion

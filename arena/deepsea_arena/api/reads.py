@@ -27,7 +27,6 @@ from deepsea_arena.reports.games import (
     newest_games,
     read_record,
 )
-from deepsea_arena.reports.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_arena.reports.standings import PairTable, Standings, pair_table, show_standings
 from deepsea_arena.reports.tournaments import (
     TournamentList,
@@ -36,6 +35,7 @@ from deepsea_arena.reports.tournaments import (
     tournaments,
 )
 from deepsea_arena.reports.verdicts import Verdicts, show_verdicts
+from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import Limit, check_setting, settings_in_force
 from deepsea_ladder.model.games import GameFilter

@@ -32,9 +32,9 @@ from deepsea_arena.play.tasks import (
 )
 from deepsea_arena.play.validation import Validator, local_checker
 from deepsea_arena.play.workers import JobWorkers, dask_workers
-from deepsea_arena.reports.seasons import find_season, open_seasons, without_cgroups
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
 from deepsea_arena.reports.tournaments import for_runner
+from deepsea_arena.seasons import find_season, open_seasons, without_cgroups
 from deepsea_ladder.errors import (
     LadderError,
     PairingError,

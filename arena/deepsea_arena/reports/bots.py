@@ -21,9 +21,9 @@ from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.coach.weaknesses import Deviation, Weaknesses, find_weaknesses
 from deepsea_arena.documents import DocumentError
 from deepsea_arena.reports.games import GameLine, game_line
-from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
 from deepsea_arena.reports.standings import listed, standing_lines
 from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
+from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.errors import NotOnLadder, RecordForgotten, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import AnalysedGame, SeatLog, StoredGame, StoredSeason

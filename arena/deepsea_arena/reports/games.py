@@ -16,7 +16,7 @@ from msgspec import Struct
 from deepsea_arena import documents
 from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.documents import to_object
-from deepsea_arena.reports.seasons import SeasonInfo, season_info
+from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model.games import GameFilter, GameNote, StoredGame, StoredSeat
 from deepsea_ladder.values import Int64, Time, utc_time

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from deepsea_arena.documents import Json, to_object
-from deepsea_arena.reports.seasons import SeasonInfo, find_season, season_info
+from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE, order

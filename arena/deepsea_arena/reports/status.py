@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
-from deepsea_arena.reports.seasons import SeasonInfo, open_seasons, season_info
+from deepsea_arena.seasons import SeasonInfo, open_seasons, season_info
 from deepsea_bundle import names
 from deepsea_ladder.accounts import AuditEntry
 from deepsea_ladder.errors import PairingError, StoreError

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from deepsea_arena.documents import read_json
 from deepsea_arena.reports.finals import FinalReport, Race, final_report, race_of
-from deepsea_arena.reports.seasons import SeasonInfo, season_info
 from deepsea_arena.reports.standings import taken_out
+from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import JobStatus, StoredSeason

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from deepsea_arena.reports.seasons import find_season
+from deepsea_arena.seasons import find_season
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.verdicts import ComparisonState, StoredComparison, Verdict
 from deepsea_ladder.values import Time, utc_time

@@ -294,7 +294,7 @@ def _settings(usual: Season) -> Iterator[Callable[[_F], _F]]:
 
 def season_from(name: str | None, given: dict[str, Any]) -> Season:
     """The season that the options describe; without a name it has the file's, or is `main`."""
-    from deepsea_arena.reports.seasons import season_settings
+    from deepsea_arena.seasons import season_settings
     from deepsea_ladder.errors import SeasonError
     from deepsea_ladder.season import Season
 

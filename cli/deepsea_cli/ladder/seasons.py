@@ -40,8 +40,8 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from deepsea_arena.reports.seasons import SeasonInfo, Unfinished
     from deepsea_arena.season_check import FinalTable
+    from deepsea_arena.seasons import SeasonInfo, Unfinished
 
 
 deadline_option = click.option(
@@ -70,7 +70,7 @@ def init(*, store_text: str, name: str | None, deadline: datetime | None, **sett
     An existing file is not changed.
     """
     season = season_from(name, settings)
-    from deepsea_arena.reports.seasons import open_season
+    from deepsea_arena.seasons import open_season
     from deepsea_ladder.store import Store
 
     if store_text == default_store():
@@ -219,7 +219,7 @@ def _print_winner(final: FinalTable) -> None:
 
 
 def _print_season(season: SeasonInfo, *, here: bool = True) -> None:
-    from deepsea_arena.reports.seasons import missing_sandbox
+    from deepsea_arena.seasons import missing_sandbox
 
     seats = " or ".join(map(str, season.seats))
     echo(

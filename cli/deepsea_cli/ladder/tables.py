@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from deepsea_arena.reports.seasons import SeasonInfo
     from deepsea_arena.reports.standings import Standings
     from deepsea_arena.season_check import CheckLine, SeasonCheck
+    from deepsea_arena.seasons import SeasonInfo
     from deepsea_ladder.model.games import Extension
     from deepsea_ladder.standings import StandingLine
 

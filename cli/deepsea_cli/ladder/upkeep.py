@@ -134,7 +134,7 @@ def _show_counts(found: LadderCounts) -> None:
 
 
 def _show_season(found: SeasonStatus, *, here: bool) -> None:
-    from deepsea_arena.reports.seasons import without_cgroups
+    from deepsea_arena.seasons import without_cgroups
 
     click.echo()
     closed = closed_or_paused(found.season)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from deepsea_arena.api.ladder_api import ROOT, LadderApi
 from deepsea_arena.api.openapi import openapi
-from deepsea_arena.reports.seasons import SeasonInfo, preset_of, seat_a_begins
+from deepsea_arena.seasons import SeasonInfo, preset_of, seat_a_begins
 from deepsea_bundle import names
 from deepsea_bundle.archive import pack
 from deepsea_bundle.errors import BundleError
