@@ -24,7 +24,7 @@ from deepsea_ladder.rating.totals import outcome_of
 from deepsea_ladder.standings import StandingLine, meeting_of, standings
 from deepsea_ladder.store import Store
 
-Verdict = Literal["same", "within", "differs"]
+Agreement = Literal["same", "within", "differs"]
 
 
 class CheckLine(Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class CheckLine(Struct, frozen=True, kw_only=True):
     version: int
     rank: int | None
     """That of the standings."""
-    verdict: Verdict | None
+    verdict: Agreement | None
     """Whether the batch gives it the same rank, one that its joint uncertainty leaves open
     (`within`), or rules out the rank of the standings (`differs`)."""
     batch_rank: int | None
@@ -163,7 +163,7 @@ def _line(bot: str, version: int, rank: int | None, found: StandingLine | None) 
         bot=bot,
         version=version,
         rank=rank,
-        verdict=_verdict(rank, found),
+        verdict=_agreement(rank, found),
         batch_rank=found and found.rank,
         best_rank=found and found.best_rank,
         worst_rank=found and found.worst_rank,
@@ -174,7 +174,7 @@ def _line(bot: str, version: int, rank: int | None, found: StandingLine | None) 
     )
 
 
-def _verdict(rank: int | None, found: StandingLine | None) -> Verdict | None:
+def _agreement(rank: int | None, found: StandingLine | None) -> Agreement | None:
     if rank is None or found is None or found.best_rank is None or found.worst_rank is None:
         return None
     if rank == found.rank:

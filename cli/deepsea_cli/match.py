@@ -167,7 +167,7 @@ def command(
     play: Callable[..., MatchResult]
     play = partial(run_match, settings, workers or 1, in_process=in_process)
     if cluster is not None:
-        from deepsea_arena.play.workers import match_on_cluster
+        from deepsea_arena.play.cluster_match import match_on_cluster
 
         report = partial(click.echo, err=True)
         play = partial(match_on_cluster, settings, bots, cluster, report=report)

@@ -63,7 +63,7 @@ class StandingLine(Struct, frozen=True, kw_only=True):
     last_played_at: Time | None
 
 
-def place(entry: RatedVersion) -> tuple[bool, float, str, int]:
+def by_standing(entry: RatedVersion) -> tuple[bool, float, str, int]:
     """The sort key of versions: the best first, newcomers last, by name."""
     tally, version = entry.tally, entry.version
     return tally.games == 0, -tally.rating.conservative, version.bot, version.number
@@ -76,14 +76,14 @@ def standings(
     pairing: PairingSettings | None = None,
     uncertainty: Callable[[Sequence[RatedVersion]], Variances] | None = None,
 ) -> list[StandingLine]:
-    """The lines in the order of `place`; equal ratings share a rank.
+    """The lines in the order of `by_standing`; equal ratings share a rank.
 
     recent       of each version, by its id, mu after the last of its games, the oldest first
     pairing      says which versions are provisional; without it none is
     uncertainty  gives, for versions with games, the variances for the range of their ranks; by
                  default each rating is uncertain by itself
     """
-    ordered = sorted(entries, key=place)
+    ordered = sorted(entries, key=by_standing)
     played = [entry for entry in ordered if entry.tally.games]
     ratings = [entry.tally.rating for entry in played]
     variances = apart(ratings) if uncertainty is None else uncertainty(played)

@@ -20,10 +20,11 @@ import distributed
 import pytest
 
 from deepsea_arena.play import dask as dask_module
+from deepsea_arena.play.cluster_match import match_on_cluster
 from deepsea_arena.play.dask import DaskTimes, DaskWorkers
 from deepsea_arena.play.runner import Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.workers import JobWorkers, match_on_cluster
+from deepsea_arena.play.workers import JobWorkers
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError
 from deepsea_ladder.store import Store

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from deepsea_arena.reports.plot_data import (
-    Place,
+    Depth,
     PlotSums,
     SeatDive,
     dives,
@@ -28,18 +28,18 @@ TURN = re.compile(r"([A-F])[▼▲] \S+ +(\S+) → (\S+) +air (-?\d+)(.*)")
 def in_words(game: Game) -> list[tuple[int, SeatDive]]:
     """The dives of a game, read from the words that `show` prints."""
     found: list[tuple[int, SeatDive]] = []
-    turned: dict[str, Place] = {}
+    turned: dict[str, Depth] = {}
     ends: dict[str, str] = {}
     air = 25
     for line in (line for moment in moments(game) for line in moment.lines):
         if said := TURN.match(line):
             ends[said[1]], air = said[3], max(0, int(said[4]))
             if "turns back" in said[5]:
-                turned[said[1]] = Place(int(said[2]), air)
+                turned[said[1]] = Depth(int(said[2]), air)
         elif re.match(r"dive \d ends", line):
             for seat, letter in enumerate(SEAT_LETTERS[: game.players]):
                 end = ends.get(letter, "sub")
-                drowned = None if end in ("home", "sub") else Place(int(end), air)
+                drowned = None if end in ("home", "sub") else Depth(int(end), air)
                 found.append((seat, SeatDive(end == "home", turned.get(letter), drowned)))
             turned, ends = {}, {}
     return found
@@ -116,6 +116,6 @@ def test_times_are_of_decisions_that_were_asked_for() -> None:
 
 
 def test_medians_are_of_spaces_and_of_air() -> None:
-    places = Counter({Place(3, 20): 2, Place(9, 4): 1, Place(5, 12): 2})
-    assert medians(places) == Place(5, 12)
+    places = Counter({Depth(3, 20): 2, Depth(9, 4): 1, Depth(5, 12): 2})
+    assert medians(places) == Depth(5, 12)
     assert medians(Counter()) is None

@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.games import GameNote, SeatLog, StoredSeason
-from deepsea_ladder.store import RetryPolicy, Store, games, schema
+from deepsea_ladder.store import RetryPolicy, Store, logs, schema
 from helpers import ladder
 
 
@@ -57,7 +57,7 @@ def test_a_log_is_added_once_and_only_for_seats_at_fault(store: Store) -> None:
 
 def test_the_newest_games_of_a_bot_keep_theirs(store: Store) -> None:
     season = ladder.stocked(store)
-    played = play(store, season, games.KEPT + 4, "anna")
+    played = play(store, season, logs.KEPT + 4, "anna")
     assert sorted(seq for seq, _ in store.logs.of_bot("anna")) == [seq for seq, _ in played[4:]]
     assert store.logs.of_game(played[0][1]) == ()
 
@@ -65,7 +65,7 @@ def test_the_newest_games_of_a_bot_keep_theirs(store: Store) -> None:
 def test_notes_are_kept_of_seats_without_a_fault_too(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(games, "KEPT_NOTES", 3)
+    monkeypatch.setattr(logs, "KEPT_NOTES", 3)
     season = ladder.stocked(store)
     ((first, with_fault),) = play(store, season, 1, "anna")
     note = GameNote(4, "deep", {"chance home": 0.5})
@@ -106,4 +106,4 @@ def test_a_long_log_keeps_its_end(store: Store) -> None:
     (log,) = store.logs.of_game(job.game_id)
     assert log.error == "\\udcff"
     assert log.output.endswith("the end")
-    assert games.LONGEST_OUTPUT - 2 <= len(log.output.encode()) <= games.LONGEST_OUTPUT
+    assert logs.LONGEST_OUTPUT - 2 <= len(log.output.encode()) <= logs.LONGEST_OUTPUT

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from deepsea_arena.reports.plot_data import BotFigures, Place, PlotData
+from deepsea_arena.reports.plot_data import BotFigures, Depth, PlotData
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
 from deepsea_web.charts import charts_html, charts_of, charts_svg
 from deepsea_web.charts.svg import short, wrapped
@@ -35,9 +35,9 @@ def bot(name: str = "greedy", seats: int = 2) -> BotFigures:
     for seat in range(seats):
         it.placements[seat, 1] += 3
         it.placements[seat, seats] += 1
-    it.turned[Place(9, 14)] += 5
-    it.turned[Place(12, 3)] += 2
-    it.drowned[Place(4, 0)] += 3
+    it.turned[Depth(9, 14)] += 5
+    it.turned[Depth(12, 3)] += 2
+    it.drowned[Depth(4, 0)] += 3
     it.times.add([80, 90, 100, 4_000])
     return it
 

@@ -28,7 +28,7 @@ from deepsea_ladder.accounts import Scope, address_prefix
 from deepsea_ladder.errors import LadderError, NotOnLadder, PersonGameError
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import PersonGame, PersonGameState, StoredSeason
-from deepsea_ladder.standings import place
+from deepsea_ladder.standings import by_standing
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, PRESETS, SEAT_LETTERS
@@ -184,7 +184,7 @@ class PersonGameMethods(LadderPart):
     ) -> list[BotVersion]:
         """The versions that were chosen, or as many of about the person's strength."""
         entries = listed(self.public, season, self.public.ratings.entries(season))
-        ranked = [one.version for one in sorted(entries, key=place) if one.is_current]
+        ranked = [one.version for one in sorted(entries, key=by_standing) if one.is_current]
         if not bots:
             count = opponents or min(_FEW, len(ranked))
             if not 1 <= count <= min(MAX_PLAYERS - 1, len(ranked)):

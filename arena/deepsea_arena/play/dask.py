@@ -139,7 +139,7 @@ def programs() -> dict[str, str]:
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
+class _Slot:
     """A thread of a Dask worker, and its task; the lease and `future` are Dask's futures."""
 
     address: str
@@ -177,7 +177,7 @@ class DaskWorkers:
         self._clock = SystemClock()
         self._known: dict[str, str | None] = {}
         """Dask's workers by address: why one is not used, or None if it is or may be."""
-        self._places: list[_Place] = []
+        self._slots: list[_Slot] = []
         # Dask moves files, and they are its futures here.
         self._file = cache(lambda digest: self._client.submit(bytes, fetch(digest), pure=False))
         self._events: list[Event] = []
@@ -187,7 +187,7 @@ class DaskWorkers:
         self._next_look_s = self._clock.now_us() / 1_000_000
         self._give_up_s = self._next_look_s + self._times.connect
         try:
-            while not self._places:
+            while not self._slots:
                 self._update()
                 if self._known and all(self._known.values()):
                     self._give_up_s = 0.0
@@ -196,14 +196,14 @@ class DaskWorkers:
             self.close()
             raise
 
-    def free(self) -> Sequence[_Place]:
+    def free(self) -> Sequence[_Slot]:
         """The threads of workers that have no task of this run."""
         self._update()
-        return [place for place in self._places if place.task is None]
+        return [slot for slot in self._slots if slot.task is None]
 
     def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
         """Start a task; it fails if `fetch` does."""
-        assert isinstance(worker, _Place)
+        assert isinstance(worker, _Slot)
         task = Task(argument, tuple(needs))
         try:
             files = {digest: self._file(digest) for digest in needs}
@@ -227,15 +227,15 @@ class DaskWorkers:
 
     def stop(self) -> None:
         """Request all tasks to end early; no others can be started."""
-        for place in self._places:
-            place.lease.release()
+        for slot in self._slots:
+            slot.lease.release()
 
     def kill(self, task: Task) -> None:
-        """Kill the task's process; the next task at its place waits for that."""
-        for place in self._places:
-            if place.task is task:
-                place.task = None
-                place.future.cancel()
+        """Kill the task's process; the next task at its slot waits for that."""
+        for slot in self._slots:
+            if slot.task is task:
+                slot.task = None
+                slot.future.cancel()
 
     def dismiss(self, address: str, why: str) -> bool:
         """Use a worker no more, until it is started again; whether it was used. Its tasks die."""
@@ -288,7 +288,7 @@ class DaskWorkers:
     async def _meet(self, address: str, threads: int) -> None:
         """Ask a worker whether it can play; in Dask's thread."""
         agents = [f"deepsea-{fresh_seed().hex()}" for _ in range(threads)]
-        places, reason = [], None
+        slots, reason = [], None
         try:
             async with asyncio.timeout(self._times.meet):
                 theirs = await self._client.run(programs, workers=[address])
@@ -297,44 +297,44 @@ class DaskWorkers:
                 # A lease is data that was not computed: Dask cannot make it on another worker.
                 leases = await self._client.scatter(dict.fromkeys(agents), workers=[address])
                 await self._client.run(meet, agents, self._packed, workers=[address])
-            places = [_Place(address, lease) for lease in leases.values()]
+            slots = [_Slot(address, lease) for lease in leases.values()]
         except Exception as error:  # noqa: BLE001  (whatever it is, others may do)
             reason = one_line(str(error)) or f"no answer within {self._times.meet:g} seconds"
-        self._post(partial(self._on_met, address, places, reason))
+        self._post(partial(self._on_met, address, slots, reason))
 
-    def _on_met(self, address: str, places: Sequence[_Place], reason: str | None) -> None:
+    def _on_met(self, address: str, slots: Sequence[_Slot], reason: str | None) -> None:
         if address in self._known:
             self._known[address] = reason
-            self._places += places
+            self._slots += slots
         if reason is not None:
             self._report(f"the worker {address} is not used: {reason}")
 
     def _forget(self, address: str, why: str) -> None:
         """Give up a worker, and what is there."""
         del self._known[address]
-        for place in [place for place in self._places if place.address == address]:
-            if place.task is not None:
-                self._events.append(Died(place.task, f"{address} {why}"))
-                self.kill(place.task)
-            self._places.remove(place)
+        for slot in [slot for slot in self._slots if slot.address == address]:
+            if slot.task is not None:
+                self._events.append(Died(slot.task, f"{address} {why}"))
+                self.kill(slot.task)
+            self._slots.remove(slot)
 
-    def _finished(self, place: _Place, task: Task, future: Any) -> None:
+    def _finished(self, slot: _Slot, task: Task, future: Any) -> None:
         """Called by Dask, in a thread."""
         try:
             events = future.result()
         except Exception as error:  # noqa: BLE001  (it is the task's end)
             events = None if future.cancelled() else [Failed(task, error)]
-        self._post(partial(self._on_finished, place, task, events))
+        self._post(partial(self._on_finished, slot, task, events))
 
-    def _on_finished(self, place: _Place, task: Task, events: list[Event] | None) -> None:
-        if place.task is not task:  # it was killed, or its worker has left
+    def _on_finished(self, slot: _Slot, task: Task, events: list[Event] | None) -> None:
+        if slot.task is not task:  # it was killed, or its worker has left
             return
         if events is None:
             self._lost = "is gone: what was being played will be played again"
         elif not events:
-            self._forget(place.address, "was started again")
+            self._forget(slot.address, "was started again")
         else:
-            place.task = None
+            slot.task = None
             self._events += [event._replace(task=task) for event in events]
 
 

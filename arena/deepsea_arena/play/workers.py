@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepsea_arena.play.shutdown import Stop
@@ -17,25 +14,12 @@ from deepsea_arena.play.tasks import (
     VoidOutcome,
     outcome_of_error,
 )
-from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.model.games import Job
-from deepsea_referee import shared_match
-from deepsea_referee.bots.output import OutputPlan
-from deepsea_referee.bots.resolve import COMMAND_PREFIX, BotSpec, bundle_for_ladder, unpacked_bot
 from deepsea_referee.errors import UserError
-from deepsea_referee.match import MatchSettings, OnGame, OnVoid
-from deepsea_referee.results.summary import MatchResult
-from deepsea_referee.sandbox import cleanup
-from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
-from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.worker import Link
 from deepsea_referee.workers import Died, Done, Event, Failed, Task, Workers
-from deepsea_sdk.launch import split_parameters
 
 if TYPE_CHECKING:
     from deepsea_arena.play.dask import DaskWorkers
-
-GAMES_OF_A_SHARE = 20
 
 
 def dask_workers() -> type[DaskWorkers]:
@@ -173,67 +157,3 @@ class JobWorkers:
         for worker in self._workers.values():
             if job in worker.jobs:
                 worker.jobs.remove(job)
-
-
-def match_on_cluster(
-    settings: MatchSettings,
-    bots: Sequence[str],
-    address: str,
-    on_game: OnGame | None = None,
-    on_void: OnVoid | None = None,
-    *,
-    report: Callable[[str], object],
-) -> MatchResult:
-    """Play a match on the workers of the scheduler at `address`; see `shared_match.run_match`.
-
-    bots    the bots of the settings, as they were named for `resolve`
-    report  called with what should be known of workers that cannot be used
-    Raises UserError for a bot that has no files, WorkerError if nobody can play.
-    """
-    archives: dict[str, bytes] = {}
-    digests = []
-    for text in bots:
-        if text.startswith(COMMAND_PREFIX):
-            raise UserError(f"{text!r} is a command on this machine, and a cluster plays files")
-        bundle = bundle_for_ladder(
-            text if Path(text).exists() else split_parameters(text)[0] or text
-        )
-        archives[bundle.digest] = bundle.archive
-        digests.append(bundle.digest)
-    level: IsolationLevel = "process" if settings.hosting.isolation.name == "process" else "sandbox"
-    setup = partial(player, tuple(digests), level)
-    check = partial(choose, level)
-    pool = dask_workers()(address, setup, check, fetch=archives.__getitem__, report=report)
-    return shared_match.run_match(
-        replace(settings, output=OutputPlan()),
-        on_game=on_game,
-        on_void=on_void,
-        pool=pool,
-        needs=tuple(archives),
-        share_games=GAMES_OF_A_SHARE,
-    )
-
-
-@contextmanager
-def player(
-    digests: Sequence[str], level: IsolationLevel, link: Link
-) -> Iterator[Callable[[MatchSettings], MatchResult]]:
-    """Set up a worker whose tasks are shares of a match of bots with these digests."""
-    folder = cleanup.private_folder()
-    bots = BotCache(folder, link.file)
-    isolation: Isolation = choose(level)
-
-    def here(bot: BotSpec, digest: str) -> BotSpec:
-        found = unpacked_bot(bots(digest), bot.name)
-        return replace(bot, command=found.command, folder=found.folder, program=None)
-
-    def play(share: MatchSettings) -> MatchResult:
-        specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]
-        # This machine's CPUs are not those of the run, and other workers may be here.
-        hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)
-        return shared_match.play_share(link, replace(share, bots=specs, hosting=hosting))
-
-    try:
-        yield play
-    finally:
-        cleanup.remove_folder(folder)

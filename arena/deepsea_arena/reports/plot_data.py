@@ -18,7 +18,7 @@ from deepsea_rules.events import CleanedUp, DiveBegan, Happening, TurnPlayed
 from deepsea_rules.record import GameRecord, replay
 
 
-class Place(NamedTuple):
+class Depth(NamedTuple):
     """A diver's space, and the air that was left."""
 
     space: int
@@ -36,9 +36,9 @@ class BotFigures:
     dives: int = 0
     home: int = 0
     """Dives from which it came home."""
-    turned: Counter[Place] = field(default_factory=Counter)
+    turned: Counter[Depth] = field(default_factory=Counter)
     """The places where it turned back."""
-    drowned: Counter[Place] = field(default_factory=Counter)
+    drowned: Counter[Depth] = field(default_factory=Counter)
     """Its places when a dive ended without it."""
     times: LatencyHistogram = field(default_factory=LatencyHistogram)
 
@@ -83,16 +83,16 @@ class SeatDive(NamedTuple):
     """One dive of one seat."""
 
     home: bool
-    turned: Place | None
+    turned: Depth | None
     """The place where it turned back, if it did,"""
-    drowned: Place | None
+    drowned: Depth | None
     """and the one where it drowned."""
 
 
 def dives(events: Sequence[Happening], players: int) -> Iterator[tuple[int, SeatDive]]:
     """Each dive of each seat of a finished game."""
     last: dict[int, TurnPlayed] = {}
-    turned: dict[int, Place] = {}
+    turned: dict[int, Depth] = {}
     air = 0
     for event in events:
         match event:
@@ -101,13 +101,13 @@ def dives(events: Sequence[Happening], players: int) -> Iterator[tuple[int, Seat
             case TurnPlayed():
                 last[event.seat], air = event, max(0, event.air)
                 if event.declare == "back" and event.from_space is not None:
-                    turned[event.seat] = Place(event.from_space, air)
+                    turned[event.seat] = Depth(event.from_space, air)
             case CleanedUp():
                 for seat in range(players):
                     end = last.get(seat)
                     home, space = (end.home, end.to_space) if end is not None else (False, 0)
                     # A diver that never left the submarine is neither home nor drowned.
-                    drowned = Place(space, air) if space and not home else None
+                    drowned = Depth(space, air) if space and not home else None
                     yield seat, SeatDive(home, turned.get(seat), drowned)
 
 
@@ -126,7 +126,7 @@ class PlotData:
     """Of a comparison."""
 
 
-def medians(places: Counter[Place]) -> Place | None:
+def medians(places: Counter[Depth]) -> Depth | None:
     """The lower median of the spaces and that of the air; None without any."""
     if not places:
         return None
@@ -135,7 +135,7 @@ def medians(places: Counter[Place]) -> Place | None:
     for place, count in places.items():
         spaces[place.space] += count
         airs[place.air] += count
-    return Place(_median(spaces), _median(airs))
+    return Depth(_median(spaces), _median(airs))
 
 
 def _median(counts: Counter[int]) -> int:

@@ -20,8 +20,8 @@ from deepsea_ladder.standings import (
     RECENT_GAMES,
     HeadToHead,
     StandingLine,
+    by_standing,
     meeting_of,
-    place,
     standings,
 )
 
@@ -157,7 +157,7 @@ def listed(
 def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
     """Of each author the version that stands before the others, in the order of the standings."""
     best: dict[str, RatedVersion] = {}
-    for entry in sorted(entries, key=place):
+    for entry in sorted(entries, key=by_standing):
         best.setdefault(entry.version.author, entry)
     return list(best.values())
 

@@ -143,7 +143,7 @@ def print_check(page: Standings, check: SeasonCheck) -> None:
         ],
     )
     click.echo()
-    print_verdict(check)
+    print_agreement(check)
     _print_unforetold(check, several=several)
 
 
@@ -153,7 +153,7 @@ def print_final_check(check: SeasonCheck) -> None:
         return
     lines = [line for line in check.lines if line.rank is not None]
     several = len({line.bot for line in lines}) < len(lines)
-    print_verdict(check)
+    print_agreement(check)
     click.echo()
     grid(
         Column("rank", [number(line.rank, 0) for line in lines]),
@@ -174,7 +174,7 @@ def batch_columns(lines: Sequence[CheckLine]) -> list[Column]:
     ]
 
 
-def print_verdict(check: SeasonCheck) -> None:
+def print_agreement(check: SeasonCheck) -> None:
     """Say in a line how many ranks differ."""
     found = [line.verdict for line in check.lines if line.verdict is not None]
     if not found:

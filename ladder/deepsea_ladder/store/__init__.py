@@ -22,12 +22,14 @@ from deepsea_ladder.store.bots import Bots, Strikes
 from deepsea_ladder.store.comparisons import Comparisons
 from deepsea_ladder.store.counts import Counts
 from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
-from deepsea_ladder.store.games import Games, Logs, Revision, read_revision
+from deepsea_ladder.store.games import Games
 from deepsea_ladder.store.history import History
 from deepsea_ladder.store.jobs import Jobs, Queue
 from deepsea_ladder.store.leases import RetryPolicy
+from deepsea_ladder.store.logs import Logs
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.ratings import Ratings
+from deepsea_ladder.store.revision import Revision, read_revision
 from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.settings import Settings
 from deepsea_ladder.store.submissions import Submissions

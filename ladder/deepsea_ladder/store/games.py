@@ -1,37 +1,28 @@
-"""Games: reported results, the records and logs of played games, and how far a ladder is.
+"""Results: how a game that was played comes into the store.
 
 Invariants: the store re-runs a record before it accepts it, and stores the record as it would write
 it; the game, its ratings and the end of its job are one transaction; the first valid result of a
 job is its result, every other one changes nothing; refusals are in the audit log.
-
-A log never costs a game its result, which is stored before and without it; of each bot the newest
-games with faults have logs, and the newest others what it noted in them. Whatever standings, games,
-bots or analyses show is a function of the revision: two states of one ladder have the same one only
-if they show the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import game_line
-from deepsea_ladder.errors import RecordForgotten, StoreDamaged, StoreError
+from deepsea_ladder.errors import RecordForgotten, StoreError
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import (
     AttemptEnd,
-    GameNote,
     Job,
     JobStatus,
     Receipt,
     ReceiptStatus,
-    SeatLog,
     StoredGame,
     StoredSeason,
     StoredSeat,
@@ -60,13 +51,6 @@ from deepsea_rules.record import GameRecord, verify
 
 _logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
 _LONGEST_RECORD = 1 << 20
-KEPT = 20
-"""For each bot: so many of its newest games with faults keep their logs,"""
-KEPT_NOTES = 100
-"""and so many of its newest other games their notes."""
-LONGEST_OUTPUT = 64 * 1024
-_PRIVATE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION, AuditKind.BACKUP)
-"""Entries that change no page for strangers: a login must not empty their cache."""
 _JOB = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
 _OWNER = select(schema.attempts.c.owner).where(
     schema.attempts.c.job_id == bindparam("job"),
@@ -264,146 +248,3 @@ def _accepted(
 def _compare(what: str, found: object, expected: object) -> None:
     if found != expected:
         raise _InvalidResult(f"the {what} is {quoted(found, 80)}, not {quoted(expected, 80)}")
-
-
-class _Content(msgspec.Struct, array_like=True):
-    """The text of a log; those from before bots could note anything end with the output."""
-
-    error: str
-    output: str
-    notes: tuple[GameNote, ...] = ()
-
-
-class Logs:
-    def __init__(self, database: Database, *, public: bool = False) -> None:
-        self._database = database
-        self._public = public
-
-    def add(self, seq: int, logs: Sequence[SeatLog]) -> None:
-        """Keep the logs of a game that is stored; may be repeated.
-
-        Of a seat without a fault, only its notes are kept.
-        """
-        versions = schema.bot_versions
-        with self._database.write() as connection:
-            query = (
-                select(_seats.c.seat, versions.c.bot_id, _seats.c.faults)
-                .join(versions, versions.c.id == _seats.c.version_id)
-                .where(_seats.c.seq == seq)
-            )
-            seats = {row.seat: row for row in connection.execute(query)}
-            there = set(
-                connection.execute(select(_logs.c.seat).where(_logs.c.seq == seq)).scalars()
-            )
-            for log in logs:
-                if log.seat not in seats or log.seat in there:
-                    continue
-                _, bot_id, faults = seats[log.seat]
-                if not faults and not log.notes:
-                    continue
-                there.add(log.seat)
-                kept = log if faults else SeatLog(log.seat, "", "", log.notes)
-                connection.execute(
-                    insert(_logs).values(
-                        seq=seq, seat=log.seat, bot_id=bot_id, content=_packed(kept)
-                    )
-                )
-                _forget_old(connection, bot_id, faulty=bool(faults))
-
-    def of_game(self, game_id: str) -> tuple[SeatLog, ...]:
-        """The logs of a game, by seat; StoreError if there is no such game."""
-        with self._database.read() as connection:
-            query = (
-                select(_games.c.seq)
-                .join(schema.seasons, schema.seasons.c.id == _games.c.season_id)
-                .where(_games.c.game_id == game_id, visible(public=self._public))
-            )
-            seq = connection.execute(query).scalar()
-            if seq is None:
-                raise no_such_game(game_id)
-            rows = connection.execute(
-                select(_logs.c.seat, _logs.c.content)
-                .where(_logs.c.seq == seq)
-                .order_by(_logs.c.seat)
-            ).all()
-        return tuple(_unpacked(row.seat, row.content) for row in rows)
-
-    def of_bot(self, bot: str) -> dict[tuple[int, int], SeatLog]:
-        """The logs of a bot's games, by the game's number in the order of rating and the seat."""
-        bots = schema.bots
-        with self._database.read() as connection:
-            rows = connection.execute(
-                select(_logs.c.seq, _logs.c.seat, _logs.c.content)
-                .join(bots, bots.c.id == _logs.c.bot_id)
-                .join(_games, _games.c.seq == _logs.c.seq)
-                .join(schema.seasons, schema.seasons.c.id == _games.c.season_id)
-                .where(bots.c.name == bot, visible(public=self._public))
-            ).all()
-        return {(row.seq, row.seat): _unpacked(row.seat, row.content) for row in rows}
-
-
-def _forget_old(connection: Connection, bot_id: int, *, faulty: bool) -> None:
-    """Delete what a bot left of all but its newest games with faults, or without."""
-    same = (_seats.c.seq == _logs.c.seq) & (_seats.c.seat == _logs.c.seat)
-    kind = exists().where(same, _seats.c.faults > 0 if faulty else _seats.c.faults == 0)
-    own = select(_logs.c.seq).where(_logs.c.bot_id == bot_id, kind).distinct()
-    oldest = own.order_by(_logs.c.seq.desc()).limit(1).offset(KEPT if faulty else KEPT_NOTES)
-    if (last := connection.execute(oldest).scalar()) is not None:
-        connection.execute(delete(_logs).where(_logs.c.bot_id == bot_id, _logs.c.seq <= last, kind))
-
-
-def _packed(log: SeatLog) -> bytes:
-    error, output = _end(log.error, schema.LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT)
-    return zlib.compress(msgspec.json.encode(_Content(error, output, log.notes)))
-
-
-def _unpacked(seat: int, content: bytes) -> SeatLog:
-    try:
-        found = msgspec.json.decode(zlib.decompress(content), type=_Content)
-    except (ValueError, RecursionError, zlib.error) as damage:
-        raise StoreDamaged(f"the log of seat {seat} is damaged: {damage}") from None
-    return SeatLog(seat, found.error, found.output, found.notes)
-
-
-def _end(text: str, most: int) -> str:
-    data = text.encode("utf-8", "backslashreplace")
-    return data[-most:].decode("utf-8", "ignore")
-
-
-class Revision(NamedTuple):
-    """A state of a ladder; each number only grows."""
-
-    game: int
-    """The last game, in the order in which games are rated."""
-    entry: int
-    """The last entry of the audit log that everybody can see the effect of: bots that come and go,
-    seasons, names of authors, ratings made anew."""
-    places: int
-    """The last places of all seasons' chains together: games, and attempts without a result."""
-    seasons: int
-    """How many seasons there are to look at: one more when an embargo ends."""
-    analyses: int
-    """The last change of an analysis."""
-    comparisons: int
-    """The last change of a comparison, or its last block."""
-
-
-def read_revision(database: Database, *, public: bool) -> Revision:
-    """The revision now; quick however many games there are."""
-    seasons, seen = schema.seasons, visible(public=public)
-    # One look into an index for each season, so that old games are not read.
-    last_of = (
-        select(func.max(_games.c.seq)).where(_games.c.season_id == seasons.c.id).scalar_subquery()
-    )
-    query = select(
-        select(func.max(last_of)).where(seen).scalar_subquery(),
-        select(func.max(schema.audit.c.id))
-        .where(schema.audit.c.kind.not_in(_PRIVATE))
-        .scalar_subquery(),
-        select(func.sum(seasons.c.place)).where(seen).scalar_subquery(),
-        select(func.count(seasons.c.id)).where(seen).scalar_subquery(),
-        select(func.max(schema.analyses.c.change)).scalar_subquery(),
-        select(func.max(schema.comparisons.c.change)).scalar_subquery(),
-    )
-    with database.read() as connection:
-        return Revision(*(int(one or 0) for one in connection.execute(query).one()))

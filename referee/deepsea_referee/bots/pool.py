@@ -56,7 +56,7 @@ class BotPool:
         self._folder = SYSTEM.private_folder()
         self._freezer = freezer or Freezer(clock)
         self._sources = [bot.source for bot in bots]
-        self._places = [_Place(number, self._alone(number, bot)) for number, bot in enumerate(bots)]
+        self._slots = [_Slot(number, self._alone(number, bot)) for number, bot in enumerate(bots)]
         self.logs: list[BotLog] = []
         self.off_turn = [OffTurn() for _ in bots]
         """CPU time of each bot's processes outside of their turns."""
@@ -64,9 +64,9 @@ class BotPool:
     async def __aenter__(self) -> Self:
         try:
             async with asyncio.TaskGroup() as starts:
-                for place in self._places:
-                    if place.bot.command:
-                        starts.create_task(self._start_first(place))
+                for slot in self._slots:
+                    if slot.bot.command:
+                        starts.create_task(self._start_first(slot))
         except BaseException as error:
             await self._stop_all()
             if isinstance(error, BaseExceptionGroup):
@@ -90,61 +90,61 @@ class BotPool:
 
         Raises HostTooBusy for a start that the host delayed; of a suspect it is a start timeout.
         """
-        place = self._places[bot]
-        async with place.lock:
-            if place.process is None or not place.process.session.usable:
-                late = place.process is not None and place.process.missed_start
-                tried = place.restarts == RESTARTS_IN_A_ROW
+        slot = self._slots[bot]
+        async with slot.lock:
+            if slot.process is None or not slot.process.session.usable:
+                late = slot.process is not None and slot.process.missed_start
+                tried = slot.restarts == RESTARTS_IN_A_ROW
                 if not late and not tried:
-                    await self._start_again(place, suspect)
-                elif tried or place.given is place.process:
+                    await self._start_again(slot, suspect)
+                elif tried or slot.given is slot.process:
                     what = f"{RESTARTS_IN_A_ROW} restarts in a row" if tried else "a start timeout"
-                    place.given_up = f"not started again after {what}"
-            assert place.process is not None
-            place.given = place.process
-            return place.process
+                    slot.given_up = f"not started again after {what}"
+            assert slot.process is not None
+            slot.given = slot.process
+            return slot.process
 
     def running(self, bot: int) -> BotProcess | None:
         """The same without waiting; None if it has to be started, or is being started."""
-        place = self._places[bot]
-        process = place.process
-        if process is None or not process.session.usable or place.lock.locked():
+        slot = self._slots[bot]
+        process = slot.process
+        if process is None or not process.session.usable or slot.lock.locked():
             return None
-        place.given = process
+        slot.given = process
         return process
 
     async def start_early(self, bot: int) -> None:
         """Start the bot before its first game; `ready` has the outcome."""
-        place = self._places[bot]
-        async with place.lock:
-            if place.process is None:
-                await self._start_again(place, suspect=False)
+        slot = self._slots[bot]
+        async with slot.lock:
+            if slot.process is None:
+                await self._start_again(slot, suspect=False)
 
     def freeze(self, bot: int) -> None:
         """Freeze the bot's process, which does not play now; it is thawed when it is asked."""
-        if (process := self._places[bot].process) is not None:
+        if (process := self._slots[bot].process) is not None:
             process.freeze()
 
     @property
     def keeps_games_apart(self) -> bool:
         """Whether every bot declares that its games may run at once."""
-        running = [place.process for place in self._places]
+        running = [slot.process for slot in self._slots]
         return all(bot and CONCURRENT_GAMES in bot.session.features for bot in running)
 
     def given_up(self, bot: int) -> str:
         """Why the bot is not started any more; "" if it is."""
-        return self._places[bot].given_up
+        return self._slots[bot].given_up
 
     def output(self, bot: int) -> str:
         """The end of what the bot's present process printed, safe to show."""
-        process = self._places[bot].process
+        process = self._slots[bot].process
         return "" if process is None else joined(*process.log())
 
     def finished_game(self, bot: int) -> None:
         """Reset the count of restarts of a bot that still runs at the end of a game."""
-        place = self._places[bot]
-        if place.process is not None and place.process.session.usable:
-            place.restarts = 0
+        slot = self._slots[bot]
+        if slot.process is not None and slot.process.session.usable:
+            slot.restarts = 0
 
     def _alone(self, number: int, bot: BotSpec) -> BotSpec:
         """A bot of a single file gets a folder with nothing beside it, as on the ladder."""
@@ -155,40 +155,40 @@ class BotPool:
         file.write_bytes(bot.program)
         return replace(bot, command=(bot.command[0], str(file)), folder=file.parent)
 
-    async def _start_first(self, place: _Place) -> None:
+    async def _start_first(self, slot: _Slot) -> None:
         try:
-            await self._start(place)
+            await self._start(slot)
         except EarlyEnd as error:
-            message = f"bot {place.bot.name!r}: {error}"
-            raise BotStartError(place.number, message, error.error) from None
+            message = f"bot {slot.bot.name!r}: {error}"
+            raise BotStartError(slot.number, message, error.error) from None
 
-    async def _start_again(self, place: _Place, suspect: bool) -> None:
-        await self._end(place)
+    async def _start_again(self, slot: _Slot, suspect: bool) -> None:
+        await self._end(slot)
         try:
-            await self._start(place)
+            await self._start(slot)
         except EarlyEnd:
             pass
         except HostTooBusy:
             if not suspect:
                 raise
-            assert place.process is not None
-            place.process.missed_start = True
-        place.restarts += 1  # not after a RefereeError, which is not of the bot
+            assert slot.process is not None
+            slot.process.missed_start = True
+        slot.restarts += 1  # not after a RefereeError, which is not of the bot
 
-    async def _start(self, place: _Place) -> None:
+    async def _start(self, slot: _Slot) -> None:
         for _ in range(STARTS_UNDER_LOAD - 1):
             with contextlib.suppress(HostTooBusy):
-                await self._start_once(place)
+                await self._start_once(slot)
                 return
-            await self._end(place)
-        await self._start_once(place)
+            await self._end(slot)
+        await self._start_once(slot)
 
-    async def _start_once(self, place: _Place) -> None:
-        place.starts += 1
-        output = self._output.open(place.number, place.bot.name, place.starts)
-        rivals = [path for path in self._sources if path != self._sources[place.number]]
-        process = place.process = BotProcess(
-            place.bot,
+    async def _start_once(self, slot: _Slot) -> None:
+        slot.starts += 1
+        output = self._output.open(slot.number, slot.bot.name, slot.starts)
+        rivals = [path for path in self._sources if path != self._sources[slot.number]]
+        process = slot.process = BotProcess(
+            slot.bot,
             self._hosting,
             self._clock,
             output,
@@ -197,33 +197,33 @@ class BotPool:
         )
         try:
             async with self._starts:
-                await process.start(self._folder / f"{place.number}-{place.starts}")
+                await process.start(self._folder / f"{slot.number}-{slot.starts}")
         except (EarlyEnd, RefereeError) as error:
             process.troubled = True
             process.session.fail(Fault.CRASH, str(error))
             raise
 
-    async def _end(self, place: _Place) -> None:
-        process = place.process
+    async def _end(self, slot: _Slot) -> None:
+        process = slot.process
         if process is None:
             return
         await process.stop()
-        self.off_turn[place.number].add(process.off_turn)
-        if self._output.hints and place.starts == 1 and self._output.worker <= 1:
-            show_hints(place.bot.name, joined(*process.log()))
+        self.off_turn[slot.number].add(process.off_turn)
+        if self._output.hints and slot.starts == 1 and self._output.worker <= 1:
+            show_hints(slot.bot.name, joined(*process.log()))
         texts = ("", "")
-        if process.troubled and place.logs < self._output.kept and any(texts := process.log()):
-            place.logs += 1
+        if process.troubled and slot.logs < self._output.kept and any(texts := process.log()):
+            slot.logs += 1
         if any(texts) or process.output.in_file:
             by, in_file = self._output.worker, process.output.in_file
-            self.logs.append(BotLog(place.number, place.starts, *texts, by, in_file))
+            self.logs.append(BotLog(slot.number, slot.starts, *texts, by, in_file))
 
     async def _stop_all(self) -> None:
-        await asyncio.gather(*(self._end(place) for place in self._places))
+        await asyncio.gather(*(self._end(slot) for slot in self._slots))
         SYSTEM.remove_folder(self._folder)
 
 
-class _Place:
+class _Slot:
     """A bot of the line-up and its present process."""
 
     def __init__(self, number: int, bot: BotSpec) -> None:

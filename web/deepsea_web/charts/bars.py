@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
-from deepsea_arena.reports.plot_data import BotFigures, Place, PlotData, medians
+from deepsea_arena.reports.plot_data import BotFigures, Depth, PlotData, medians
 from deepsea_rules.actions import CHIPS
 from deepsea_rules.ruleset import FULL_AIR, SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
@@ -74,7 +74,7 @@ def _bot(drawing: Drawing, bot: BotFigures) -> None:
     drawing.text((LEFT + RIGHT) / 2, y(0) + 30, "space", "axis", anchor="middle")
     most = max((*bot.turned.values(), *bot.drowned.values()), default=1)
 
-    def marks(places: Counter[Place], draw: Callable[..., None], looks: str, what: str) -> None:
+    def marks(places: Counter[Depth], draw: Callable[..., None], looks: str, what: str) -> None:
         for place, count in sorted(places.items()):
             r = max(1.2, _LARGEST * math.sqrt(count / most))
             where = f"space {place.space}, {place.air} air"

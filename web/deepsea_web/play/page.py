@@ -21,7 +21,7 @@ from deepsea_rules.notation import read_position
 from deepsea_rules.ruleset import ABOARD, DEFAULT, HOME, PRESETS, SEAT_LETTERS
 from deepsea_rules.state import GameState
 from deepsea_web.http import whole_number
-from deepsea_web.play.seat import DEEDS, Deed, Place, waits
+from deepsea_web.play.seat import DEEDS, Cursor, Deed, waits
 from deepsea_web.viewer.assets import LAYOUT
 from deepsea_web.viewer.picture import scene
 
@@ -82,7 +82,7 @@ def deed_of(fields: Sequence[tuple[str, str]]) -> Deed | None:
     return Deed(what, asked, given.get("action", ""))
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> Cursor:
     """What a reader says that it has; nothing if that makes no sense."""
     numbers = [whole_number(part) or 0 for part in text.split(".")[:3]]
     news, game, known = (*numbers, 0, 0, 0)[:3]

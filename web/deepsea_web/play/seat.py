@@ -65,7 +65,7 @@ class Deed(NamedTuple):
 
 
 DEEDS = ("answer", "hint", "play on", "drop", "next")
-Place = tuple[int, int, int]
+Cursor = tuple[int, int, int]
 """What a reader has: the number of its news, the game, and how many of its frames."""
 
 
@@ -75,7 +75,7 @@ def waits(document: SeatDocument) -> bool:
     return looks or not (document["asked"] or document["table"] or document["ended"])
 
 
-def news_of(document: SeatDocument, has: Place) -> tuple[Place, str]:
+def news_of(document: SeatDocument, has: Cursor) -> tuple[Cursor, str]:
     """What a reader lacks, as an event with its new place as id; "" if that is nothing."""
     news, game, known = has
     if news == document["news"]:
@@ -91,7 +91,7 @@ def news_of(document: SeatDocument, has: Place) -> tuple[Place, str]:
     return place, f"id: {'.'.join(map(str, place))}\ndata: {text}\n\n"
 
 
-class PageSeat(Source[Place]):
+class PageSeat(Source[Cursor]):
     """The seat; every method may be called from any thread."""
 
     def __init__(self, clock: Clock, hint_effort: Effort = HINT_EFFORT) -> None:
@@ -248,7 +248,7 @@ class PageSeat(Source[Place]):
             document["left_us"] = max(0, self._due_us - self._clock.now_us())
         return document
 
-    def since(self, has: Place) -> tuple[Place, str]:
+    def since(self, has: Cursor) -> tuple[Cursor, str]:
         """What a reader lacks."""
         return news_of(self._document, has)
 

@@ -33,7 +33,7 @@ from deepsea_web.http import (
     read_fields,
 )
 from deepsea_web.play.page import asset, deed_of, place_of, values
-from deepsea_web.play.seat import PageSeat, Place
+from deepsea_web.play.seat import Cursor, PageSeat
 from deepsea_web.viewer.assets import render, script, styles
 
 LINGER_S = 60
@@ -138,7 +138,7 @@ class PlayServer:
                 await self._seat.settled(news)
         return RedirectResponse(self._path, 303, NO_STORE)
 
-    async def _news(self, request: Request) -> Response | EventStream[Place]:
+    async def _news(self, request: Request) -> Response | EventStream[Cursor]:
         self._check(request)
         if self._seat.readers >= MOST_STREAMS:
             raise HTTPException(503, "too many pages are open")
