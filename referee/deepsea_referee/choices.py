@@ -16,7 +16,7 @@ from deepsea_sdk.coach.roll_outs import Stream
 
 ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
 HINTED = 3
-HINT_EFFORT = Effort.to(0.03)
+HINT_EFFORT = Effort.to()
 LAST_TURNS = 18
 """How many of the last turns are told to a person at the table."""
 BOARD = (

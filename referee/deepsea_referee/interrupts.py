@@ -11,7 +11,10 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
 
 
 @contextmanager
@@ -77,17 +80,13 @@ def pause(seconds: float | None, *wakers: WakePipe) -> None:
         waker.clear()
 
 
-class HasFileno(Protocol):
-    """Something to wait for: a socket, on Linux and macOS any descriptor."""
-
-    def fileno(self) -> int:
-        """The descriptor."""
-
-
 def first_ready(
     sources: Sequence[HasFileno | Connection], seconds: float | None
 ) -> Sequence[object]:
-    """Wait until one is readable; returns those that are, none if time passed or at Ctrl-C."""
+    """Wait until one is readable; returns those that are, none if time passed or at Ctrl-C.
+
+    Each has a socket, on Linux and macOS any descriptor.
+    """
     try:
         return wait(cast(Any, [*sources]), seconds)
     except InterruptedError:  # on Windows; elsewhere the handler has run and waiting goes on

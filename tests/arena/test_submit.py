@@ -13,6 +13,7 @@ from deepsea_arena.play.rated_games import hosting
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.errors import SubmissionError
+from deepsea_ladder.model.bots import BotVersion, SubmissionRefusal
 from deepsea_ladder.season import BotLimits, Season, UploadLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.bubblewrap import Sandbox
@@ -69,7 +70,8 @@ def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> Non
     with here as store:
         ladder.submit(store, "other", author="Me")
         result = submit(store, "me", bundle, lambda: games.append(1))
-        assert (result.bot, result.version, result.refusal) == ("mine", 1, None)
+        assert isinstance(result, BotVersion)
+        assert (result.bot, result.number) == ("mine", 1)
         assert result.author == "Me"  # who was there
         assert store.bots.get("mine").current.digest == result.digest == bundle.digest
     assert len(games) == 3
@@ -85,8 +87,11 @@ def test_a_bot_that_speaks_lines_is_admitted_by_its_faults(
     )
     with here as store:
         result = submit(store, "me", read_bot(tmp_path))
-        assert result.version == (None if refusal else 1)
-        assert result.refusal is None or refusal in result.refusal.found
+        if isinstance(result, SubmissionRefusal):
+            assert refusal != ""
+            assert refusal in result.found
+        else:
+            assert (result.number, refusal) == (1, "")
 
 
 def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
@@ -115,7 +120,7 @@ def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
             submit(store, "me", bundle)
         assert store.bots.all() == []
         (tmp_path / "needs.txt").write_text("click>=8\n", encoding="utf-8")
-        assert submit(store, "me", read_bot(tmp_path)).version == 1
+        assert isinstance(submit(store, "me", read_bot(tmp_path)), BotVersion)
 
 
 def test_a_seasons_limits_are_those_of_its_bots() -> None:
@@ -155,13 +160,12 @@ def test_the_first_fault_refuses_a_bot_with_what_to_do(
     with here as store:
         result = submit(store, "me", bundle)
         assert store.bots.all() == []
-    assert result.version is None
-    assert result.refusal is not None
-    assert "against itself, 2 seats" in result.refusal.found
-    assert found in result.refusal.found
-    assert remedy in result.refusal.remedy
-    assert result.refusal.remedy
-    assert any(log in line for line in result.refusal.log) or not log
+    assert isinstance(result, SubmissionRefusal)
+    assert "against itself, 2 seats" in result.found
+    assert found in result.found
+    assert remedy in result.remedy
+    assert result.remedy
+    assert any(log in line for line in result.log) or not log
 
 
 def test_an_authors_bad_name_is_refused_before_any_game(here: Store) -> None:

@@ -71,7 +71,7 @@ def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
     from deepsea_sdk.coach.decisions import Effort
     from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
-    settings = settings or AnalysisSettings(effort=Effort.to(0.03), luck=LUCK_ROLLOUTS)
+    settings = settings or AnalysisSettings(effort=Effort.to(), luck=LUCK_ROLLOUTS)
     return AnalysisPlan(COACH_VERSION, _compact(settings_data(settings)))
 
 

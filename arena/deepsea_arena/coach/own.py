@@ -36,7 +36,7 @@ def judge_seat(
 
 
 def _settings(seat: int) -> AnalysisSettings:
-    return AnalysisSettings(Effort.to(0.03), luck=LUCK_ROLLOUTS, seat=seat)
+    return AnalysisSettings(Effort.to(), luck=LUCK_ROLLOUTS, seat=seat)
 
 
 def seat_document(found: GameAnalysis, seat: int) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepsea_arena.play.rated_games import hosting
@@ -17,7 +16,7 @@ from deepsea_bundle.bot_cache import unpack
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model.bots import SubmissionRefusal
+from deepsea_ladder.model.bots import BotVersion, SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import BotSpec, resolve, unpacked_bot
 from deepsea_referee.errors import BotStartError, RefereeError
@@ -37,19 +36,6 @@ OPPONENT = "random"
 """A sample bot for the other seats, which answers at once."""
 LONGEST_LOG = 10
 """The number of lines of the bot's output that are shown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitResult:
-    """A bot that was accepted, or refused after a game."""
-
-    bot: str
-    author: str
-    """As the ladder spells it, if the bot was accepted."""
-    digest: str
-    version: int | None
-    """The number of the new version; None if it was refused."""
-    refusal: SubmissionRefusal | None
 
 
 def play_admission(
@@ -130,7 +116,7 @@ def submit(
     author: str,
     bundle: BotBundle,
     on_game: Callable[[], object] = lambda: None,
-) -> SubmitResult:
+) -> BotVersion | SubmissionRefusal:
     """Play a bot's admission games, and store it if it has no fault.
 
     `on_game` is called after each game. Raises an error with one line for an author's bad name,
@@ -140,14 +126,7 @@ def submit(
     store.bots.check_quota(author)
     check_packages(bundle, seasons_to_fit(store))
     refusal = play_admission(bundle, seasons_to_fit(store), on_game)
-    version = None if refusal else store.bots.submit(bundle.name, author, bundle, MACHINE)
-    return SubmitResult(
-        bot=version.bot if version else bundle.name,
-        author=store.authors.get(author).name if version else author,
-        digest=bundle.digest,
-        version=version.number if version else None,
-        refusal=refusal,
-    )
+    return refusal or store.bots.submit(bundle.name, author, bundle, MACHINE)
 
 
 def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:

@@ -208,7 +208,7 @@ def _season(store: Store, season: StoredSeason, bots: Sequence[LadderBot]) -> Se
         games_per_second=games_per_second(newest),
         last_game_at=utc_time(newest[0].played_at) if newest else None,
         lost=store.queue.lost_counts(season),
-        strikes=tuple(store.strikes.standing(season)),
+        strikes=tuple(store.bots.strikes(season)),
         leases=tuple(store.queue.listed(season, JobStatus.LEASED)),
         quarantined=tuple(store.queue.listed(season, JobStatus.QUARANTINED)),
     )

@@ -86,13 +86,14 @@ def _here(place: Place, bundle: BotBundle, author: str, path: str) -> bool:
     needs_linux("ladder submit to a ladder here")
     from deepsea_arena.play.admission import admission_games
     from deepsea_arena.play.admission import submit as submitted
+    from deepsea_ladder.model.bots import SubmissionRefusal
 
     with open_store(place.store_text) as store, Progress(admission_games(store)) as progress:
         result = submitted(store, author, bundle, progress.advance)
-    if result.refusal is not None:
-        _print_refusal(result.refusal, bundle.name, path)
+    if isinstance(result, SubmissionRefusal):
+        _print_refusal(result, bundle.name, path)
         return False
-    _print_accepted(bundle, result.bot, result.version, result.author, result.digest)
+    _print_accepted(bundle, result.bot, result.number, result.author, result.digest)
     if result.author != author:
         echo(f"note: {author} was there as {result.author}; names that differ in case are one")
     return True

@@ -18,7 +18,7 @@ from deepsea_ladder.store.accounts import Accounts, Sessions
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
-from deepsea_ladder.store.bots import Bots, Strikes
+from deepsea_ladder.store.bots import Bots
 from deepsea_ladder.store.comparisons import Comparisons
 from deepsea_ladder.store.counts import Counts
 from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
@@ -53,12 +53,11 @@ class Store:
         self.authors = Authors(database)
         self.accounts = Accounts(database)
         self.sessions = Sessions(database)
-        self.bots = Bots(database)
+        self.bots = Bots(database, policy.strikes)
         self.seasons = Seasons(database, public=public)
         self.jobs = Jobs(database, policy)
         self.queue = Queue(database, public=public)
         self.games = Games(database, policy, public=public)
-        self.strikes = Strikes(database, policy.strikes)
         self.submissions = Submissions(database, policy)
         self.analyses = Analyses(database, policy, public=public)
         self.comparisons = Comparisons(database, policy)

@@ -41,8 +41,18 @@ _ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
 
 
 class Bots:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, rules: StrikeRules) -> None:
         self._database = database
+        self._rules = rules
+
+    def strikes(self, season: StoredSeason) -> list[BotConduct]:
+        """What counts against active bots in the season, by their names."""
+        with self._database.read() as connection:
+            found = [
+                _conduct(connection, season.id, bot, self._rules)[0]
+                for bot in connection.execute(_ACTIVE.order_by(schema.bots.c.name_key)).all()
+            ]
+        return [one for one in found if one.spoiled or one.voids]
 
     def submit(self, name: str, author: str, bundle: BotBundle, by: Actor = NOBODY) -> BotVersion:
         """Store a new version, which is active from now on.
@@ -285,21 +295,6 @@ def _bot(row: Row[Any]) -> LadderBot:
 
 _LOOKED_AT = 10
 """So many jobs of a bot are looked at for each that counts: others wait, or were cancelled."""
-
-
-class Strikes:
-    def __init__(self, database: Database, rules: StrikeRules) -> None:
-        self._database = database
-        self._rules = rules
-
-    def standing(self, season: StoredSeason) -> list[BotConduct]:
-        """What counts against active bots in the season, by their names."""
-        with self._database.read() as connection:
-            found = [
-                _conduct(connection, season.id, bot, self._rules)[0]
-                for bot in connection.execute(_ACTIVE.order_by(schema.bots.c.name_key)).all()
-            ]
-        return [one for one in found if one.spoiled or one.voids]
 
 
 def disable_strikers(

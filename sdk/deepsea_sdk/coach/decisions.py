@@ -160,6 +160,8 @@ SURE = 1.96
 BEHIND = 3.0
 """Standard errors by which an option is behind when it is dropped."""
 FEWEST = 50
+PRECISION = 0.03
+"""The precision of an analysis, unless another one is asked for."""
 
 
 class Interval(NamedTuple):
@@ -192,9 +194,9 @@ class Effort:
     fewest: int = FEWEST
 
     @classmethod
-    def to(cls, precision: float) -> Effort:
-        """Race to a precision: 1600 trials at most for 0.03, in proportion for another one."""
-        return cls(precision, max(FEWEST, round(1600 * (0.03 / precision) ** 2)))
+    def to(cls, precision: float = PRECISION) -> Effort:
+        """Race to a precision: 1600 trials at most for the usual one, in proportion for another."""
+        return cls(precision, max(FEWEST, round(1600 * (PRECISION / precision) ** 2)))
 
     @classmethod
     def of(cls, trials: int) -> Effort:
