@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from deepsea_referee import in_process as in_this_process
 from deepsea_referee import match
@@ -34,9 +34,9 @@ from deepsea_referee.worker import GRACE_S, Link, Perform
 from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Sent, Task, Workers
 from deepsea_rules.record import GameRecord
 
-DEATHS_IN_A_ROW: Final = 3
+DEATHS_IN_A_ROW = 3
 """The number of workers in a row that may end without having played a game."""
-_AGAIN_S: Final = 0.5
+_AGAIN_S = 0.5
 """Interval of interrupts for bots in a worker's own process."""
 _log = logging.getLogger(__name__)
 

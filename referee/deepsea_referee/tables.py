@@ -12,19 +12,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from statistics import median_low
-from typing import Final
 
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import PlayedGame
 
-MOST: Final = 64
+MOST = 64
 """The most tables that are chosen; more save little, and any number may be fixed."""
-QUICK_US: Final = 1_000
+QUICK_US = 1_000
 """A bot with a median decision of less than this answers at once."""
-GAMES: Final = 4
+GAMES = 4
 """The number of games after which there are twice or half as many tables."""
-OF_ONE_GAME: Final = frozenset({Fault.EXCEPTION, Fault.ILLEGAL_ACTION})
+OF_ONE_GAME = frozenset({Fault.EXCEPTION, Fault.ILLEGAL_ACTION})
 """Faults in which the other games of the process have no part."""
 
 

@@ -17,13 +17,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_referee.system import SYSTEM
 
-GRACE_S: Final = 10.0
+GRACE_S = 10.0
 """The time in which a worker must end its task and clean up."""
 
 Perform: TypeAlias = Callable[[Any], object]

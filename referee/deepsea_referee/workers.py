@@ -16,13 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from io import FileIO
 from multiprocessing.connection import Connection
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_referee.system import ALL_CPUS, SYSTEM, CpuShare
 from deepsea_referee.worker import GRACE_S, Setup
 
-_MAIN: Final = """
+_MAIN = """
 import sys
 sys.path[:] = connection.recv()
 from deepsea_referee.worker import main

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from .errors import InvalidRecord, RulesError
 from .events import new_tuple
@@ -22,8 +22,8 @@ from .printable import quoted
 from .randomness import SEED_BYTES
 from .ruleset import MAX_PLAYERS, MIN_PLAYERS, PRESETS, SEAT_LETTERS, RuleSet
 
-FORMAT: Final = "deepsea-record/1"
-US_LIMIT: Final = 2**53
+FORMAT = "deepsea-record/1"
+US_LIMIT = 2**53
 """Times are below it, in microseconds: every JSON reader has such numbers exactly."""
 _T = TypeVar("_T")
 
@@ -276,8 +276,8 @@ class _Fields:
             raise InvalidRecord(f"{self._where} has an unknown key {key!r}")
 
 
-_USUAL: Final = {"seat", "action", "us", "fault"}
-_WORDS: Final = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+_USUAL = {"seat", "action", "us", "fault"}
+_WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
 
 
 def _read_rules(fields: _Fields) -> RuleSet:

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum, sqrt
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.worker import Link, Perform
@@ -45,7 +45,7 @@ SHARE = 40
 Finding = Judgement | list[Interval]
 """The values of a decision's options; or, for each seat, the luck of a roll or a reveal."""
 KINDS = ("declare", "search", "order")
-GRAVE: Final = ("?", "??")
+GRAVE = ("?", "??")
 """The marks that a dive may have."""
 
 

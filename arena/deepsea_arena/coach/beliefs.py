@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,9 +17,9 @@ from deepsea_referee.workbench.confidence import mean_of
 if TYPE_CHECKING:
     from deepsea_rules.record import GameRecord
 
-HOME: Final = "chance home"
+HOME = "chance home"
 """The chance to come home in this dive."""
-SCORE: Final = "placement score"
+SCORE = "placement score"
 """The placement score that is expected of the game."""
 BINS = 5
 Numbers = Mapping[int, Mapping[str, float]]

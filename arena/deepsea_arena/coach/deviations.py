@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import hypot
-from typing import Final
 
 from deepsea_arena.coach.analysis import GameAnalysis, steps_of
 from deepsea_arena.coach.weaknesses import DIGITS, Deviation
@@ -16,7 +15,7 @@ from deepsea_rules.view import View, view_for
 from deepsea_sdk.coach.decisions import Interval, Judgement
 from deepsea_sdk.policies import steady
 
-ACTS: Final = {
+ACTS = {
     "down": ("goes on down", "going on down"),
     "back": ("turns back", "turning back"),
     "take": ("takes a piece", "taking a piece"),

@@ -12,13 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from deepsea_referee.workbench.confidence import Mean, difference, holm, mean_of
 
-FEWEST: Final = 5
+FEWEST = 5
 """Games in which a situation has to come up to be tested."""
-WORTH: Final = 0.01
+WORTH = 0.01
 """Placement score a game that a situation has to lose, or a change to make, more than."""
 CLEAREST = 3
 """Positions of a situation that are shown."""

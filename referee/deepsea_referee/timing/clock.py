@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
-_SAME_NS: Final = 100_000
+_SAME_NS = 100_000
 """Two readings of a thread's waiting time that are closer have no wait between them."""
 
 

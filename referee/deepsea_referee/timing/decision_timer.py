@@ -9,14 +9,14 @@ decision may take its budget and what is left of the bank; time that the host to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from deepsea_referee.timing import host_load
 from deepsea_referee.timing.host_load import Gauge, Reading, Usage
 from deepsea_rules.events import new_tuple
 from deepsea_sdk.clock import TimeLeft
 
-STALL_US: Final = 2_000
+STALL_US = 2_000
 """A look that comes later than this after it was due shows that the event loop was blocked."""
 
 

@@ -21,30 +21,30 @@ of the bot, or of the referee, is ready but perhaps without a CPU, up to LONGEST
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-LOOKS: Final = 4
+LOOKS = 4
 """The first look is taken when this part (one fourth) of the budget has passed."""
-EARLY_US: Final = 5_000
+EARLY_US = 5_000
 """The same where nothing is known of the moment when the request was written."""
-GRACE_US: Final = 250_000
+GRACE_US = 250_000
 """On a busy host, the time for an answer that has just arrived to pass through the referee."""
-BUSY_US: Final = 5_000
+BUSY_US = 5_000
 """The host is busy if the referee waited for a CPU this long since the last look."""
-AGAIN_US: Final = 20_000
+AGAIN_US = 20_000
 """Delay until the next look if a thread is ready but perhaps without a CPU."""
-LONGEST_READY_US: Final = 2_000_000
+LONGEST_READY_US = 2_000_000
 """The longest time by which ready threads postpone a timeout."""
-PATIENCE: Final = 20
+PATIENCE = 20
 """Wall time, as a multiple of the decision's limit, after which it is given up."""
-PATIENCE_US: Final = 10_000_000
+PATIENCE_US = 10_000_000
 """Wall time beyond the limit that must pass at least before that."""
-UNCOUNTED: Final = 8
+UNCOUNTED = 8
 """The kernel takes it for running when a CPU serves interrupts or another virtual machine: where a
 bot was denied CPUs, up to one eighth more of the time in which it had none is not charged."""
-TICK_US: Final = 10_000
+TICK_US = 10_000
 """The kernel counts the CPU time of the whole machine in such steps."""
-UNFAIR_SHARE: Final = 0.02
+UNFAIR_SHARE = 0.02
 """Where the wall clock counts and the referee was late for more of the time, a match is unfair."""
 
 

@@ -11,7 +11,6 @@ import asyncio
 import hmac
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -24,10 +23,10 @@ from deepsea_sdk import wire
 from deepsea_sdk.errors import WireError
 from deepsea_sdk.wire import METHOD, SERVICE
 
-HELLO_LIMIT_US: Final = 5_000_000
+HELLO_LIMIT_US = 5_000_000
 """Timeout for Hello on an open stream."""
 
-OPTIONS: Final = (
+OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_metadata_size", 8 * 1024),
     # A bot needs one connection and one stream; others may still be closing. Each stream may hold
@@ -44,8 +43,8 @@ OPTIONS: Final = (
 )
 # A bot that is frozen outside its turns acknowledges no ping, such as gRPC sends to measure the
 # bandwidth, for minutes: no ping has a timeout. One whose process has ended is found by that.
-LOCAL_PINGS: Final = (("grpc.http2.ping_timeout_ms", 2**31 - 1),)
-REMOTE_PINGS: Final = (
+LOCAL_PINGS = (("grpc.http2.ping_timeout_ms", 2**31 - 1),)
+REMOTE_PINGS = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -92,7 +92,7 @@ def block_line(number: int, games: Iterable[GameResult], notes: Mapping[str, Any
     return json.dumps(line, ensure_ascii=False).encode()
 
 
-read_block: Final = msgspec.json.Decoder(KeptBlock).decode
+read_block = msgspec.json.Decoder(KeptBlock).decode
 """The block of a line."""
 
 

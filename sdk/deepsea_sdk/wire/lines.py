@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from deepsea_rules.printable import quoted
 from deepsea_rules.time_control import TimeControl
@@ -24,8 +24,8 @@ from .framing import FAULT_NAMES, KINDS, UNKNOWN, name_of
 from .games import events_from_wire, result_from_wire, start_from_wire
 from .messages import OF_REFEREE, decision_to_wire
 
-PROTOCOL: Final = "deepsea-lines/1"
-LINE_BYTES: Final = 64 * 1024
+PROTOCOL = "deepsea-lines/1"
+LINE_BYTES = 64 * 1024
 """The longest line from a bot, without its end."""
 _SHOWN = 80
 _KIND_NAMES = {number: name for name, number in KINDS.items()}
