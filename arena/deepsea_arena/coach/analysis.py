@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from math import fsum, sqrt
 from typing import NamedTuple
 
@@ -267,10 +267,9 @@ class Analysis:
             for first in range(0, len(job.wanted), SHARE)
         ]
         if workers == 1 or len(shares) < 2:
-            look = _Looking(self._settings)
             for index, wanted in shares:
                 job = self._jobs[index]
-                job.found |= look.at(job.text, wanted)
+                job.found |= _look_at(self._settings, job.text, wanted)
                 on_steps(len(wanted))
         else:
             _share(self._jobs, shares, self._settings, min(workers, len(shares)), on_steps)
@@ -358,23 +357,19 @@ def findings(
     return dict(zip(choices, judged, strict=True)) | dict(zip(chances, luck, strict=True))
 
 
-class _Looking:
-    """Looks at steps of games, and remembers the steps of the last one."""
+@lru_cache(maxsize=1)
+def _replayed(text: str) -> tuple[str, Sequence[Step]]:
+    """The commitment and the steps of a record; kept, since a game is looked at in parts."""
+    record = GameRecord.from_json(text)
+    return record.commitment, steps_of(record)
 
-    def __init__(self, settings: AnalysisSettings) -> None:
-        self._settings = settings
-        self._text = ""
-        self._steps: Sequence[Step] = ()
-        self._label = ""
 
-    def at(self, text: str, numbers: Sequence[int]) -> dict[int, Finding]:
-        """Look at steps of the game whose record is the text."""
-        if text != self._text:
-            record = GameRecord.from_json(text)
-            self._text, self._steps = text, steps_of(record)
-            self._label = f"{record.commitment}/{self._settings.seed}"
-        steps = {number: self._steps[number] for number in numbers}
-        return findings(steps, self._label, self._settings)
+def _look_at(settings: AnalysisSettings, text: str, numbers: Sequence[int]) -> dict[int, Finding]:
+    """Look at steps of the game whose record is the text."""
+    commitment, steps = _replayed(text)
+    return findings(
+        {number: steps[number] for number in numbers}, f"{commitment}/{settings.seed}", settings
+    )
 
 
 # Workers
@@ -418,8 +413,7 @@ def _share(
 @contextmanager
 def _analyst(settings: AnalysisSettings, link: Link) -> Iterator[Perform]:
     """Set up a worker."""
-    look = _Looking(settings)
-    yield lambda share: look.at(share.record, share.wanted)
+    yield lambda share: _look_at(settings, share.record, share.wanted)
 
 
 def by_seat(analysis: GameAnalysis) -> list[SeatSums]:
