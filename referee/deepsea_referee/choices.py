@@ -18,7 +18,7 @@ ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
 HINTED = 3
 HINT_EFFORT = Effort.to()
 LAST_TURNS = 18
-"""How many of the last turns are told to a person at the table."""
+"""How many of the last turns a person at the table sees."""
 BOARD = (
     "The dice show 2 to 6, less one step for each piece that you carry.",
     "Each of these takes one air from all, too, at the start of your turn.",
