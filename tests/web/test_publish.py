@@ -6,7 +6,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from http.client import HTTPConnection
 from pathlib import Path
@@ -29,9 +30,9 @@ from deepsea_web.site.publish import PublishedSite, publish
 from helpers import ladder
 from helpers.commands import Run, one_line
 from helpers.listening import folder_at
-from helpers.members import caller_of
+from helpers.members import Person, caller_of
 from helpers.site import get
-from helpers.world import ANNA, TRACE, Stock, World, analysed, stock_of
+from helpers.world import ANNA, TRACE, Stock, World, analysed, opened, stock_of
 
 FAR = 4_102_444_800_000
 """A time in the year 2100."""
@@ -89,7 +90,7 @@ def files_of(folder: Path) -> set[str]:
 
 def write(world: World, folder: Path, *names: str, most: int = 100) -> PublishedSite:
     service = world.service
-    return publish(service.store, service.public, names or ("s1", "cup"), folder, most=most)
+    return publish(service.store, service.public, names, folder, most=most)
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +107,30 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
     return path, tokens
 
 
-def test_all_links_of_the_files_work_and_none_leads_elsewhere(world: World, tmp_path: Path) -> None:
-    folder = tmp_path / "site"
-    done = write(world, folder)
+@pytest.fixture(scope="module")
+def unchanged(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The ladder, for tests that change nothing in it."""
+    with opened(stock, tmp_path_factory.mktemp("unchanged")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def site(unchanged: World, tmp_path_factory: pytest.TempPathFactory) -> PublishedSite:
+    """The files of the season and the tournament."""
+    return write(unchanged, tmp_path_factory.mktemp("published") / "site", "s1", "cup")
+
+
+@pytest.fixture(scope="module")
+def files_of_s1(unchanged: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the season alone, with a page of none of its games."""
+    write(unchanged, folder := tmp_path_factory.mktemp("s1") / "site", "s1", most=0)
+    return folder
+
+
+def test_all_links_of_the_files_work_and_none_leads_elsewhere(site: PublishedSite) -> None:
+    folder = Path(site.folder)
     files = files_of(folder)
-    assert (done.game_pages, done.files) == (6, len(files))
+    assert (site.game_pages, site.files) == (6, len(files))
     assert {f"{page}.html" for page in PAGES} <= files
     with folder_at(folder) as address:
         assert crawled(address) == files
@@ -120,50 +140,50 @@ def test_all_links_of_the_files_work_and_none_leads_elsewhere(world: World, tmp_
         assert not re.findall(r"https?://(?!www\.w3\.org/)", text)
 
 
-def test_nothing_private_is_in_the_files(world: World, tmp_path: Path) -> None:
-    write(world, folder := tmp_path / "site")
-    secrets = [*world.tokens.values(), TRACE, "printed", "hers", "hush", "laptop", "127.0.0"]
-    store = world.service.store
-    with store.database.read() as connection:
+def test_nothing_private_is_in_the_files(unchanged: World, site: PublishedSite) -> None:
+    secrets = [*unchanged.tokens.values(), TRACE, "printed", "hers", "hush", "laptop", "127.0.0"]
+    with unchanged.service.store.database.read() as connection:
         secrets.append(str(connection.exec_driver_sql("SELECT seed FROM person_games").scalar()))
-    for path in folder.rglob("*.*"):
+    for path in Path(site.folder).rglob("*.*"):
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
         for secret in secrets:
             assert not re.search(rf"\b{re.escape(secret)}", text), (path, secret)
 
 
-def test_a_page_says_the_same_as_the_one_that_is_served(world: World, tmp_path: Path) -> None:
-    write(world, folder := tmp_path / "site")
-    site = world.site
+def test_a_page_says_the_same_as_the_one_that_is_served(
+    unchanged: World, site: PublishedSite
+) -> None:
+    folder, served = Path(site.folder), unchanged.site
     for file, url in (("index", "/?season=s1"), ("pairs", "/pairs?season=s1")):
-        table = re.search(r"<tbody>.*?</tbody>", get(site, url).text, re.DOTALL)
+        table = re.search(r"<tbody>.*?</tbody>", get(served, url).text, re.DOTALL)
         assert table is not None
         ours = (folder / f"{file}.html").read_text(encoding="utf-8")
         for text in re.findall(r">([^<]+)<", table[0]):
             assert text in ours
     page = (folder / "games/s1-1.html").read_text(encoding="utf-8")
-    game = get(site, "/games/s1-1").text
+    game = get(served, "/games/s1-1").text
     story = re.search(r"<pre>.*?</pre>", game, re.DOTALL)
     assert story is not None
     assert story[0] in page
     assert "Analysed by roll-outs" in page
 
 
-@pytest.mark.parametrize(("most", "pages"), [(0, 0), (2, 2), (100, 6)])
 def test_the_pages_of_games_are_bounded_and_the_records_are_all_there(
-    world: World, tmp_path: Path, most: int, pages: int
+    unchanged: World, tmp_path: Path
 ) -> None:
-    done = write(world, folder := tmp_path / "site", most=most)
-    assert done.game_pages == pages == len([*folder.glob("games/*.html")])
+    done = write(unchanged, folder := tmp_path / "site", "s1", "cup", most=2)
+    assert done.game_pages == 2 == len([*folder.glob("games/*.html")])
     with folder_at(folder) as address:
         assert crawled(address) == files_of(folder)
     assert len(gzip.decompress((folder / CHAIN).read_bytes()).splitlines()) == 2 + 4 + 2
 
 
-def test_a_season_verifies_from_its_files_alone(world: World, tmp_path: Path, run: Run) -> None:
-    done = write(world, folder := tmp_path / "site")
-    head = done.heads["s1"]
+def test_a_season_verifies_from_its_files_alone(
+    site: PublishedSite, tmp_path: Path, run: Run
+) -> None:
+    folder = Path(shutil.copytree(site.folder, tmp_path / "site"))
+    head = site.heads["s1"]
     alone = run("verify", "--chain", folder)
     assert (alone.status, f"head 4 is {head}" in alone.out) == (0, True)
     assert run("verify", "--chain", folder, head).status == 0
@@ -213,8 +233,8 @@ def test_the_commands_say_what_they_did(world: World, tmp_path: Path, run: Run) 
     folder.mkdir()
     done = run("ladder", "publish", "cup", folder, "--store", path, "--json")
     assert (done.status, json.loads(done.out)["game_pages"]) == (0, 2)
-    words = run("ladder", "publish", "s1", tmp_path / "other", "--store", path).out
-    assert re.search(r"season s1: head [0-9a-f]{64}\n.*other: pages of 4 games, ", words)
+    words = run("ladder", "publish", "cup", tmp_path / "other", "--store", path).out
+    assert re.search(r"season cup: head [0-9a-f]{64}\n.*other: pages of 2 games, ", words)
     gone = run("ladder", "forget", "cup", "--published", folder, "--store", path)
     assert (gone.status, gone.out.rstrip()) == (
         0,
@@ -249,11 +269,6 @@ def test_files_that_are_not_there_are_bad_input(
 # Forgotten records
 
 
-def changed_line(folder: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
-    lines = gzip.decompress((folder / CHAIN).read_bytes()).splitlines(keepends=True)
-    (folder / CHAIN).write_bytes(gzip.compress(b"".join(change(lines))))
-
-
 @pytest.mark.parametrize(
     ("change", "status"),
     [
@@ -264,33 +279,42 @@ def changed_line(folder: Path, change: Callable[[list[bytes]], list[bytes]]) -> 
     ],
 )
 def test_no_record_is_forgotten_that_the_files_have_not(
-    world: World,
+    unchanged: World,
+    files_of_s1: Path,
     tmp_path: Path,
     run: Run,
     change: Callable[[list[bytes]], list[bytes]],
     status: int,
 ) -> None:
-    store = world.service.store
-    write(world, folder := tmp_path / "site", "s1")
-    changed_line(folder, change)
-    arguments = ("--published", folder, "--store", store.database.path)
+    store = unchanged.service.store
+    lines = gzip.decompress((files_of_s1 / CHAIN).read_bytes()).splitlines(keepends=True)
+    (tmp_path / CHAIN).write_bytes(gzip.compress(b"".join(change(lines))))
+    arguments = ("--published", tmp_path, "--store", store.database.path)
     refused = run("ladder", "forget", "s1", *arguments)
     assert (refused.status, one_line(refused.err) != "") == (status, True)
     assert store.games.record("s1-1")
     assert run("ladder", "forget", "cup", *arguments).status
 
 
-@pytest.fixture
-def forgotten(world: World, tmp_path: Path) -> World:
-    """The same ladder, without the records of s1."""
-    store = world.service.store
-    write(world, folder := tmp_path / "site", "s1")
-    before = store.revision()
-    assert forget_records(store, "s1", folder) == 4
-    with pytest.raises(RecordForgotten):
-        forget_records(store, "s1", folder)
-    assert store.revision() != before
-    return world
+@pytest.fixture(scope="module")
+def forgotten(
+    stock: Stock, files_of_s1: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    """The same ladder, without the records of s1, for tests that change nothing in it."""
+    with opened(stock, tmp_path_factory.mktemp("forgotten")) as found:
+        store = found.service.store
+        before = store.revision()
+        assert forget_records(store, "s1", files_of_s1) == 4
+        with pytest.raises(RecordForgotten):
+            forget_records(store, "s1", files_of_s1)
+        assert store.revision() != before
+        yield found
+
+
+@pytest.fixture(scope="module")
+def readers(forgotten: World) -> list[Person]:
+    """A visitor of that ladder, and anna."""
+    return [forgotten.person(), forgotten.person(ANNA)]
 
 
 GONE = "is kept here any more"
@@ -318,21 +342,18 @@ SENTENCE = "The record of this game is not kept here any more"
     ],
 )
 def test_a_page_says_where_a_record_is_not_any_more(
-    forgotten: World, url: str, status: int, says: str
+    readers: list[Person], url: str, status: int, says: str
 ) -> None:
-    for person in (forgotten.person(), forgotten.person(ANNA)):
+    for person in readers:
         answer = person.get(url)
         assert (answer.status, says in answer.text) == (status, True), answer.text
 
 
 def test_a_game_without_its_record_has_the_same_seed_result_and_ratings(
-    world: World, tmp_path: Path
+    unchanged: World, forgotten: World
 ) -> None:
-    store = world.service.store
-    write(world, folder := tmp_path / "site", "s1")
-    before = game_report(store, "s1-2")
-    forget_records(store, "s1", folder)
-    assert game_report(store, "s1-2") == structs.replace(before, record="")
+    before = game_report(unchanged.service.store, "s1-2")
+    assert game_report(forgotten.service.store, "s1-2") == structs.replace(before, record="")
 
 
 @pytest.mark.parametrize(
@@ -381,17 +402,16 @@ def test_tv_shows_a_game_whose_record_is_there(forgotten: World) -> None:
 
 
 def test_analyses_that_wait_are_made_first_and_none_is_begun_later(
-    world: World, tmp_path: Path
+    world: World, files_of_s1: Path
 ) -> None:
     store = world.service.store
-    write(world, folder := tmp_path / "site", "s1")
     number = store.analyses.request("s1-2", None, plan(), USUAL_LIMITS).id
     with pytest.raises(StoreError, match="an analysis of a game of season s1 is to be made first"):
-        forget_records(store, "s1", folder)
+        forget_records(store, "s1", files_of_s1)
     lease = store.analyses.claim("runner", 60, number)
     assert lease is not None
     store.analyses.reject(lease, "not worth it")
-    assert forget_records(store, "s1", folder) == 4
+    assert forget_records(store, "s1", files_of_s1) == 4
     anna = LocalLadder(world.service, caller_of(world.service, world.tokens[ANNA]))
     with pytest.raises(ApiError, match=GONE):
         anna.request_analysis(game_id="s1-3")
