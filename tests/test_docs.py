@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -52,8 +53,15 @@ SHORTER = {
     "analyse": ["--rollouts", "8"],
 }
 """What is added to a command with such a word, so that it runs but not for long."""
-REPEATED = {"docs/workbench.md": "deepsea-referee check mine"}
-"""What takes seconds and is run for README.md already, by page."""
+REPEATED = {
+    "README.md": [
+        "deepsea-referee ladder submit cautious --author me",
+        "deepsea-referee ladder run --games 20",
+    ],
+    "docs/workbench.md": ["deepsea-referee check mine"],
+}
+"""What takes seconds, by page: README.md's are run by tests/cli/test_ladder_run.py in other words,
+others for README.md."""
 
 
 class Block(NamedTuple):
@@ -97,7 +105,7 @@ def table(text: str) -> list[list[str]]:
 def make_recipe(target: str) -> list[list[str]]:
     """The commands that a make target runs once its environment stands."""
     done = subprocess.run(
-        ("make", "--dry-run", "--always-make", target),
+        ("make", "--dry-run", "--always-make", target, "PYTHON=python3"),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -131,7 +139,7 @@ def run(words: list[str], cwd: Path) -> None:
 
 def run_in_docs(page: str, line: str, cwd: Path, shorter: bool) -> None:
     """Run one line of a `sh` block, or what stands for it here."""
-    if shorter and REPEATED.get(page) == line:
+    if shorter and line in REPEATED.get(page, ()):
         assert f"\n{line}\n" in read("README.md")
         return
     words = shlex.split(line, comments=True)
@@ -159,6 +167,8 @@ def run_in_docs(page: str, line: str, cwd: Path, shorter: bool) -> None:
             pass  # the environment that the tests run in stands for it
         case ["deepsea-referee", *rest] if shorter:
             run_here(rest)
+        case ["python", program] if shorter:
+            runpy.run_path(program, run_name="__main__")
         case _:
             run(words, cwd)
 
