@@ -159,7 +159,6 @@ def test_packing_is_the_same_everywhere_and_reads_back() -> None:
     assert zlib.crc32(packed) == 0x2ABC25C2
 
 
-@settings(max_examples=60)
 @given(
     st.dictionaries(
         st.text("abcäöé😀 .-", min_size=1, max_size=20).filter(lambda name: name.strip(".") != ""),
@@ -326,7 +325,10 @@ def test_a_ratio_bomb_is_refused_before_it_grows() -> None:
 
 
 def test_many_small_files_are_a_bomb_together() -> None:
-    bomb = zipped(*(Entry(b"%d" % n, b"\0" * (1 << 20)) for n in range(62)))
+    one = Entry(data=b"\0" * (1 << 20))
+    crc, packed_size, size = one.sizes()
+    made = Entry(packed=one.bytes_of(), crc=crc, packed_size=packed_size, size=size)
+    bomb = zipped(*(replace(made, name=b"%d" % n) for n in range(62)))
     assert len(bomb) < 80_000
     with pytest.raises(BundleError, match=r"with '\d' the zip grows from \d+ to \d+ bytes, more"):
         read_zip(bomb)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisPlan, SeatLog
 from deepsea_ladder.season import PlaySettings
@@ -23,6 +24,7 @@ from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
+from deepsea_web.site.sessions import Cookie
 
 from . import ladder, submissions
 from .manual_clock import ManualClock
@@ -53,7 +55,8 @@ class World:
         """Somebody, logged in if it is one with a token."""
         person = Person(self.site, self.site.access)
         if name:
-            person.log_in(self.tokens[name])
+            login = self.service.log_in(self.tokens[name], person.client)
+            person.cookies[Cookie(person.access, "session").name] = login.session
         return person
 
     def state(self) -> tuple[object, ...]:
@@ -109,6 +112,11 @@ def opened(
             site.gateway.close()
 
 
+@cache
+def _analysed(record: str, settings: AnalysisSettings) -> Analysed:
+    return analyse(AnalyseGame(record, settings), int)
+
+
 def analysed(
     store: Store,
     game_id: str = "s1-1",
@@ -119,7 +127,7 @@ def analysed(
     number = store.analyses.request(game_id, None, asked or plan(), USUAL_LIMITS).id
     lease = store.analyses.claim("runner", 60, number)
     assert lease is not None
-    found = analyse(AnalyseGame(lease.record, settings), int)
+    found = _analysed(lease.record, settings)
     policy = found.policy if asked is None else asked.policy
     assert store.analyses.finish(lease, policy, found.document, USUAL_LIMITS)
     return found.document

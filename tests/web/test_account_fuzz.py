@@ -15,7 +15,7 @@ from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 from deepsea_web.site.words import may
 from helpers.members import Person
 from helpers.tiers import daily
-from helpers.world import World, opened, stock_of
+from helpers.world import Stock, World, opened
 
 FORM = "application/x-www-form-urlencoded"
 PATHS = sorted({page.path for page in MEMBERS.pages} | set(MEMBERS.endpoints))
@@ -27,9 +27,8 @@ WORDS = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A ladder for all of it: whatever happens to it is fine."""
-    stock = stock_of(tmp_path_factory.mktemp("stock"))
     with opened(stock, tmp_path_factory.mktemp("world")) as found:
         yield found
 
@@ -89,7 +88,7 @@ def test_any_address_gets_an_answer(
     "text",
     daily(
         ["9" * 5000, "9" * 20, "s1-" + "9" * 5000, "-1", "1e9", "\u0663", "\x00", "..", "a/b"],
-        ["9" * 20, "s1-" + "9" * 5000, "\u0663", "\x00"],
+        ["9" * 20, "\u0663"],
     ),
 )
 def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text as sql
@@ -16,7 +17,7 @@ from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder
 from helpers.members import Person, forms_of, multipart
-from helpers.world import ANNA, BEN, HERS, World
+from helpers.world import ANNA, BEN, HERS, Stock, World, opened
 
 # ----------------------------------------------------------------------------------- who sees what
 
@@ -61,11 +62,24 @@ def test_the_table_of_who_sees_what_has_every_page() -> None:
     assert set(SEEN_BY) == known - streams
 
 
+@pytest.fixture(scope="module")
+def unchanged(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A ladder for tests that change nothing in it."""
+    with opened(stock, tmp_path_factory.mktemp("unchanged")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def readers(unchanged: World) -> list[Person]:
+    """A visitor, anna, ben and an admin of that ladder."""
+    return [unchanged.person(name) for name in ("", ANNA, BEN, "admin")]
+
+
 @pytest.mark.parametrize("address", SEEN_BY)
-def test_who_sees_a_page(world: World, address: str) -> None:
-    for name, status in zip(("", ANNA, BEN, "admin"), SEEN_BY[address], strict=True):
-        answer = world.person(name).get(address)
-        assert answer.status == status, f"{name or 'a visitor'}: {answer.text}"
+def test_who_sees_a_page(readers: list[Person], address: str) -> None:
+    for person, status in zip(readers, SEEN_BY[address], strict=True):
+        answer = person.get(address)
+        assert answer.status == status, answer.text
         assert answer.headers["cache-control"] == "no-store"
         assert all(answer.headers.getlist(key) == [one] for key, one in HEADERS.items())
         if status < 400:
@@ -343,14 +357,20 @@ def attacks(own: str, others: str) -> dict[str, tuple[dict[str, str], list[tuple
     }
 
 
+OPEN_TO_ALL = ("/login", "/join", "/submit", "/play", "/play/{id}/deed")
+"""The forms that are sent here as a visitor sends them, too."""
+
+
 @pytest.mark.parametrize("wrong", attacks("", ""))
-def test_a_form_from_elsewhere_does_nothing(world: World, wrong: str) -> None:
-    admin, anna, visitor = world.person("admin"), world.person(ANNA), world.person()
-    tokens = {id(one): one.form_token for one in (admin, anna, visitor)}
-    before = world.state()
-    for person, other in ((admin, anna), (anna, admin), (visitor, anna)):
-        headers, proof = attacks(tokens[id(person)], tokens[id(other)])[wrong]
-        for address, typed in DEEDS.items():
+def test_a_form_from_elsewhere_does_nothing(
+    unchanged: World, readers: list[Person], wrong: str
+) -> None:
+    visitor, anna, _, admin = readers
+    before = unchanged.state()
+    for person, other, addresses in ((admin, anna, (*DEEDS,)), (visitor, anna, OPEN_TO_ALL)):
+        headers, proof = attacks(person.form_token, other.form_token)[wrong]
+        for address in addresses:
+            typed = DEEDS[address]
             fields = [*proof, *typed.items()]
             if address == "/submit":
                 kind, body = multipart([*fields, ("key", "k" * 16)], "mine.py", b"print(1)")
@@ -360,23 +380,23 @@ def test_a_form_from_elsewhere_does_nothing(world: World, wrong: str) -> None:
             # Without a session a bot's file is refused before its form is read.
             early = person is visitor and address == "/submit"
             assert answer.status in ((401, 403) if early else (403,)), address
-    assert world.state() == before
+    assert unchanged.state() == before
 
 
-def test_a_form_of_another_kind_does_nothing(world: World) -> None:
+def test_a_form_of_another_kind_does_nothing(unchanged: World, readers: list[Person]) -> None:
     """The kinds that pages of other sites can send without asking."""
-    anna = world.person(ANNA)
+    _, anna, *_ = readers
     token = anna.form_token
-    before = world.state()
+    before = unchanged.state()
     for kind in ("text/plain", "application/json", ""):
         body = f"form={token}&bot=anna".encode()
         assert anna.post_body("/account/bots/withdraw", kind, body).status == 415
-    assert world.state() == before
+    assert unchanged.state() == before
 
 
-def test_every_form_of_every_page_carries_its_proof(world: World) -> None:
-    for name in ("", ANNA, "admin"):
-        person = world.person(name)
+def test_every_form_of_every_page_carries_its_proof(readers: list[Person]) -> None:
+    visitor, anna, _, admin = readers
+    for person in (visitor, anna, admin):
         token = person.form_token
         for address in SEEN_BY:
             answer = person.get(address)
@@ -396,8 +416,10 @@ def test_every_form_of_every_page_carries_its_proof(world: World) -> None:
         (b"form", 400),
     ],
 )
-def test_a_form_that_is_none_gets_a_sentence(world: World, body: bytes, status: int) -> None:
-    answer = world.person(ANNA).post_body("/logout", "application/x-www-form-urlencoded", body)
+def test_a_form_that_is_none_gets_a_sentence(
+    readers: list[Person], body: bytes, status: int
+) -> None:
+    answer = readers[1].post_body("/logout", "application/x-www-form-urlencoded", body)
     assert answer.status == status
     assert '<p class="sentence">' in answer.text
 

@@ -331,7 +331,7 @@ def test_a_call_that_breaks_off_is_no_error_of_the_server(
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("how", daily(ENDS, ["nothing", "a block", "a demotion"]))
+@pytest.mark.parametrize("how", daily(ENDS, ["nothing", "a block"]))
 def test_a_call_whose_right_ends_before_it_writes(world: World, how: str) -> None:
     """Where it comes through without being asked again: the last look is in the write itself."""
     for name in _writes(how):

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -187,10 +186,8 @@ def test_a_certificate_that_is_none_is_refused(run: Run, place: Path, tmp_path: 
     assert "--tls-cert" in one_line(done.err)
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_whatever_is_open(place: Path, tmp_path: Path, end: int) -> None:
-    shutil.copy(place, tmp_path / "ladder.db")
-    with serving(tmp_path / "ladder.db", "--no-run") as (process, port):
+def test_a_signal_ends_it_whatever_is_open(place: Path) -> None:
+    with serving(place, "--no-run") as (process, port):
         with (
             closing(HTTPConnection("127.0.0.1", port)) as kept,
             closing(socket.create_connection(("127.0.0.1", port))) as silent,
@@ -201,58 +198,39 @@ def test_a_signal_ends_it_whatever_is_open(place: Path, tmp_path: Path, end: int
             answer = kept.getresponse()
             assert answer.status == 200
             assert "Standings" in answer.read().decode()
-            process.send_signal(end)
+            process.send_signal(signal.SIGTERM)
             assert process.wait() == 0
             assert silent.recv(1) == b""
         assert process.stderr is not None
         assert process.stderr.read() == ""
 
 
-def test_with_a_certificate_it_speaks_tls_and_nothing_else(place: Path, tmp_path: Path) -> None:
-    shutil.copy(place, tmp_path / "ladder.db")
-    with Store.open(tmp_path / "ladder.db") as store:
-        token = an_admin_token(a_service(store, store))
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl to make a certificate (apt-get install openssl)")
-    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x"
-    command_line = (openssl, *made.split(), "-addext", "subjectAltName=IP:127.0.0.1")
-    subprocess.run((*command_line, "-keyout", key, "-out", certificate), check=True)
-    files = ("--tls-cert", certificate, "--tls-key", key)
-    with serving(tmp_path / "ladder.db", "--no-run", *files, scheme="https") as (_, port):
-        known = ssl.create_default_context(cafile=certificate)
-        with closing(HTTPSConnection("127.0.0.1", port, context=known)) as reader:
-            reader.request("GET", "/")
-            answer = reader.getresponse()
-            assert answer.status == 200
-            assert answer.getheader("Strict-Transport-Security") is None  # of other programs, too
-            assert f"https://127.0.0.1:{port}/" in answer.read().decode()
-            check_cookies(reader, f"https://127.0.0.1:{port}", token)
-        with closing(HTTPConnection("127.0.0.1", port)) as plain:
-            plain.request("GET", "/")
-            with pytest.raises((HTTPException, OSError)):
-                plain.getresponse()
-
-
-def test_a_public_name_is_asked_for_by_tls_alone_and_no_cipher_has_cbc(
+def test_with_a_certificate_it_speaks_tls_without_cbc_and_nothing_else(
     place: Path, tmp_path: Path
 ) -> None:
     shutil.copy(place, tmp_path / "ladder.db")
+    with Store.open(tmp_path / "ladder.db") as store:
+        token = an_admin_token(a_service(store, store))
     made = certificates.make(tmp_path, names="DNS:ladder.example")
     files = ("--tls-cert", made.certificate, "--tls-key", made.key)
     port = free_port()
-    public = ("--public-url", f"https://ladder.example:{port}", "--port", port)
+    origin = f"https://ladder.example:{port}"
+    public = ("--public-url", origin, "--port", port)
     known = ssl.create_default_context(cafile=str(made.certificate))
     known.check_hostname = False
     known.maximum_version = ssl.TLSVersion.TLSv1_2
-    with serving(tmp_path / "ladder.db", "--no-run", *public, *files, scheme="https"):
+    with serving(tmp_path / "ladder.db", "--no-run", *public, *files, scheme="https") as (
+        process,
+        _,
+    ):
         with closing(HTTPSConnection("127.0.0.1", port, context=known)) as reader:
             for path, status in (("/", 200), ("/api/v1/seasons", 200), ("/nothing", 404)):
                 reader.request("GET", path)
                 answer = reader.getresponse()
                 assert (answer.status, bool(answer.read())) == (status, True)
+                # The name is asked for by TLS alone from now on.
                 assert answer.getheader("Strict-Transport-Security") == "max-age=31536000"
+            check_cookies(reader, origin, token)
         for offered in ("ECDHE+AES:!AESGCM:!AESCCM", "kRSA+AESGCM:DHE+AESGCM"):
             known.set_ciphers(offered)
             with (
@@ -260,6 +238,28 @@ def test_a_public_name_is_asked_for_by_tls_alone_and_no_cipher_has_cbc(
                 pytest.raises((ssl.SSLError, ConnectionError)),
             ):
                 known.wrap_socket(plain, server_hostname="ladder.example")
+        with closing(HTTPConnection("127.0.0.1", port)) as plain_reader:
+            plain_reader.request("GET", "/")
+            with pytest.raises((HTTPException, OSError)):
+                plain_reader.getresponse()
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+
+
+@pytest.mark.release  # one more server; it says one header less
+def test_other_programs_of_a_machine_without_a_name_are_asked_without_tls(
+    place: Path, tmp_path: Path
+) -> None:
+    made = certificates.make(tmp_path)
+    files = ("--tls-cert", made.certificate, "--tls-key", made.key)
+    with serving(place, "--no-run", *files, scheme="https") as (_, port):
+        known = ssl.create_default_context(cafile=str(made.certificate))
+        with closing(HTTPSConnection("127.0.0.1", port, context=known)) as reader:
+            reader.request("GET", "/")
+            answer = reader.getresponse()
+            assert answer.status == 200
+            assert answer.getheader("Strict-Transport-Security") is None
+            assert f"https://127.0.0.1:{port}/" in answer.read().decode()
 
 
 def check_cookies(reader: HTTPSConnection, origin: str, token: str) -> None:

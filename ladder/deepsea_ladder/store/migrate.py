@@ -43,7 +43,7 @@ def revision(connection: Connection) -> str | None:
 def _tables(connection: Connection) -> _Tables:
     if connection.dialect.name == "sqlite":  # one statement for all tables, at each opening
         found: _Tables = {}
-        for table, column, is_needed in connection.exec_driver_sql(_SQLITE_COLUMNS):
+        for table, column, is_needed in connection.exec_driver_sql(_SQLITE_COLUMNS).all():
             found.setdefault(table, {})[column] = bool(is_needed)
         return found
     return {
