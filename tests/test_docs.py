@@ -13,10 +13,12 @@ import json
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,6 +75,7 @@ class Block(NamedTuple):
     """The name in its first line's comment, if there is one."""
 
 
+@cache
 def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
@@ -229,6 +232,7 @@ def test_hooks_before_a_commit_are_what_make_check_runs() -> None:
 # Links
 
 
+@cache
 def anchors(page: str) -> set[str]:
     titles = re.findall(r"^#+ (.+)$", read(page), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
@@ -356,15 +360,16 @@ def test_the_keys_of_an_export_are_those_of_the_page(export: Path) -> None:
         assert f"`{key}`" in page
 
 
-@pytest.fixture
-def export(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The export of a season with two games and a void attempt."""
-    with Store.create(tmp_path / "ladder.db") as store:
+    folder = tmp_path_factory.mktemp("export")
+    with Store.create(folder / "ladder.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
         store.jobs.fail(ladder.claim(store, season), "the host was busy: ü", 1)
         ladder.play_all(store, season)
-        path = tmp_path / "export.jsonl"
+        path = folder / "export.jsonl"
         path.write_text("".join(export_lines(store, season)), encoding="utf-8")
     return path
 
@@ -378,6 +383,7 @@ def test_the_verifier_of_the_page_follows_a_real_export(export: Path, tmp_path: 
         words = [sys.executable, "-I", str(program), str(export), commitment, head]
         return subprocess.run(words, check=False).returncode
 
+    export = Path(shutil.copy(export, tmp_path))
     lines = export.read_text(encoding="utf-8").splitlines(keepends=True)
     first, *_, last = (json.loads(line)["head"] for line in lines)
     assert status(first, last) == status(first, first) == 0

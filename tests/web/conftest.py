@@ -25,6 +25,13 @@ def world(stock: Stock, tmp_path: Path) -> Iterator[World]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def unchanged(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A ladder for tests that change nothing in it."""
+    with opened(stock, tmp_path_factory.mktemp("unchanged")) as found:
+        yield found
+
+
 # For a module and not longer: while Playwright is on, the thread has a running event loop, and what
 # other modules do in the same process with `asyncio.run` fails.
 @pytest.fixture(scope="module")

@@ -166,11 +166,11 @@ def test_cookies_are_for_this_site_alone(world: World) -> None:
 @pytest.mark.parametrize(
     "header", ["", "a", "=", "; ;", "{}", "a=b; {}=", '{}="x y"', "{}=<", "{}=" + "a" * 200, "\x01"]
 )
-def test_a_cookie_that_is_none_is_nobodys(world: World, header: str) -> None:
+def test_a_cookie_that_is_none_is_nobodys(unchanged: World, header: str) -> None:
     cookie = Cookie(LOCAL, "session")
     header = header.replace("{}", cookie.name)
     assert cookie.read([header]) is None
-    answer = world.person().get("/account", {"Cookie": header})
+    answer = unchanged.person().get("/account", {"Cookie": header})
     assert answer.status == 303
 
 
@@ -326,14 +326,14 @@ def test_the_same_form_twice_is_one_submission(world: World) -> None:
     ],
 )
 def test_an_upload_that_is_refused_leaves_nothing(
-    world: World, filename: str, content: bytes, more: dict[str, str], status: int
+    unchanged: World, filename: str, content: bytes, more: dict[str, str], status: int
 ) -> None:
-    anna = world.person(ANNA)
-    before = world.state()
+    anna = unchanged.person(ANNA)
+    before = unchanged.state()
     answer = upload(anna, filename, content, more)
     assert answer.status == status
     assert 'role="alert"' in answer.text
-    assert world.state() == before
+    assert unchanged.state() == before
 
 
 def test_a_file_without_proof_is_not_taken(world: World) -> None:
@@ -346,8 +346,8 @@ def test_a_file_without_proof_is_not_taken(world: World) -> None:
 @pytest.mark.parametrize(
     "kind", ["multipart/form-data", "text/plain", "multipart/form-data; boundary=b0und"]
 )
-def test_what_is_no_form_with_a_file_gets_a_sentence(world: World, kind: str) -> None:
-    anna = world.person(ANNA)
+def test_what_is_no_form_with_a_file_gets_a_sentence(unchanged: World, kind: str) -> None:
+    anna = unchanged.person(ANNA)
     for body in (b"", b"--b0und\r\n", b"\x00" * 1000, b"--b0und--\r\n"):
         answer = anna.post_body("/submit", kind, body)
         assert answer.status == 400
@@ -424,10 +424,10 @@ def test_the_steps_of_somebody_elses_submission_are_not_told(world: World) -> No
 # ---------------------------------------------------------------------------------------- private
 
 
-@pytest.fixture
-def private(stock: Stock, tmp_path: Path) -> Iterator[World]:
-    """A private ladder."""
-    with opened(stock, tmp_path, private=True) as found:
+@pytest.fixture(scope="module")
+def private(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A private ladder, for tests that change nothing in it."""
+    with opened(stock, tmp_path_factory.mktemp("private"), private=True) as found:
         yield found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text as sql
@@ -17,7 +16,7 @@ from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder
 from helpers.members import Person, forms_of, multipart
-from helpers.world import ANNA, BEN, HERS, Stock, World, opened
+from helpers.world import ANNA, BEN, HERS, World
 
 # ----------------------------------------------------------------------------------- who sees what
 
@@ -60,13 +59,6 @@ def test_the_table_of_who_sees_what_has_every_page() -> None:
     streams = {"/submissions/1/events", f"/play/{HERS}/news"}  # they have tests of their own
     known = {example(path) for path in (*(page.path for page in MEMBERS.pages), *MEMBERS.endpoints)}
     assert set(SEEN_BY) == known - streams
-
-
-@pytest.fixture(scope="module")
-def unchanged(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A ladder for tests that change nothing in it."""
-    with opened(stock, tmp_path_factory.mktemp("unchanged")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

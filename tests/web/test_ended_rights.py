@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -443,8 +444,17 @@ def _headers(world: World, url: str) -> dict[str, str]:
     return {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
 
 
-@pytest.mark.parametrize("url", STREAMS)
-@pytest.mark.parametrize("how", LONG_ENDS)
+@pytest.mark.parametrize(
+    ("url", "how"),
+    daily(
+        [*product(STREAMS, LONG_ENDS)],
+        [
+            *product(STREAMS, ["a block"]),
+            ("/events", "nothing"),
+            (f"{ROOT}/feed?after=1", "nothing"),
+        ],
+    ),
+)
 def test_a_stream_of_a_member_ends_within_five_seconds_of_the_right(
     stock: Stock, tmp_path: Path, url: str, how: str
 ) -> None:

@@ -82,11 +82,15 @@ def test_of_many_games_at_once_the_first_and_the_last_are_shown(page: LivePage) 
     assert news["facts"] == "1000 games"
 
 
-def test_every_page_has_an_address_of_its_own(page: LivePage) -> None:
+def test_every_page_has_an_address_of_its_own_until_it_is_closed(page: LivePage) -> None:
     with LivePage("another", standing()) as other:
         paths = {urlsplit(str(one.address())).path for one in (page, other)}
-    assert len(paths) == 2
-    assert all(len(path) > 40 for path in paths)
+        assert len(paths) == 2
+        assert all(len(path) > 40 for path in paths)
+        other.close()
+        assert not Path(f"/proc/{other.pid}").exists()
+        assert not other.alive
+        other.wait()
 
 
 @pytest.mark.parametrize("deed", [signal.SIGSTOP, signal.SIGKILL])
@@ -99,14 +103,6 @@ def test_a_page_that_hangs_or_dies_does_not_stop_the_match(
         clock.jump(GAP_US)
         page.add(number, RECORD, 0, standing)
     page.end("over", standing())
-
-
-def test_a_page_that_is_closed_is_gone(page: LivePage) -> None:
-    page.address()
-    page.close()
-    assert not Path(f"/proc/{page.pid}").exists()
-    assert not page.alive
-    page.wait()
 
 
 def test_a_page_ends_though_a_ctrl_c_has_lost_a_call_to_its_writer(page: LivePage) -> None:

@@ -261,7 +261,7 @@ def test_hidden_values_change_no_byte(preset: str, seats: int) -> None:
 
 
 def test_of_the_end_a_page_shows_what_the_seat_knows_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = game("guide", 4)
+    one = game("guide", 2)
     first = seen(one, "guide", told=True)
     assert "is over" in first[-1]
     for known, same in ((one.view(1).known, True), ([], False)):
@@ -269,7 +269,7 @@ def test_of_the_end_a_page_shows_what_the_seat_knows_then(monkeypatch: pytest.Mo
         assert values != one.state.values
         with monkeypatch.context() as patched:
             patched.setattr(randomness, "deal", lambda seed, values=values: values)
-            assert (seen(game("guide", 4), "guide", told=True) == first) is same
+            assert (seen(game("guide", 2), "guide", told=True) == first) is same
 
 
 def known_before_the_end(finished: Game) -> set[int]:
