@@ -28,7 +28,6 @@ from google.protobuf import text_format
 from deepsea_cli import main
 from deepsea_ladder import chain
 from deepsea_ladder.export import export_lines
-from deepsea_ladder.store import Store
 from deepsea_referee.results.summary import VoidGame
 from deepsea_rules import randomness
 from deepsea_rules.faults import FaultReport
@@ -364,7 +363,7 @@ def test_the_keys_of_an_export_are_those_of_the_page(export: Path) -> None:
 def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The export of a season with two games and a void attempt."""
     folder = tmp_path_factory.mktemp("export")
-    with Store.create(folder / "ladder.db") as store:
+    with ladder.created(folder / "ladder.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
         store.jobs.fail(ladder.claim(store, season), "the host was busy: ü", 1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from deepsea_bundle.reader import BotBundle
@@ -135,16 +137,33 @@ def play_all(
         store.games.report(job, play(job, (crashing or {}).get(job.game_id, ())))
 
 
+@cache
+def _empty() -> bytes:
+    """The file of a ladder without anything; to make one takes as long as to play 20 games."""
+    from deepsea_ladder.store import Store
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "ladder.db")
+        Store.create(path).close()
+        return path.read_bytes()
+
+
+def created(path: Path) -> Store:
+    """A new ladder at this path."""
+    # Where it is needed: processes that only play games start much faster without a database.
+    from deepsea_ladder.store import Store
+
+    path.write_bytes(_empty())
+    return Store.open(path)
+
+
 def played(
     path: Path,
     games: int = 8,
     crashing: Mapping[str, Collection[str]] = CRASHES,
 ) -> Path:
     """A ladder at this path: a season of games between four bots; ben crashed in two."""
-    # Where it is needed: processes that only play games start much faster without a database.
-    from deepsea_ladder.store import Store
-
-    with Store.create(path) as store:
+    with created(path) as store:
         season = stocked(store)
         store.jobs.add(season, rotations(ids(store), 4) * (games // 4))
         play_all(store, season, crashing)

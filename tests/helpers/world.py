@@ -71,7 +71,7 @@ class World:
 def stock_of(folder: Path) -> Stock:
     """Make the ladder: games, a log of anna's, a submission and a game of hers, three people."""
     path = folder / "ladder.db"
-    with Store.create(path) as store:
+    with ladder.created(path) as store:
         play = PlaySettings(tables=100, tables_of_person=100, games_per_day=100)
         season = ladder.stocked(store, play=play)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))

@@ -94,7 +94,7 @@ def test_any_address_gets_an_answer(
 def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
     world: World, people: tuple[Person, Person], text: str
 ) -> None:
-    """In each part of each address, and in each parameter that anything reads."""
+    """In each part of each address, and in each parameter that anything reads, of an admin."""
     world.site.gateway.closing.set()  # streams end at once
     asked = [(page.path, page.parameters) for page in PAGES]
     asked += [(page.path, page.parameters) for page in MEMBERS.pages]
@@ -104,7 +104,7 @@ def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
     for path, names in asked:
         known = re.sub("{.*?}", "1", path)
         urls = re.sub("{.*?}", odd, path), *(f"{known}?{name}={odd}" for name in names)
-        statuses |= {person.get(url).status for url in urls for person in people}
+        statuses |= {people[1].get(url).status for url in urls}
     assert {404, 400, 200} <= statuses
     assert max(statuses) < 500
 

@@ -889,9 +889,12 @@ def http(world: World, folder: Path, name: str) -> str:
     """The golden of a method, or of other requests."""
     case = OTHERS.get(name) or Case(asks=METHODS[name])
     verb = name.partition(" ")[0]
-    with world.copied(folder, case):
+    with (
+        world.copied(folder, case),
+        closing(HTTPConnection("127.0.0.1", world.server.port, timeout=60)) as connection,
+    ):
         return "\n".join(
-            block for one in case.asks for block in asked(world.server.port, named(one, verb))
+            block for one in case.asks for block in asked(connection, named(one, verb))
         )
 
 
@@ -900,7 +903,7 @@ def named(one: Ask, verb: str) -> Ask:
     return one if " " in one.target else replace(one, target=f"{verb} {one.target}")
 
 
-def asked(port: int, one: Ask) -> Iterator[str]:
+def asked(connection: HTTPConnection, one: Ask) -> Iterator[str]:
     """The answers to a request; callers with the same answer stand together."""
     body = one.body if isinstance(one.body, bytes) else json.dumps(one.body).encode()
     sent = b"" if one.body is None else body
@@ -909,30 +912,33 @@ def asked(port: int, one: Ask) -> Iterator[str]:
         text = sent.decode("utf-8", "backslashreplace")
         words += f" {text}" if len(text) <= 200 and text.isprintable() else f" ({len(sent)} bytes)"
     words += "".join(f"\n> {name}: {value[:80]}" for name, value in one.headers.items())
-    answers = [(caller, answered(port, one, caller, sent)) for caller in one.who]
+    answers = [(caller, answered(connection, one, caller, sent)) for caller in one.who]
     for text, group in groupby(answers, lambda answer: answer[1]):
         times = f", {one.times} times" if one.times > 1 else ""
         yield f"> {', '.join(caller for caller, _ in group)}{times}\n> {words}\n{text}"
 
 
-def answered(port: int, one: Ask, caller: str, sent: bytes) -> str:
+def answered(connection: HTTPConnection, one: Ask, caller: str, sent: bytes) -> str:
     """The last answer to a request."""
     headers = {} if caller == VISITOR else with_token(token_of(caller))
     for _ in range(one.times - 1):
-        received(port, one, {**headers, **one.headers}, sent)
-    return received(port, one, {**headers, **one.headers}, sent)
+        received(connection, one, {**headers, **one.headers}, sent)
+    return received(connection, one, {**headers, **one.headers}, sent)
 
 
-def received(port: int, one: Ask, headers: Pairs, sent: bytes) -> str:
+def received(connection: HTTPConnection, one: Ask, headers: Pairs, sent: bytes) -> str:
     """An answer as text."""
-    with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
-        verb, target = one.target.split()
-        connection.request(verb, f"{ROOT}{target}", sent or None, {**headers})
-        answer = connection.getresponse()
-        lines = [f"< {answer.status}"]
-        given = [(name, answer.headers[name]) for name in HEADERS if name in answer.headers]
-        lines += [f"< {name}: {masked(value, name)}" for name, value in given]
-        content = answer.read() if one.events is None else b"".join(begun(answer, one.events))
+    verb, target = one.target.split()
+    connection.request(verb, f"{ROOT}{target}", sent or None, {**headers})
+    answer = connection.getresponse()
+    lines = [f"< {answer.status}"]
+    given = [(name, answer.headers[name]) for name in HEADERS if name in answer.headers]
+    lines += [f"< {name}: {masked(value, name)}" for name, value in given]
+    if one.events is None:
+        content = answer.read()
+    else:
+        content = b"".join(begun(answer, one.events))
+        connection.close()
     if answer.headers["content-type"] == "application/zip":
         text = f"({len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()})\n"
     else:

@@ -17,7 +17,6 @@ import pytest
 from deepsea_arena.api.certificates import fingerprint
 from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import Store
 from helpers import certificates, ladder
 from helpers.certificates import Made
 from helpers.commands import Run, free_port, serving
@@ -112,7 +111,7 @@ def test_a_class_joins_and_reads_through_a_proxy(
     place = tmp_path / "ladder.db"
     monkeypatch.setenv(options.VARIABLE, str(place))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    with Store.create(place) as store:
+    with ladder.created(place) as store:
         store.seasons.open(Season(name="s1"), ladder.SEED)
     made = certificates.make(tmp_path, names="DNS:localhost")
     proxy, pages = free_port(), free_port()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from importlib.resources import files
+from itertools import product
 
 import pytest
 
@@ -105,8 +106,9 @@ def test_the_script_is_one_module_made_of_all_the_others() -> None:
     ]
 
 
-@pytest.mark.parametrize("salt", daily("abcdef", "a"))
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    ("preset", "salt"), daily([*product(PRESETS, "abcdef")], [("manual", "a"), ("guide", "a")])
+)
 def test_a_page_of_six_seats_is_small(preset: str, salt: str) -> None:
     record = record_of(played(preset, 6, salt))
     slow = tuple(decision._replace(us=123_456) for decision in record.decisions)

@@ -12,7 +12,6 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Error, sync_playwright
 
-from deepsea_ladder.store import Store
 from helpers import certificates, ladder
 from helpers.chromium import find_chromium, launch
 from helpers.commands import free_port, serving
@@ -28,7 +27,7 @@ def test_a_name_is_asked_for_by_tls_alone_once_a_trusted_certificate_has_said_so
     program = find_chromium()
     if program is None:
         pytest.skip("Chromium is not installed (apt-get install chromium-headless-shell)")
-    with Store.create(tmp_path / "ladder.db") as store:
+    with ladder.created(tmp_path / "ladder.db") as store:
         ladder.stocked(store)
     made = certificates.make(tmp_path, names="DNS:ladder.example")
     openssl = ("openssl", "pkey", "-in", made.key, "-pubout", "-outform", "DER")

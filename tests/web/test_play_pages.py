@@ -122,9 +122,9 @@ def test_who_chooses_no_bots_meets_those_of_its_strength(world: World) -> None:
     ],
 )
 def test_what_cannot_be_played_is_refused_in_one_line(
-    world: World, typed: dict[str, str], words: str
+    unchanged: World, typed: dict[str, str], words: str
 ) -> None:
-    sent = world.person(ANNA).send("/play", "/play", {"opponents": "2", "seat": "A", **typed})
+    sent = unchanged.person(ANNA).send("/play", "/play", {"opponents": "2", "seat": "A", **typed})
     assert sent.status == 400
     assert words in html.unescape(sent.text).lower()
 

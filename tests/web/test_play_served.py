@@ -76,7 +76,7 @@ def test_a_game_goes_on_whatever_is_killed(
 ) -> None:
     """After the fifth decision and after the tenth; rated games go on beside it."""
     place, chance = tmp_path / "ladder.db", Stream(seed_from_text(killed), "answers")
-    with Store.create(place) as store:
+    with ladder.created(place) as store:
         for bot in ("anna", "ben", "cleo"):
             store.bots.submit(bot, f"{bot}-senior", read_bot(opponent_in(tmp_path, bot)))
         season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")

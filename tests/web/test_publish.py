@@ -22,7 +22,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.reports.games import game_report, newest_games
 from deepsea_ladder.errors import RecordForgotten, StoreError
-from deepsea_ladder.export import CHAIN, forget_records
+from deepsea_ladder.export import CHAIN, export_lines, forget_records
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
 from deepsea_web.site.broadcast import program
@@ -32,7 +32,7 @@ from helpers.commands import Run, one_line
 from helpers.listening import folder_at
 from helpers.members import Person, caller_of
 from helpers.site import get
-from helpers.world import ANNA, TRACE, Stock, World, analysed, opened, stock_of
+from helpers.world import ANNA, TRACE, Stock, World, analysed, opened
 
 FAR = 4_102_444_800_000
 """A time in the year 2100."""
@@ -94,9 +94,9 @@ def write(world: World, folder: Path, *names: str, most: int = 100) -> Published
 
 
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+def stock(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Stock:
     """A ladder with a closed season, a tournament that has ended, and one under embargo."""
-    path, tokens = stock_of(tmp_path_factory.mktemp("stock"))
+    path, tokens = Path(shutil.copy(stock[0], tmp_path_factory.mktemp("closed"))), stock[1]
     with Store.open(path) as store:
         analysed(store)
         ladder.a_cup(store)
@@ -122,8 +122,11 @@ def site(unchanged: World, tmp_path_factory: pytest.TempPathFactory) -> Publishe
 
 @pytest.fixture(scope="module")
 def files_of_s1(unchanged: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the season alone, with a page of none of its games."""
-    write(unchanged, folder := tmp_path_factory.mktemp("s1") / "site", "s1", most=0)
+    """Of the files of the season alone the one from which records may be forgotten."""
+    folder = tmp_path_factory.mktemp("s1")
+    public = unchanged.service.public
+    with gzip.open(folder / CHAIN, "wt", encoding="utf-8") as chain:
+        chain.writelines(export_lines(public, public.seasons.get("s1")))
     return folder
 
 

@@ -226,7 +226,7 @@ def test_the_runner_ends_with_its_server_however_that_ends(
 
 def test_nobody_elses_machine_meets_a_season_without_a_sandbox(run: Run, tmp_path: Path) -> None:
     place = tmp_path / "ladder.db"
-    with Store.create(place) as store:
+    with ladder.created(place) as store:
         ladder.submit(store, "anna")
         store.seasons.open(replace(ladder.a_season(), isolation="process"), ladder.SEED)
     made = certificates.make(tmp_path)

@@ -17,7 +17,7 @@ from deepsea_web.server.gateway import MOST_WAITING, Gateway
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.rendering import Cache, Rendered, static_names
-from helpers.ladder import a_cup, ids, play_all, rotations, stocked, submit
+from helpers.ladder import a_cup, created, ids, play_all, rotations, stocked, submit
 from helpers.people import Runner, new_game
 from helpers.site import Answer, a_site, ask, get
 
@@ -37,7 +37,7 @@ def played(store: Store) -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The site of a ladder with games; no test changes it."""
     path = tmp_path_factory.mktemp("site") / "ladder.db"
-    with Store.create(path) as store:
+    with created(path) as store:
         played(store)
     with Store.open(path, read_only=True) as store:
         yield a_site(store)
@@ -204,7 +204,7 @@ def test_static_files_are_kept_for_ever(site: Site) -> None:
 
 def test_a_page_is_made_anew_when_the_ladder_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "ladder.db"
-    with Store.create(path) as writer:
+    with created(path) as writer:
         played(writer)
         with Store.open(path, read_only=True) as reader:
             site = a_site(reader)

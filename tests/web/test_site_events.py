@@ -33,7 +33,7 @@ Event = tuple[str, Any]
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with four games, and four that wait."""
     path = tmp_path_factory.mktemp("played") / "ladder.db"
-    with Store.create(path) as store:
+    with ladder.created(path) as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
         ladder.play_all(store, season)

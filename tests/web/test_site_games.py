@@ -196,7 +196,7 @@ def test_a_tournament_shows_its_rounds(site: Site) -> None:
 
 
 def test_a_final_shows_who_is_still_in_it_and_who_left(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "ladder.db") as store:
+    with ladder.created(tmp_path / "ladder.db") as store:
         ladder.stocked(store)
         bots = ladder.ids(store)[:3]
         plan = {"kind": "final", "seats": 3, "meetings": 1, "bots": bots, "top": 1, "most_games": 9}
@@ -241,7 +241,7 @@ def test_nothing_of_an_embargo_is_on_any_page(site: Site, path: Path) -> None:
 
 
 def test_a_game_under_embargo_changes_no_etag(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "ladder.db") as store:
+    with ladder.created(tmp_path / "ladder.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
         ladder.play_all(store, season)
@@ -257,7 +257,7 @@ def test_a_game_under_embargo_changes_no_etag(tmp_path: Path) -> None:
 
 def test_texts_of_strangers_stay_texts(tmp_path: Path) -> None:
     """A record is what bots say most in: names and what came instead of a decision."""
-    with Store.create(tmp_path / "ladder.db") as store:
+    with ladder.created(tmp_path / "ladder.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
         ladder.play_all(store, season, {"s1-1": ["ben"]})
@@ -281,7 +281,7 @@ def test_texts_of_strangers_stay_texts(tmp_path: Path) -> None:
 def test_a_damaged_record_is_one_line_of_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Store.create(tmp_path / "ladder.db") as store:
+    with ladder.created(tmp_path / "ladder.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
         ladder.play_all(store, season)

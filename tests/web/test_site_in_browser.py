@@ -33,7 +33,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site of a ladder with games of six bots in two seasons, a former version, a newcomer and
     an elimination."""
     path = tmp_path_factory.mktemp("site") / "ladder.db"
-    with Store.create(path) as store:
+    with ladder.created(path) as store:
         season = ladder.stocked(store, 6)
         other = store.seasons.open(ladder.a_season("s2"), ladder.SEED)
         for rated in (season, other):

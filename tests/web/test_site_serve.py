@@ -37,7 +37,7 @@ from helpers.members import a_service, an_admin_token
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with bots and no games."""
     path = tmp_path_factory.mktemp("serve") / "ladder.db"
-    with Store.create(path) as store:
+    with ladder.created(path) as store:
         ladder.stocked(store)
     return path
 
