@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import text as sql
-
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
 from deepsea_arena.coach.analysis import AnalysisSettings
@@ -39,6 +37,7 @@ TRACE = "Traceback: <script>document.title='owned'</script>"
 _ACCOUNTS = "tokens", "sessions", "codes", "audit", "authors"
 TABLES = (*_ACCOUNTS, "submissions", "analyses", "bots", "jobs", "person_games")
 QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
+SHORT = AnalysisSettings(effort=Effort.of(4), bot="anna v1")
 Stock = tuple[Path, dict[str, str]]
 """A ladder's file, and the tokens of people by name."""
 
@@ -63,7 +62,7 @@ class World:
         """What changes with everything that is done."""
         with self.service.store.database.read() as connection:
             return tuple(
-                tuple(map(tuple, connection.execute(sql(f"SELECT * FROM {table} ORDER BY id"))))
+                tuple(connection.exec_driver_sql(f"SELECT * FROM {table} ORDER BY id").all())
                 for table in TABLES
             )
 

@@ -22,7 +22,7 @@ from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers import ladder
 from helpers.site import a_site, get
-from helpers.world import ANNA, BEN, World, analysed
+from helpers.world import ANNA, BEN, SHORT, World, analysed
 
 PAGE = "/games/s1-1"
 
@@ -152,7 +152,7 @@ def test_the_page_of_a_bot_without_analyses_says_nothing_of_weaknesses(played: S
     before = get(site, "/bots/anna")
     assert "Weaknesses" not in before.text
     assert json.loads(get(site, "/bots/anna?format=json").text)["weaknesses"] is None
-    analysed(played)
+    analysed(played, settings=SHORT)
     after = get(site, "/bots/anna")
     assert after.headers["etag"] != before.headers["etag"]
     assert "No situation in which it surely loses" in after.text

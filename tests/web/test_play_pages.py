@@ -268,6 +268,10 @@ def test_what_is_sent_depends_on_nothing_that_the_seat_does_not_know(
         while not store.person_games.get(game_id).state.is_final:
             if turn % 6 == 0:
                 check()
+            if turn == 24:  # a game may be much longer
+                store.person_games.leave(game_id)
+                Runner(store).play_on()
+                break
             page = anna.get(address)
             offered = answers(page.text)
             anna.send(

@@ -32,7 +32,7 @@ from helpers.commands import Run, one_line
 from helpers.listening import folder_at
 from helpers.members import Person, caller_of
 from helpers.site import get
-from helpers.world import ANNA, TRACE, Stock, World, analysed, opened
+from helpers.world import ANNA, SHORT, TRACE, Stock, World, analysed, opened
 
 FAR = 4_102_444_800_000
 """A time in the year 2100."""
@@ -98,7 +98,7 @@ def stock(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Stock:
     """A ladder with a closed season, a tournament that has ended, and one under embargo."""
     path, tokens = Path(shutil.copy(stock[0], tmp_path_factory.mktemp("closed"))), stock[1]
     with Store.open(path) as store:
-        analysed(store)
+        analysed(store, settings=SHORT)
         ladder.a_cup(store)
         ladder.a_cup(store, "hush", FAR)
         ladder.submit(store, "late", "after the end")
