@@ -37,9 +37,9 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
-def launch(playwright: Playwright, program: str, *more: str) -> Browser:
-    """Start the browser, with more switches; as root it has no sandbox."""
-    switches = [*SWITCHES, *more, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+def launch(playwright: Playwright, program: str) -> Browser:
+    """Start the browser; as root it has no sandbox."""
+    switches = [*SWITCHES, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     return playwright.chromium.launch(executable_path=program, args=switches)
 
 
