@@ -1,4 +1,4 @@
-"""Analyses of recorded games: the same with any workers, by what seats knew, and their sums."""
+"""Analyses of recorded games: by what seats knew, and their sums."""
 
 from __future__ import annotations
 
@@ -35,11 +35,9 @@ QUICK = AnalysisSettings(Effort.of(4), luck=2)
 PAGE = Path(__file__).parents[2] / "docs" / "analyse.md"
 
 
-def analysed(
-    *records: GameRecord, settings: AnalysisSettings = QUICK, workers: int = 1
-) -> list[GameAnalysis]:
+def analysed(*records: GameRecord, settings: AnalysisSettings = QUICK) -> list[GameAnalysis]:
     named = [(f"{number}.json", record) for number, record in enumerate(records)]
-    return Analysis(named, settings).run(workers=workers)
+    return Analysis(named, settings).run()
 
 
 @pytest.fixture(scope="module")
@@ -68,18 +66,6 @@ def test_turns_are_those_of_the_frames(games: list[GameAnalysis]) -> None:
         for one, row in zip(analysis.decisions, shown["decisions"], strict=True):
             begun = shown["frames"][row["at"]]["t"]
             assert one.turn == begun + (one.judged.kind == "declare")
-
-
-def test_workers_change_nothing(games: list[GameAnalysis]) -> None:
-    counted: list[int] = []
-    records = [(one.name, one.record) for one in games]
-    whole = Analysis(records, QUICK)
-    shared = whole.run(workers=2, on_steps=counted.append)
-    assert [(one.decisions, one.chances) for one in shared] == [
-        (one.decisions, one.chances) for one in games
-    ]
-    assert json.dumps(document(shared, QUICK)) == json.dumps(document(games, QUICK))
-    assert sum(counted) == whole.steps
 
 
 def test_another_seed_is_another_random_stream(games: list[GameAnalysis]) -> None:

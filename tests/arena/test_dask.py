@@ -64,11 +64,17 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def dask(folder: Path, tmp_path: Path) -> Iterator[distributed.LocalCluster]:
-    """A scheduler with one worker of two threads."""
+def threads() -> int:
+    """How many a worker has: each starts a process."""
+    return 2
+
+
+@pytest.fixture
+def dask(folder: Path, tmp_path: Path, threads: int) -> Iterator[distributed.LocalCluster]:
+    """A scheduler with one worker."""
     with distributed.LocalCluster(
         n_workers=1,
-        threads_per_worker=2,
+        threads_per_worker=threads,
         processes=False,
         protocol="tcp://",
         host="127.0.0.1",
@@ -156,6 +162,7 @@ def test_the_threads_of_a_worker_share_out_its_cpus(pool: DaskWorkers) -> None:
     assert sorted(found) == sorted(sorted(cpus_of(one, own, core_of)) for one in equal_shares(2))
 
 
+@pytest.mark.parametrize("threads", [1])
 def test_a_file_is_fetched_once_and_one_that_cannot_be_fails_the_task(join: Join) -> None:
     fetch = Fetch()
     with closing(join(fetch)) as pool:
@@ -168,18 +175,17 @@ def test_a_file_is_fetched_once_and_one_that_cannot_be_fails_the_task(join: Join
         (event,) = events(pool)
         assert isinstance(event, Failed)
         assert (event.task, str(event.error)) == (task, "the disk is gone")
-        assert len(pool.free()) == 2
+        assert len(pool.free()) == 1
 
 
-@pytest.mark.parametrize(
-    ("deed", "ending"), [("exit", "exit status 3"), ("die", "signal 9"), ("raise", "no luck")]
-)
-def test_whatever_happens_to_a_child_is_an_event(pool: DaskWorkers, deed: str, ending: str) -> None:
-    start(pool, deed)
-    (event,) = events(pool)
-    assert ending in (str(event.error) if isinstance(event, Failed) else str(event[1]))
-    start(pool, "who")
-    assert isinstance(events(pool)[0], Done)
+@pytest.mark.parametrize("threads", [1])
+def test_whatever_happens_to_a_child_is_an_event(pool: DaskWorkers) -> None:
+    for deed, ending in (("raise", "no luck"), ("exit", "exit status 3"), ("die", "signal 9")):
+        start(pool, deed)
+        (event,) = events(pool)
+        assert ending in (str(event.error) if isinstance(event, Failed) else str(event[1]))
+        start(pool, "who")
+        assert isinstance(events(pool)[0], Done)
 
 
 def hanging(pool: DaskWorkers, folder: Path) -> tuple[Any, int]:
@@ -260,6 +266,7 @@ def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
         assert all(isinstance(event, Done) for event in events(pool, 2))
 
 
+@pytest.mark.parametrize("threads", [1])
 def test_a_worker_that_lies_is_found_on_a_cluster(
     dask: distributed.LocalCluster, folder: Path, tmp_path: Path, stop: Stop
 ) -> None:
@@ -269,13 +276,13 @@ def test_a_worker_that_lies_is_found_on_a_cluster(
         for name in ladder.NAMES[:4]:
             store.bots.submit(name, name, ladder.a_bundle(name, "deterministic = true"))
         season = store.seasons.open(ladder.a_season(), ladder.SEED)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 10)
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 5)
         fetch, address = store.bots.archive, dask.scheduler_address
         pool = DaskWorkers(address, setup, int, fetch=fetch, report=pytest.fail, times=QUICK)
-        while len(pool.free()) < 6:
+        while len(pool.free()) < 3:
             assert pool.wait(LONG) == []
         listener = Watcher()
-        settings = RunnerSettings(idle=0, recheck=4)
+        settings = RunnerSettings(idle=0, recheck=2)
         report = Runner(
             store,
             season,
@@ -286,8 +293,8 @@ def test_a_worker_that_lies_is_found_on_a_cluster(
             watcher=listener,
             settings=settings,
         ).run()
-        assert (report.accepted, report.duplicates, report.refused) == (40, 0, 0)
-        assert store.queue.counts(season).done == 40
+        assert (report.accepted, report.duplicates, report.refused) == (20, 0, 0)
+        assert store.queue.counts(season).done == 20
         liars = [one for one in listener.troubles if one.startswith("tcp://")]
         assert len(liars) == 1
         assert "is used no more: game s1-" in liars[0]
@@ -354,13 +361,14 @@ def test_children_end_with_a_run_that_does_not_say_so(
         assert soon(lambda: workers() == [])
 
 
+@pytest.mark.parametrize("threads", [1])
 def test_a_match_is_the_same_on_a_cluster_and_a_worker_that_is_killed_voids_one_game(
     dask: distributed.LocalCluster, folder: Path
 ) -> None:
     settings = MatchSettings(
         bots=[resolve("greedy"), resolve("random")],
         hosting=PATIENT,
-        games=8,
+        games=4,
         time_control=TimeControl.parse("60s"),
         seed=seed_from_text("cluster"),
     )
