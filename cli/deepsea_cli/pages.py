@@ -46,18 +46,22 @@ def show_page(
     target: Path | None,
     *,
     browser: bool,
+    most: int = MOST_GAMES,
 ) -> None:
     """Write the page with the first of these games to the target, or to a private folder; open it
-    if wanted."""
+    if wanted.
+
+    most  how many games the page has
+    """
     from deepsea_referee.results.folder import notes_beside
     from deepsea_web.viewer.game_page import PageGame, game_page
 
     games = []
-    for path in paths[:MOST_GAMES]:
+    for path in paths[:most]:
         record = load(path)
         with naming(path):
             games.append(PageGame.of(record, _file_name(path), notes=notes_beside(path)))
-    note = _left_out(len(paths))
+    note = _left_out(len(paths), most)
     page = target or Path(tempfile.mkdtemp(prefix="deepsea-")) / "game.html"
     _write(page, game_page(games, note))
     if note:
@@ -80,7 +84,7 @@ def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
         )
         for analysis in analyses[:MOST_GAMES]
     ]
-    _write(target, game_page(games, _left_out(len(analyses))))
+    _write(target, game_page(games, _left_out(len(analyses), MOST_GAMES)))
 
 
 def write_picture(target: Path, record: GameRecord, moment: NarratedPosition) -> None:
@@ -103,8 +107,8 @@ def _write(path: Path, text: str | Iterable[str]) -> None:
     write_atomically(path, text)
 
 
-def _left_out(games: int) -> str:
-    return f"the first {MOST_GAMES} of {games} games" if games > MOST_GAMES else ""
+def _left_out(games: int, most: int) -> str:
+    return f"the first {most} of {games} games" if games > most else ""
 
 
 def _file_name(path: Path) -> str:

@@ -208,8 +208,15 @@ def played(given: ComparisonLease) -> list[BlockPlayed]:
     return sent
 
 
-def test_a_comparison_that_was_cut_anywhere_goes_on_to_the_same_standing() -> None:
-    whole = played(lease())
+@pytest.fixture(scope="module")
+def whole() -> list[BlockPlayed]:
+    """All blocks of a comparison."""
+    return played(lease())
+
+
+def test_a_comparison_that_was_cut_anywhere_goes_on_to_the_same_standing(
+    whole: list[BlockPlayed],
+) -> None:
     assert [block.number for block in whole] == [*range(8)]
     assert whole[-1].standing.blocks == 8
     for cut in (1, 5):
@@ -222,11 +229,11 @@ def test_a_worker_stops_at_its_budget() -> None:
     assert [block.number for block in played(lease(cpu_ms=0))] == [0]
 
 
-def test_of_equal_versions_hardly_any_are_called_different() -> None:
+def test_of_equal_versions_hardly_any_are_called_different(whole: list[BlockPlayed]) -> None:
     """Leads and luck of real blocks, drawn again with either sign: so they are 0 in the mean."""
     sides = [(0, 1), (1, 0)], (0,), (1,)
     real = []
-    for block in map(read_block, [block.content for block in played(lease())]):
+    for block in map(read_block, [block.content for block in whole]):
         comparison = Comparison(*sides)
         comparison.add(block.games)
         assert block.luck is not None

@@ -16,7 +16,7 @@ from deepsea_sdk.table import play
 from helpers.commands import Run, faulty, one_line, played, record_of, written
 from helpers.planted import Steady, planted
 
-QUICK = ("--rollouts", "4")
+QUICK = ("--rollouts", "2")
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_the_same_document_with_any_number_of_workers(run: Run, folder: Path) ->
     assert (two.status, two.err) == (0, "")
     assert one.out == two.out
     data = json.loads(one.out)
-    assert (data["policy"], data["precision"], data["rollouts"]) == ("steady-2-leads-1", None, 4)
+    assert (data["policy"], data["precision"], data["rollouts"]) == ("steady-2-leads-1", None, 2)
     assert [Path(game["record"]).name for game in data["games"]] == [
         "game-0001.json",
         "game-0002.json",
@@ -196,7 +196,8 @@ def seasons(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return season(folder / "early", Early), season(folder / "steady", Steady)
 
 
-REPORT = ("--report", "--rollouts", "24")
+REPORT = ("--report", "--rollouts", "12")
+FEW = ("--report", "--rollouts", "2")
 
 
 def test_a_report_names_the_situation_and_its_clearest_positions(
@@ -218,7 +219,7 @@ def test_a_report_names_the_situation_and_its_clearest_positions(
     assert position[1].endswith(f"branch {record} --at {number} --action down --games 100")
     assert f"debug {record} Early --seat " in position[2]
     # The policy itself has no weakness, whatever the roll-outs say.
-    assert "loses, in 8 games" in run("analyse", steady, *REPORT, "--bot", "Early").out
+    assert "loses, in 8 games" in run("analyse", steady, *FEW, "--bot", "Early").out
 
 
 def test_a_report_says_what_has_changed(run: Run, seasons: tuple[Path, Path]) -> None:
@@ -227,14 +228,14 @@ def test_a_report_says_what_has_changed(run: Run, seasons: tuple[Path, Path]) ->
     assert "Early: what has changed, in 8 and 8 games, before and now" in done.out.splitlines()
     (row,) = (line for line in done.out.splitlines() if line.startswith("turns back "))
     assert row.split()[2] == "better"
-    assert "no change by more than" in run("analyse", early, *REPORT, "--before", early).out
+    assert "no change by more than" in run("analyse", early, *FEW, "--before", early).out
 
 
 def test_a_report_for_programs(run: Run, seasons: tuple[Path, Path]) -> None:
     early, _ = seasons
     done = run("analyse", early, *REPORT, "--bot", "Early", "--json")
     data = json.loads(done.out)
-    assert (data["format"], data["rollouts"]) == ("deepsea-weaknesses/1", 24)
+    assert (data["format"], data["rollouts"]) == ("deepsea-weaknesses/1", 12)
     (bot,) = data["bots"]
     assert (bot["bot"], bot["games"], bot["before"]) == ("Early", 8, 0)
     worst = bot["weaknesses"][0]

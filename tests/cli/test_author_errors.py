@@ -8,6 +8,7 @@ import pytest
 
 from deepsea_cli.ladder import options
 from helpers.commands import Done, Run
+from helpers.tiers import daily
 
 BOOM = """
 from deepsea_sdk import Bot, run
@@ -64,12 +65,15 @@ WHERE = ['File "bot.py", line 8, in <module>', 'File "bot.py", line 5, in load']
 
 @pytest.mark.parametrize(
     ("command", "how"),
-    [
-        ("match", PLAIN),
-        ("match", ("--in-process", "--workers", "2")),
-        ("compare", PLAIN),
-        ("compare", ("--in-process",)),
-    ],
+    daily(
+        [
+            ("match", PLAIN),
+            ("match", ("--in-process", "--workers", "2")),
+            ("compare", PLAIN),
+            ("compare", ("--in-process",)),
+        ],
+        [("match", PLAIN), ("compare", ("--in-process",))],
+    ),
 )
 def test_a_program_that_does_not_start(
     run: Run, tmp_path: Path, command: str, how: tuple[str, ...]
@@ -118,8 +122,8 @@ def test_what_a_bot_printed_is_shown_with_its_fault_and_live_on_request(
     assert "the last output of loud (--show-output has all of it):\n" in done.out
     assert "\n    \\x1b[31mhere 1\n" in done.out
     assert done.err == ""
-    for name in ("loud", str(bot)):
-        done = run("match", bot, "greedy", *PLAIN, "--show-output", name)
+    for name, how in (("loud", PLAIN), (str(bot), ("--in-process",))):
+        done = run("match", bot, "greedy", *how, "--show-output", name)
         assert done.err.count("loud| \\x1b[31mhere 1\n") == 3
     done = run("match", bot, "greedy", "--show-output", "nobody")
     assert "'nobody' is none of the bots: loud, greedy" in done.refusal

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-from helpers.commands import one_line, start
+from helpers.commands import Run, one_line, start
 from helpers.programs import soon
 
 MATCH = ("match", "greedy", "random", "--in-process", "--seed", "demo")
@@ -148,9 +148,6 @@ def test_the_page_ends_with_a_command_that_is_killed(begin: Start, tmp_path: Pat
 
 
 @pytest.mark.parametrize("command", ["match", "compare"])
-def test_bad_input_is_one_line_and_no_page(begin: Start, opened: Path, command: str) -> None:
-    process = begin(command, "greedy", "nobody", "--browser", "--in-process")
-    err = process.communicate()[1]
-    assert process.returncode == 2
-    assert "nobody" in one_line(err)
+def test_bad_input_is_one_line_and_no_page(run: Run, opened: Path, command: str) -> None:
+    assert "nobody" in run(command, "greedy", "nobody", "--browser", "--in-process").refusal
     assert not opened.exists()

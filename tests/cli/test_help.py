@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ import pytest
 
 from deepsea_cli import main
 from deepsea_cli.usage import EXAMPLES, FORMER, RARE
-from helpers.commands import Run, imported_by
+from helpers.commands import Run, environment
 
 
 def commands(group: click.Group, words: str = "") -> dict[str, click.Command]:
@@ -112,36 +113,45 @@ def test_what_is_gone_is_answered_with_what_to_type(run: Run, former: str) -> No
 # Completion
 
 
-def completed(line: str) -> tuple[list[str], set[str]]:
-    """What bash would complete the last word to, and the modules that this took."""
-    words = line.split(" ")
-    return imported_by(
-        COMP_WORDS=line,
-        COMP_CWORD=str(len(words) - 1),
-        _DEEPSEA_REFEREE_COMPLETE="bash_complete",
+LINES_IN_A_SHELL = {
+    "deepsea-referee co": ["plain,compare", "plain,completion"],
+    "deepsea-referee ladder st": ["plain,standings", "plain,status"],
+    "deepsea-referee match --ga": ["plain,--games"],
+    "deepsea-referee match greedy st": ["plain,steady", "file,st"],
+    "deepsea-referee compare mine greedy --field random,d": ["plain,random,diver", "file,random,d"],
+    "deepsea-referee rank --rules p": ["plain,publisher", "file,p"],
+    "deepsea-referee show ru": ["file,ru"],
+    "deepsea-referee ladder submit my": ["file,my"],
+}
+COMPLETED = """
+import os, sys
+sys.argv = ["deepsea-referee"]
+from deepsea_cli import main
+for line in sys.stdin.read().splitlines():
+    os.environ.update(COMP_WORDS=line, COMP_CWORD=str(line.count(" ")))
+    try:
+        main()
+    except SystemExit:
+        print()
+print(*sys.modules)
+"""
+
+
+def test_shells_complete() -> None:
+    """What bash would complete the last word to; this loads no module that takes long."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMPLETED],
+        input="\n".join(LINES_IN_A_SHELL),
+        capture_output=True,
+        text=True,
+        env={**environment(), "_DEEPSEA_REFEREE_COMPLETE": "bash_complete"},
+        check=True,
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "items"),
-    [
-        ("deepsea-referee co", ["plain,compare", "plain,completion"]),
-        ("deepsea-referee ladder st", ["plain,standings", "plain,status"]),
-        ("deepsea-referee match --ga", ["plain,--games"]),
-        ("deepsea-referee match greedy st", ["plain,steady", "file,st"]),
-        (
-            "deepsea-referee compare mine greedy --field random,d",
-            ["plain,random,diver", "file,random,d"],
-        ),
-        ("deepsea-referee rank --rules p", ["plain,publisher", "file,p"]),
-        ("deepsea-referee show ru", ["file,ru"]),
-        ("deepsea-referee ladder submit my", ["file,my"]),
-    ],
-)
-def test_shells_complete(line: str, items: list[str]) -> None:
-    found, modules = completed(line)
-    assert found == items
-    assert not modules & {"asyncio", "google.protobuf", "grpc", "rich", "sqlalchemy"}
+    *found, modules = done.stdout.strip().split("\n\n")
+    assert [items.splitlines() for items in found] == [*LINES_IN_A_SHELL.values()]
+    heavy = {"asyncio", "google.protobuf", "grpc", "rich", "sqlalchemy"}
+    assert "deepsea_cli" in modules.split()
+    assert not heavy & set(modules.split())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

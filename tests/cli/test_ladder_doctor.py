@@ -16,7 +16,7 @@ from deepsea_ladder.store import Database, Store
 from deepsea_referee.sandbox import doctor_checks
 from deepsea_referee.sandbox.probe import Check
 from helpers import certificates, ladder
-from helpers.commands import Done, Run
+from helpers.commands import Done, Run, called
 
 WORKS, NO_GROUPS, NO_SANDBOX = (
     [Check(name, ok, "") for name, ok in (("programs", works), ("control groups", grouped))]
@@ -29,10 +29,12 @@ NAMES = ["permissions", "store", "disk", "backup", "runner", "clock", "sandbox"]
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with a game and a backup, to be copied."""
     folder = tmp_path_factory.mktemp("healthy")
-    with Store.create(folder / "ladder.db") as store:
+    path = folder / "ladder.db"
+    with Store.create(path) as store:
         ladder.to_play(store)
         ladder.play_all(store, store.seasons.get("s1"))
-    return folder / "ladder.db"
+    assert called("ladder", "backup", folder / "copy.db", "--store", path).status == 0
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -44,11 +46,10 @@ def sandbox(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
 
 
 @pytest.fixture
-def ladder_file(place: Path, healthy: Path, run: Run) -> Path:
+def ladder_file(place: Path, healthy: Path) -> Path:
     place.parent.chmod(0o755)
     shutil.copy(healthy, place)
     place.chmod(0o600)
-    assert run("ladder", "backup", place.with_name("copy.db")).status == 0
     return place
 
 

@@ -348,12 +348,13 @@ def _refuse(*_: object) -> int:
 
 
 def test_a_bot_is_taken_in_after_its_games(run: Run, place: Path, tmp_path: Path) -> None:
-    file = bot(tmp_path, "mine")
+    folder = opponent_in(tmp_path, "mine")
     with Store.open(place) as store:
-        enter(store, file)
-    assert "already" in run("ladder", "submit", file, "--author", "mine-senior").refusal
-    file.write_text(file.read_text() + "# better\n")
-    done = run("ladder", "submit", file, "--author", "mine-senior")
+        enter(store, folder)
+    assert "already" in run("ladder", "submit", folder, "--author", "mine-senior").refusal
+    program = folder / "bot.py"
+    program.write_text(f"{program.read_text()}# better\n")
+    done = run("ladder", "submit", folder, "--author", "mine-senior")
     assert done.status == 0, done
     assert "mine version 2 by mine-senior" in done.out
 

@@ -270,7 +270,7 @@ def test_a_match_is_played_recorded_and_proven(run: Run, tmp_path: Path) -> None
         verify(record)
 
     # The same again, as JSON: the same games, and nothing else on stdout.
-    done = run(*asked, "--json")
+    done = run(*asked[:-2], "--in-process", "--json")
     data: dict[str, Any] = json.loads(done.out)
     assert (done.status, done.err) == (0, "")
     assert [game["points"] for game in data["games"]] == [list(r.points) for r in records]
@@ -288,7 +288,7 @@ def test_a_folder_holds_one_match(run: Run, asked: Asked, tmp_path: Path) -> Non
 def test_faults_are_explained_and_no_failure_of_the_match(run: Run, tmp_path: Path) -> None:
     bot = tmp_path / "silly.py"
     bot.write_text(BOT.replace("run(Bot)", "Bot.decide = lambda self, view: 'jump'\nrun(Bot)"))
-    done = run("match", bot, "greedy", "--quiet", *PLAIN)
+    done = run("match", bot, "greedy", "--quiet", "--in-process")
     assert done == (0, "", "")
     done = run("match", bot, "greedy", *PLAIN)
     assert done.status == 0
@@ -346,7 +346,8 @@ WORKERS = ("--games", 9, "--workers", 2, "--clock", "600s")
 IN_PROCESS = ("--in-process",)
 
 
-@pytest.mark.parametrize("where", [pytest.param(IN_PROCESS, marks=pytest.mark.release), PLAIN])
+# That bots of workers are gone: tests/referee/test_shared_match.py.
+@pytest.mark.parametrize("where", [IN_PROCESS, pytest.param(PLAIN, marks=pytest.mark.release)])
 def test_ctrl_c_reaches_workers_too_and_is_still_one_line(
     sleeper: Sleeper, where: tuple[str, ...]
 ) -> None:

@@ -11,7 +11,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
 from rich.cells import cell_len
 
 from deepsea_arena.coach.document import read_analysis
@@ -23,19 +22,26 @@ from deepsea_rules.game import Game
 from deepsea_rules.notation import read_position
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
-from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
 from helpers.commands import NAMES, Run, called, one_line, start
-from helpers.games import Chooser, other_values, players, rule_sets, salts
+from helpers.games import Chooser, other_values
+from helpers.programs import opponent_in
 from helpers.terminal import Terminal
 from helpers.tiers import daily
 
 PLAIN = ("--isolation", "process")
 QUICK = ("--no-judge", *PLAIN)
 ANSWERS = ("d", "b", "t", "t", "n", "1", "2", "l", "?", "x", "")
-DAILY = [("manual", 2), ("publisher", 6)]
+DAILY = [("manual", 2), ("publisher", 3)]
+
+
+@pytest.fixture
+def rival(tmp_path: Path) -> Path:
+    """A bot that starts quickly."""
+    return opponent_in(tmp_path, "rival")
 
 
 def answers(folder: Path, salt: str, count: int = 4000) -> Path:
@@ -60,9 +66,9 @@ def play(monkeypatch: pytest.MonkeyPatch, stdin: Path, *arguments: object) -> tu
     ("preset", "seats"), daily([(p, n) for p in PRESETS for n in range(2, 7)], DAILY)
 )
 def test_whole_games_by_pipe(
-    preset: str, seats: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    preset: str, seats: int, rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bots = ["random"] * (seats - 1)
+    bots = [rival] * (seats - 1)
     out, games = tmp_path / "out", 3
     source = answers(tmp_path, f"{preset}/{seats}", 4000 * games)
     options = ("--rules", preset, "--games", games, "--seat", "A", "--out", out, *QUICK)
@@ -95,12 +101,12 @@ def test_without_bots_there_are_three_sample_bots(
 
 
 def test_decisions_are_judged_and_hints_are_in_the_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = answers(tmp_path, "judged")
     source.write_text(f"h\n{source.read_text()}")
     status, said, _ = play(
-        monkeypatch, source, "random", "--name", "ann", "--seed", "1", "--out", tmp_path, *PLAIN
+        monkeypatch, source, rival, "--name", "ann", "--seed", "1", "--out", tmp_path, *PLAIN
     )
     assert status == 0
     assert re.search(r"^hint: \w+ \d\.\d\d, ", said, re.M)
@@ -134,25 +140,25 @@ def test_a_bot_that_crashes_does_not_end_the_game(
 
 @pytest.mark.parametrize("ending", ["", "q\nq\n", "q\n"])
 def test_the_end_of_the_answers_and_q_leave(
-    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending: str, rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "answers"
     source.write_text(ending)
     out = tmp_path / "out"
-    status, said, err = play(monkeypatch, source, "random", "--out", out, "--games", 2, *QUICK)
+    status, said, err = play(monkeypatch, source, rival, "--out", out, "--games", 2, *QUICK)
     assert (status, err) == (0, "")
     assert said.splitlines()[-1] == "you left: the last game was dropped"
     assert records(out) == []
 
 
 def test_who_leaves_may_have_the_game_played_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "answers"
     source.write_text("q\np\n")
     out = tmp_path / "out"
     status, said, _ = play(
-        monkeypatch, source, "random", "--out", out, "--games", 2, "--seat", "A", *PLAIN
+        monkeypatch, source, rival, "--out", out, "--games", 2, "--seat", "A", *PLAIN
     )
     assert status == 0
     assert "judging" not in said
@@ -206,8 +212,8 @@ def test_ctrl_c_keeps_what_was_played_and_leaves_no_process(tmp_path: Path) -> N
     assert not Path(f"/proc/{pids.read_text()}").exists()
 
 
-def test_whoever_closes_the_output_has_left() -> None:
-    process = start("play", "random", *QUICK)
+def test_whoever_closes_the_output_has_left(rival: Path) -> None:
+    process = start("play", rival, *QUICK)
     assert process.stdin is not None
     assert process.stdout is not None
     while not process.stdout.readline().startswith("? rules"):
@@ -225,11 +231,11 @@ def test_whoever_closes_the_output_has_left() -> None:
 # At a terminal
 
 
-def test_keys_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_a_terminal(rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm")
     out = tmp_path / "out"
-    terminal = Terminal("play", "random", "--seat", "A", "--seed", "demo", "--out", out, *QUICK)
+    terminal = Terminal("play", rival, "--seat", "A", "--seed", "demo", "--out", out, *QUICK)
     terminal.read_until("q leave")
     terminal.press("?")
     terminal.read_until("any key goes on")
@@ -256,9 +262,11 @@ def test_keys_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     verify(record)
 
 
-def test_a_terminal_that_cannot_be_redrawn_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_cannot_be_redrawn_gets_lines(
+    rival: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    terminal = Terminal("play", "random", *QUICK)
+    terminal = Terminal("play", rival, *QUICK)
     terminal.read_until("q leave")
     terminal.press("q\n")
     terminal.read_until("leave the game?")
@@ -308,17 +316,18 @@ class Script:
         return self._out.getvalue()
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-@given(rules=rule_sets, players=players, salt=salts)
-@settings(max_examples=2)
+@pytest.mark.parametrize(
+    ("in_place", "preset", "seats"), [(False, "guide", 3), (True, "manual", 2)]
+)
 def test_hidden_values_change_no_byte_and_lines_fit(
-    in_place: bool, rules: RuleSet, players: int, salt: str
+    in_place: bool, preset: str, seats: int
 ) -> None:
-    games = [Game(rules, players, seed_from_text(salt)) for _ in range(2)]
-    scripts = [Script(salt, in_place=in_place) for _ in range(2)]
-    known = scripts[0].play(games[0], 1, salt)
+    games = [Game(PRESETS[preset], seats, seed_from_text("hidden")) for _ in range(2)]
+    scripts = [Script("hidden", in_place=in_place) for _ in range(2)]
+    known = scripts[0].play(games[0], 1, "hidden")
     games[1].state.values = other_values(games[0].state.values, known)
-    scripts[1].play(games[1], 1, salt)
+    assert games[1].state.values != games[0].state.values
+    scripts[1].play(games[1], 1, "hidden")
     assert scripts[1].seen == scripts[0].seen
     assert games[1].decisions == games[0].decisions
     for line in scripts[0].seen.splitlines():

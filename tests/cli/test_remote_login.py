@@ -371,9 +371,9 @@ def test_who_has_no_token_is_sent_to_login(
 # --------------------------------------------------------------------------------- certificates
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> certificates.Made:
-    return certificates.make(tmp_path)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> certificates.Made:
+    return certificates.make(tmp_path_factory.mktemp("certificate"))
 
 
 def login(run: Run, url: str, typed: Typed, *words: object) -> Any:

@@ -27,7 +27,7 @@ from helpers.tiers import daily
 
 
 @given(rules=rule_sets, players=players, salt=salts, chooser=choosers)
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_the_positions_shown_are_those_of_the_game(
     rules: RuleSet, players: int, salt: str, chooser: Chooser
 ) -> None:

@@ -102,7 +102,7 @@ def test_a_comparison_goes_on_from_its_folder(run: Run, tmp_path: Path) -> None:
 
 
 def test_both_leads_of_a_luck_adjusted_comparison_are_shown(run: Run) -> None:
-    words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks", 8)
+    words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks", 3)
     plain, done = run(*words).out, run(*words, "--luck-adjusted").out
     assert "luck" not in plain
     assert "luck-adjusted by formula-2, seed x" in done.splitlines()[0]
@@ -210,7 +210,7 @@ def test_a_bot_learns_and_plays(run: Run, tmp_path: Path) -> None:
     assert "net.weights is missing: in the bot's folder, run: python train.py" in untrained.out
     script = mine / "train.py"
     text = script.read_text(encoding="utf-8")
-    fewer = text.replace('"--rounds", ROUNDS', '"--rounds", ROUNDS, "--games", "16"')
+    fewer = text.replace('"--rounds", ROUNDS', '"--rounds", ROUNDS, "--games", "4"')
     assert fewer != text
     script.write_text(fewer, encoding="utf-8")
     subprocess.run([sys.executable, script, "1"], check=True, capture_output=True)
