@@ -66,7 +66,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def threads() -> int:
     """How many a worker has: each starts a process."""
-    return 2
+    return 1
 
 
 @pytest.fixture
@@ -137,6 +137,7 @@ def start(pool: DaskWorkers, *deeds: str, needs: Sequence[str] = ()) -> list[Any
     return [pool.start(deed, place, needs) for deed, place in zip(deeds, pool.free(), strict=False)]
 
 
+@pytest.mark.parametrize("threads", [2])
 def test_tasks_run_in_processes_of_their_own_that_stay(pool: DaskWorkers) -> None:
     assert len(pool.free()) == 2
     tasks = start(pool, "who", "tell a b")
@@ -155,6 +156,7 @@ def test_tasks_run_in_processes_of_their_own_that_stay(pool: DaskWorkers) -> Non
     assert again.result == pid
 
 
+@pytest.mark.parametrize("threads", [2])
 def test_the_threads_of_a_worker_share_out_its_cpus(pool: DaskWorkers) -> None:
     start(pool, "where", "where")
     found = [sorted(event.result) for event in events(pool, 2) if isinstance(event, Done)]
@@ -162,7 +164,6 @@ def test_the_threads_of_a_worker_share_out_its_cpus(pool: DaskWorkers) -> None:
     assert sorted(found) == sorted(sorted(cpus_of(one, own, core_of)) for one in equal_shares(2))
 
 
-@pytest.mark.parametrize("threads", [1])
 def test_a_file_is_fetched_once_and_one_that_cannot_be_fails_the_task(join: Join) -> None:
     fetch = Fetch()
     with closing(join(fetch)) as pool:
@@ -178,7 +179,6 @@ def test_a_file_is_fetched_once_and_one_that_cannot_be_fails_the_task(join: Join
         assert len(pool.free()) == 1
 
 
-@pytest.mark.parametrize("threads", [1])
 def test_whatever_happens_to_a_child_is_an_event(pool: DaskWorkers) -> None:
     for deed, ending in (("raise", "no luck"), ("exit", "exit status 3"), ("die", "signal 9")):
         start(pool, deed)
@@ -200,10 +200,10 @@ def test_a_task_that_is_killed_is_ended_and_its_place_is_free(
     task, process = hanging(pool, folder)
     pool.kill(task)
     assert has_ended(process)
-    while len(pool.free()) < 2:
+    while not pool.free():
         assert pool.wait(LONG) == []
-    start(pool, "who", "who")
-    assert all(isinstance(event, Done) for event in events(pool, 2))
+    start(pool, "who")
+    assert isinstance(events(pool)[0], Done)
 
 
 def test_a_request_to_stop_ends_tasks_early_with_a_result(pool: DaskWorkers) -> None:
@@ -215,6 +215,7 @@ def test_a_request_to_stop_ends_tasks_early_with_a_result(pool: DaskWorkers) -> 
     assert found in ([Sent(task, "here"), Done(task, "stopped")], [Died(task, "exit status 0")])
 
 
+@pytest.mark.parametrize("threads", [2])
 def test_who_leaves_the_cluster_ends_its_tasks_and_nothing_else(
     join: Join, folder: Path, dask: distributed.LocalCluster
 ) -> None:
@@ -241,10 +242,10 @@ def test_workers_come_and_leave(join: Join, dask: distributed.LocalCluster, fold
         assert has_ended(process)
         assert pool.free() == []
         dask.scale(2)  # of which one is closed
-        while len(pool.free()) < 2:
+        while not pool.free():
             assert pool.wait(LONG) == []
-        start(pool, "who", "who")
-        assert all(isinstance(event, Done) for event in events(pool, 2))
+        start(pool, "who")
+        assert isinstance(events(pool)[0], Done)
 
 
 def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
@@ -259,14 +260,13 @@ def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
         assert has_ended(process)
         assert pool.free() == []
         dask.scale(2)
-        while len(pool.free()) < 2:
+        while not pool.free():
             assert pool.wait(LONG) == []
         assert worker.address not in {place.address for place in pool.free()}
-        start(pool, "who", "who")
-        assert all(isinstance(event, Done) for event in events(pool, 2))
+        start(pool, "who")
+        assert isinstance(events(pool)[0], Done)
 
 
-@pytest.mark.parametrize("threads", [1])
 def test_a_worker_that_lies_is_found_on_a_cluster(
     dask: distributed.LocalCluster, folder: Path, tmp_path: Path, stop: Stop
 ) -> None:
@@ -308,7 +308,7 @@ def test_a_worker_that_was_started_again_repeats_nothing_and_is_asked_again(
         dask.sync(worker.plugin_remove, name=name)
     (task,) = start(pool, "who")
     assert events(pool) == [Died(task, f"{worker.address} was started again")]
-    while len(pool.free()) < 2:
+    while not pool.free():
         assert pool.wait(LONG) == []
     start(pool, "who")
     assert isinstance(events(pool)[0], Done)
@@ -347,6 +347,7 @@ def test_a_run_waits_for_workers_but_not_for_ever(
         assert "has no worker that can play: start" in loss(pool)
 
 
+@pytest.mark.parametrize("threads", [2])
 def test_children_end_with_a_run_that_does_not_say_so(
     join: Join, dask: distributed.LocalCluster, folder: Path
 ) -> None:
@@ -361,7 +362,6 @@ def test_children_end_with_a_run_that_does_not_say_so(
         assert soon(lambda: workers() == [])
 
 
-@pytest.mark.parametrize("threads", [1])
 def test_a_match_is_the_same_on_a_cluster_and_a_worker_that_is_killed_voids_one_game(
     dask: distributed.LocalCluster, folder: Path
 ) -> None:
@@ -445,7 +445,7 @@ def test_a_worker_that_cannot_play_is_not_used(
         with pytest.raises(WorkerError, match=r"has no worker that can play: no sandbox"):
             join(report=told.append, check=partial(refuse, tmp_path))
         assert "is not used: no sandbox here" in told[0]
-        assert len(pool.free()) == 2
+        assert len(pool.free()) == 1
 
 
 # The command

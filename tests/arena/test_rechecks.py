@@ -342,12 +342,12 @@ def test_one_game_in_fifty_is_drawn_by_the_seasons_secret_alone(
 ) -> None:
     job = ladder.claim(store, season)
     other = store.seasons.open(ladder.a_season("s2"), seed_from_text("another secret"))
-    jobs = [msgspec.structs.replace(job, game_id=f"s1-{number}") for number in range(1000)]
+    jobs = [msgspec.structs.replace(job, game_id=f"s1-{number}") for number in range(500)]
     drawn = [
         {one.game_id for one in jobs if is_drawn(store, of, one, 50)} for of in (season, other)
     ]
-    assert all(8 <= len(those) <= 35 for those in drawn)  # by chance, once in 1,000 secrets
-    assert len(drawn[0] & drawn[1]) < 5
+    assert all(2 <= len(those) <= 21 for those in drawn)  # by chance, once in 1,000 secrets
+    assert len(drawn[0] & drawn[1]) < 4
 
 
 @pytest.mark.parametrize("which", ["undeclared", "suspected"])

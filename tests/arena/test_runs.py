@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import combinations, count
+from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine, event
 
 from deepsea_arena import lease_owner
 from deepsea_arena.documents import to_json
@@ -28,7 +32,7 @@ from deepsea_arena.tournaments import (
     play_tournament,
 )
 from deepsea_ladder.accounts import MACHINE
-from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable
+from deepsea_ladder.errors import PairingError, SeasonClosed, StoreGone, StoreUnavailable
 from deepsea_ladder.model.bots import SubmissionState
 from deepsea_ladder.model.games import AnalysisState, Job, JobStatus, Receipt, StoredSeason
 from deepsea_ladder.model.verdicts import StoredComparison
@@ -504,6 +508,54 @@ def test_a_run_waits_for_a_busy_store(
     watcher = Watcher(troubles=True)
     assert run(stocked, RunRequest(games=1), pool(fairly), watcher, stop).accepted == 1
     assert "trouble: the ladder is busy; trying again" in watcher.seen
+
+
+def test_a_run_waits_for_room_on_a_full_disk(
+    stocked: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has room again after the third pause."""
+    connections: list[sqlite3.Connection] = []
+
+    def limit(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages + 1}")
+        connections.append(connection)
+
+    with closing(sqlite3.connect(str(stocked.database))) as file:
+        ((pages,),) = file.execute("PRAGMA page_count")
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            event.remove(Engine, "connect", limit)
+            for connection in connections:
+                with suppress(sqlite3.ProgrammingError):  # it is closed
+                    connection.execute("PRAGMA max_page_count = 1000000")
+
+    monkeypatch.setattr(stop, "pause", pause)
+    watcher = Watcher(troubles=True)
+    event.listen(Engine, "connect", limit)
+    try:
+        with Store.open(str(stocked.database)) as store:
+            run(store, RunRequest(games=24), pool(fairly), watcher, stop)
+            assert store.ratings.differences(store.seasons.get("s1"), records=True) == []
+    finally:
+        if event.contains(Engine, "connect", limit):
+            event.remove(Engine, "connect", limit)
+    (trouble,) = (line for line in watcher.seen if line.startswith("trouble: "))
+    full = "the disk is full; nothing was changed, free some space; trying again"
+    assert trouble.endswith(full)
+    assert pauses == [0.5, 1.0, 2.0]
+    assert stocked.queue.counts(stocked.seasons.get("s1")).done == 24
+
+
+def test_a_run_ends_when_its_ladder_is_removed(stocked: Store, stop: Stop) -> None:
+    def removing(job: Job) -> Outcome:
+        Path(str(stocked.database)).unlink()
+        return fairly(job)
+
+    with pytest.raises(StoreGone, match="was removed or replaced while"):
+        run(stocked, RunRequest(games=8), pool(removing), Watcher(), stop)
 
 
 def test_a_closed_season_gets_no_run(stocked: Store, stop: Stop) -> None:

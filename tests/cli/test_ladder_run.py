@@ -9,17 +9,15 @@ import pickle
 import re
 import shutil
 import signal
-import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from msgspec import structs
-from sqlalchemy import Engine, event
 
 from deepsea_arena.play.rated_games import RatedGamePlayer, worker
 from deepsea_arena.play.runner import local_workers
@@ -35,7 +33,7 @@ from deepsea_referee.sandbox import probe
 from deepsea_referee.worker import Link
 from deepsea_rules.record import GameRecord
 from helpers import ladder
-from helpers.commands import Run, one_line, start
+from helpers.commands import Run, start
 from helpers.programs import nothing_left_behind, opponent_in
 
 TRUSTED = Season(name="main", isolation="process")
@@ -395,10 +393,21 @@ def test_a_tournament_tells_its_rounds_and_shows_a_table(
     assert lines[6].split()[0] == "1"
     assert lines[-2] == f"{lines[6].split()[1]} wins the tournament cup"
     assert run("ladder", "tournament", "elimination", "cup", *names).status == 2
+    assert run("ladder", "tournament", "gauntlet", "x", *names, "--top", 1).status == 2
+
+
+# What a final is: tests/arena/test_runs.py.
+@pytest.mark.release
+def test_a_final_without_a_winner_says_who_may_be_the_best(
+    run: Run, place: Path, tmp_path: Path
+) -> None:
+    names = ("anna", "ben", "cleo")
+    with Store.open(place) as store:
+        for name in names:
+            enter_opponent(store, tmp_path, name)
     final = run("ladder", "tournament", "final", "best", *names, "--games", 3)
     assert "round 1: 1 table, 3 bots" in final.out
     assert "not decided after 2 games: the best may be " in final.out
-    assert run("ladder", "tournament", "gauntlet", "x", *names, "--top", 1).status == 2
 
 
 # What is stopped and killed
@@ -443,58 +452,6 @@ def test_a_kill_changes_nothing_but_the_time(run: Run, place: Path, pipe: Path) 
     assert document["expired"] == 0
     assert document["done"] >= 3
     check_whole(run, place, document["done"])
-
-
-@pytest.fixture
-def full(place: Path, tmp_path: Path) -> Iterator[Callable[[], None]]:
-    """The disk of a ladder of two bots is full after some games; makes room again."""
-    connections: list[sqlite3.Connection] = []
-
-    def limit(connection: sqlite3.Connection, _: object) -> None:
-        ((pages,),) = connection.execute("PRAGMA page_count")
-        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-        connections.append(connection)
-
-    def make_room() -> None:
-        event.remove(Engine, "connect", limit)
-        for connection in connections:
-            with suppress(sqlite3.ProgrammingError):  # it is closed
-                connection.execute("PRAGMA max_page_count = 1000000")
-
-    enter_both(place, tmp_path)
-    event.listen(Engine, "connect", limit)
-    yield make_room
-    if event.contains(Engine, "connect", limit):
-        event.remove(Engine, "connect", limit)
-
-
-def test_a_run_waits_for_room_on_a_full_disk(
-    run: Run, full: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[float] = []
-
-    def pause(stop: Stop, seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 3:
-            full()
-
-    monkeypatch.setattr(Stop, "pause", pause)
-    done = run("ladder", "run", "--games", 16)
-    assert done.status == 0
-    assert one_line(done.err).endswith(
-        "the disk is full; nothing was changed, free some space; trying again"
-    )
-    assert pauses == [0.5, 1.0, 2.0]
-    assert "season s1: 16 games" in run("ladder", "refold", "--check", "--records").out
-
-
-def test_a_run_ends_when_its_ladder_is_removed(run: Run, place: Path, tmp_path: Path) -> None:
-    file = str(place)
-    enter_both(place, tmp_path, f"os.path.exists({file!r}) and os.unlink({file!r})")
-    done = run("ladder", "run", "--games", 8)
-    assert (done.status, done.out) == (1, "")
-    assert "ladder.db was removed or replaced while" in one_line(done.err)
-    assert not place.exists()
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def test_version(run: Run) -> None:
     ],
 )
 def test_help_loads_nothing_but_click(arguments: tuple[str, ...], own: set[str]) -> None:
-    _, loaded = imported_by(*arguments)
+    loaded = imported_by(arguments)
     ours = {name for name in loaded if name.startswith("deepsea_")}
     assert ours == {f"deepsea_cli.{name}" for name in own} | {"deepsea_cli"}
     heavy = {"asyncio", "google.protobuf", "grpc", "importlib.metadata", "logging", "rich"}

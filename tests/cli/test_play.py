@@ -124,11 +124,9 @@ def test_decisions_are_judged_and_hints_are_in_the_record(
 def test_a_bot_that_crashes_does_not_end_the_game(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bot = tmp_path / "crash.py"
-    bot.write_text(
-        "from deepsea_sdk import Bot, run\nclass Crash(Bot):\n"
-        "    def decide(self, view):\n        raise SystemExit(3)\nrun(Crash)\n"
-    )
+    bot = opponent_in(tmp_path, "crash")
+    program = bot / "bot.py"
+    program.write_text(program.read_text().replace("answer = ", "sys.exit(3)\n        answer = "))
     source = answers(tmp_path, "crash")
     status, said, _ = play(monkeypatch, source, bot, "--out", tmp_path / "out", *QUICK)
     assert status == 0
@@ -188,10 +186,10 @@ def test_bad_input_is_one_line(run: Run, arguments: Sequence[str], what: str) ->
 
 
 def test_ctrl_c_keeps_what_was_played_and_leaves_no_process(tmp_path: Path) -> None:
-    bot, pids = tmp_path / "told.py", tmp_path / "pids"
-    bot.write_text(
-        "import os, pathlib\nfrom deepsea_sdk import Bot, run\n"
-        f"pathlib.Path({str(pids)!r}).write_text(str(os.getpid()))\nrun(Bot)\n"
+    bot, pids = opponent_in(tmp_path, "told"), tmp_path / "pids"
+    program = bot / "bot.py"
+    program.write_text(
+        f"import os\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\n{program.read_text()}"
     )
     out = tmp_path / "out"
     process = start("play", bot, "--games", 2, "--out", out, *QUICK)

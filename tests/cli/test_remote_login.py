@@ -582,21 +582,19 @@ def test_a_certificate_that_cannot_be_read_is_no_pin() -> None:
 # --------------------------------------------------------------------------------------- start
 
 
-@pytest.mark.parametrize("words", [("whoami",), ("standings",), ("submit", "greedy")])
-def test_asking_a_ladder_from_afar_loads_no_database(
-    server: Answering, words: tuple[str, ...]
-) -> None:
-    words = ("ladder", *words, "--remote", server.url)
-    _, loaded = imported_by(*words, DEEPSEA_LADDER_TOKEN=TOKEN)
+def test_asking_a_ladder_from_afar_loads_no_database(server: Answering) -> None:
+    asked = (("whoami",), ("standings",), ("submit", "greedy"))
+    commands = [("ladder", *words, "--remote", server.url) for words in asked]
+    loaded = imported_by(*commands, DEEPSEA_LADDER_TOKEN=TOKEN)
     assert "deepsea_arena.api.remote" in loaded
     heavy = {"sqlalchemy", "alembic", "grpc", "starlette", "uvicorn", "deepsea_ladder.store"}
     assert not loaded & heavy
-    assert server.asked
+    assert len(server.asked) >= len(commands)
 
 
 def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: Path) -> None:
     Store.create(tmp_path / "ladder.db").close()
-    _, loaded = imported_by("ladder", "standings", "--store", tmp_path / "ladder.db")
+    loaded = imported_by(("ladder", "standings", "--store", tmp_path / "ladder.db"))
     assert "deepsea_ladder.store" in loaded
     assert not loaded & {
         "httpx",

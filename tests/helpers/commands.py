@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
@@ -61,13 +61,15 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-def imported_by(*arguments: object, **variables: str) -> tuple[list[str], set[str]]:
-    """The lines that a program of its own prints, and the modules that it imports."""
+def imported_by(*commands: Sequence[object], **variables: str) -> set[str]:
+    """The modules that a program of its own imports for these commands."""
     code = (
-        f"import sys; sys.argv = {['deepsea-referee', *map(str, arguments)]}\n"
+        "import sys\n"
         "from deepsea_cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
+        f"for words in {[[*map(str, words)] for words in commands]}:\n"
+        "    sys.argv = ['deepsea-referee', *words]\n"
+        "    try: main()\n"
+        "    except SystemExit: pass\n"
         "print(*sys.modules)"
     )
     done = subprocess.run(
@@ -77,8 +79,7 @@ def imported_by(*arguments: object, **variables: str) -> tuple[list[str], set[st
         env={**environment(), **variables},
         check=True,
     )
-    *lines, modules = done.stdout.splitlines()
-    return lines, set(modules.split())
+    return set(done.stdout.splitlines()[-1].split())
 
 
 def called(*arguments: object) -> Done:
