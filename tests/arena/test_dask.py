@@ -248,6 +248,7 @@ def test_workers_come_and_leave(join: Join, dask: distributed.LocalCluster, fold
         assert isinstance(events(pool)[0], Done)
 
 
+@pytest.mark.release  # one that lies is dismissed in every run
 def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
     join: Join, dask: distributed.LocalCluster, folder: Path
 ) -> None:

@@ -373,7 +373,7 @@ def test_a_final_goes_on_without_a_bot_that_is_withdrawn(stocked: Store, stop: S
         if next(results) == 9:
             stocked.bots.withdraw("anna")
 
-    result = tournament(stocked, stop, replace(FINAL, games=90), anna_first, Watcher(withdraw))
+    result = tournament(stocked, stop, replace(FINAL, games=45), anna_first, Watcher(withdraw))
     assert result.final is not None
     assert ("anna", None) in [(line.bot, line.behind) for line in result.final.left]
     assert "anna" not in result.final.winners

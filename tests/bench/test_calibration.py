@@ -75,7 +75,7 @@ def test_the_parameters_that_made_the_games_are_calibrated() -> None:
 
 def test_the_fit_finds_back_to_the_parameters_that_made_the_games() -> None:
     truth = RatingParameters(beta=12.0, tau=0.001, draw_probability=0.2)
-    ladders = [made_ladder(truth, 200, str(seed), players=2) for seed in range(4)]
+    ladders = [made_ladder(truth, 200, str(seed), players=2) for seed in range(2)]
     found = fit(ladders, PACKAGE_DEFAULTS, smallest_step=0.2)
     assert found.mu == PACKAGE_DEFAULTS.mu
     assert found.sigma == PACKAGE_DEFAULTS.sigma

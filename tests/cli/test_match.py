@@ -24,7 +24,7 @@ from deepsea_rules.game import Decision
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from helpers.commands import Run, one_line, start
-from helpers.programs import soon
+from helpers.programs import opponent_in, soon
 from helpers.results import ILLEGAL
 
 PLAIN = ("--isolation", "process")
@@ -332,8 +332,8 @@ class Sleeper(NamedTuple):
         return {*map(int, told.split())} - {process.pid}
 
 
-def test_ctrl_c_is_one_line_and_the_bots_are_gone(sleeper: Sleeper) -> None:
-    process = start("match", sleeper.bot, "greedy", "--clock", "600s", *PLAIN)
+def test_ctrl_c_is_one_line_and_the_bots_are_gone(sleeper: Sleeper, tmp_path: Path) -> None:
+    process = start("match", sleeper.bot, opponent_in(tmp_path), "--clock", "600s", *PLAIN)
     (pid,) = sleeper.wait_for(process, 1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
