@@ -287,7 +287,8 @@ def test_a_folder_holds_one_match(run: Run, asked: Asked, tmp_path: Path) -> Non
 
 def test_faults_are_explained_and_no_failure_of_the_match(run: Run, tmp_path: Path) -> None:
     bot = tmp_path / "silly.py"
-    bot.write_text(BOT.replace("run(Bot)", "Bot.decide = lambda self, view: 'jump'\nrun(Bot)"))
+    jumps = "class Silly(Bot):\n    def decide(self, view):\n        return 'jump'\nrun(Silly)"
+    bot.write_text(BOT.replace("run(Bot)", jumps))
     done = run("match", bot, "greedy", "--quiet", "--in-process")
     assert done == (0, "", "")
     done = run("match", bot, "greedy", *PLAIN)
