@@ -35,7 +35,7 @@ from helpers.tiers import daily
 PLAIN = ("--isolation", "process")
 QUICK = ("--no-judge", *PLAIN)
 ANSWERS = ("d", "b", "t", "t", "n", "1", "2", "l", "?", "x", "")
-DAILY = [("manual", 2), ("publisher", 3)]
+DAILY = [("publisher", 3)]
 
 
 @pytest.fixture
