@@ -319,7 +319,7 @@ def refold(
     if bool(given) + (check or records) + trueskill + rewrite > 1:
         raise UserError("a check, --trueskill, --rewrite and other parameters exclude each other")
     from deepsea_arena.refold import audit_ratings, check_ratings, what_if
-    from deepsea_arena.reports.seasons import find_season
+    from deepsea_arena.seasons import find_season
     from deepsea_referee.system import SYSTEM
 
     with open_store(store_text) as store:
