@@ -10,7 +10,7 @@ import asyncio
 import os
 import select
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -48,14 +48,24 @@ class Tester(Bot):
 """
 TAIL = "\nif __name__ == '__main__':\n    run(Tester)\n"
 
-OPPONENT = """
-import json, sys
+LINES = """
+import json, os, signal, sys
+from zlib import crc32
+{first}
+games, counts = 0, {{}}
 for line in sys.stdin:
     message = json.loads(line)
     if message["type"] == "hello":
-        print('{"type":"ready"}', flush=True)
+        print(json.dumps({{"type": "ready", "features": {features}}}), flush=True)
+    elif message["type"] == "start":
+        game, commitment = message["game_id"], message["commitment"]
+        games, counts[game] = games + 1, 0
+        {start}
     elif message["type"] == "decide":
-        answer = {"type": "answer", "id": message["id"], "action": message["legal"][0]}
+        game, legal = message["game_id"], message["legal"]
+        asked = counts[game] = counts[game] + 1
+        {before}
+        answer = {{"type": "answer", "id": message["id"], "action": {action}}}
         print(json.dumps(answer), flush=True)
 """
 
@@ -96,18 +106,48 @@ def program(folder: Path, name: str, before: str = "pass", first: str = "") -> B
 
 
 def opponent(folder: Path) -> BotSpec:
-    """A bot that plays the default action: without the SDK, which takes long to import."""
-    return resolve(str(opponent_in(folder)))
+    """A bot that plays the default action."""
+    return lines_bot(folder, "opponent")
 
 
-def opponent_in(folder: Path, name: str = "opponent") -> Path:
-    """That bot's own folder, which is made."""
+def opponent_in(folder: Path, name: str) -> Path:
+    """The folder of such a bot with a name, which is made."""
+    lines_bot(folder, name)
+    return folder / name
+
+
+def chooser(folder: Path, name: str = "chooser") -> BotSpec:
+    """A bot whose actions differ from game to game, and that plays several games at once."""
+    action = 'legal[crc32(f\'{game} {asked} {message["view"]["seat"]}\'.encode()) % len(legal)]'
+    return lines_bot(folder, name, action=action, features=("concurrent_games",))
+
+
+def lines_bot(
+    folder: Path,
+    name: str,
+    before: str = "pass",
+    first: str = "",
+    *,
+    start: str = "pass",
+    action: str = "legal[0]",
+    features: Sequence[str] = (),
+) -> BotSpec:
+    """A bot without the SDK, whose import takes ten times as long as all the rest.
+
+    before  what it does before each decision, the `asked`-th of its `game`, its `games`-th
+    first   what it does before anything else
+    start   what it does when a game starts
+    action  what it plays, of `legal`
+    """
     place = folder / name
     place.mkdir(exist_ok=True)
-    (place / "bot.py").write_text(OPPONENT, encoding="utf-8")
+    text = LINES.format(
+        before=before, first=first, start=start, action=action, features=[*features]
+    )
+    (place / "bot.py").write_text(text, encoding="utf-8")
     manifest = 'command = ["python3", "-S", "bot.py"]\nprotocol = "lines"\n'
     (place / "bot.toml").write_text(manifest, encoding="utf-8")
-    return place
+    return resolve(str(place))
 
 
 def mute(folder: Path, pipe: Path, answers: int) -> BotSpec:

@@ -131,7 +131,7 @@ def simulate(after: int | None, restless: int = 5) -> Ladder:
     ladder.play(150, matchmaker)
     for author in ladder.authors:
         author.seats = 0
-    ladder.play(600, matchmaker)
+    ladder.play(300, matchmaker)
     return ladder
 
 

@@ -71,7 +71,7 @@ def test_what_was_restored_goes_on(store: Store, season: StoredSeason, tmp_path:
         assert other.queue.counts(season).done == 10
 
 
-@pytest.mark.databases
+# On PostgreSQL alone before a release: here it is backed up and restored there too.
 def test_a_ladder_moves_between_the_databases(
     store: Store, season: StoredSeason, tmp_path: Path, postgres: Postgres
 ) -> None:

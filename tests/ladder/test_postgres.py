@@ -19,15 +19,6 @@ def test_it_has_no_network_and_no_privileges(postgres: Postgres) -> None:
     assert uid != "0"
 
 
-def test_it_comes_back_after_a_kill(postgres: Postgres) -> None:
-    postgres.execute("CREATE TABLE kept (id integer)")
-    postgres.kill()
-    with pytest.raises(psycopg.OperationalError):
-        postgres.execute("SELECT 1")
-    postgres.start()
-    postgres.execute("DROP TABLE kept")
-
-
 def test_a_database_has_again_what_was_kept(postgres: Postgres) -> None:
     name = postgres.new_database()
     postgres.execute(

@@ -18,12 +18,12 @@ from helpers import ladder
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> Path:
+def killed(pattern: Path, tmp_path: Path) -> Path:
     """Where a ladder was when its process was killed: its log is still there, its file is not."""
     place = tmp_path / "here" / "ladder.db"
     place.parent.mkdir()
     original = tmp_path / "original.db"
-    with Store.create(original) as store:
+    with Store.open(shutil.copy(pattern, original)) as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
         ladder.play_all(store, season)
@@ -32,15 +32,22 @@ def killed(tmp_path: Path) -> Path:
     return place
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def backed_up(pattern: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backup of another ladder, with two games."""
-    with Store.create(tmp_path / "other.db") as store:
+    folder = tmp_path_factory.mktemp("other")
+    with Store.open(shutil.copy(pattern, folder / "other.db")) as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
         ladder.play_all(store, season)
-        backup.back_up(store, tmp_path / "copy.db")
-    return tmp_path / "copy.db"
+        backup.back_up(store, folder / "copy.db")
+    return folder / "copy.db"
+
+
+@pytest.fixture
+def copy(backed_up: Path, tmp_path: Path) -> Path:
+    """That backup, for one test."""
+    return Path(shutil.copy(backed_up, tmp_path / "copy.db"))
 
 
 def test_nothing_is_made_beside_the_log_of_another_ladder(killed: Path, copy: Path) -> None:
@@ -55,14 +62,14 @@ def test_nothing_is_made_beside_the_log_of_another_ladder(killed: Path, copy: Pa
     assert {path.name: path.read_bytes() for path in killed.parent.iterdir()} == before
 
 
-@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
-def test_each_leftover_alone_is_refused(tmp_path: Path, copy: Path, ending: str) -> None:
+def test_each_leftover_alone_is_refused(tmp_path: Path, copy: Path) -> None:
     place = tmp_path / "place.db"
-    leftover = Path(f"{place}{ending}")
-    leftover.touch()
-    with pytest.raises(StoreError, match=f"place.db{ending} is there"):
-        backup.restore(copy, str(place))
-    leftover.unlink()
+    for ending in ("-wal", "-shm", "-journal"):
+        leftover = Path(f"{place}{ending}")
+        leftover.touch()
+        with pytest.raises(StoreError, match=f"place.db{ending} is there"):
+            backup.restore(copy, str(place))
+        leftover.unlink()
     assert backup.restore(copy, str(place)) == 2
 
 
@@ -96,9 +103,11 @@ def test_a_clean_end_leaves_one_file_or_an_empty_log(target_file: Path) -> None:
         assert len(reader.bots.all()) == 5
 
 
-def test_opening_the_ladder_of_a_killed_run_gathers_its_games_in_one_file(tmp_path: Path) -> None:
+def test_opening_the_ladder_of_a_killed_run_gathers_its_games_in_one_file(
+    pattern: Path, tmp_path: Path
+) -> None:
     original, moved = tmp_path / "original.db", tmp_path / "moved.db"
-    with Store.create(original) as store:
+    with Store.open(shutil.copy(pattern, original)) as store:
         ladder.stocked(store)
         for ending in ("", "-wal"):
             shutil.copy(f"{original}{ending}", f"{moved}{ending}")

@@ -29,7 +29,7 @@ from deepsea_referee.results.folder import log_names
 from deepsea_referee.results.summary import MatchResult
 from deepsea_rules.randomness import seed_from_text
 from helpers.in_loop import run
-from helpers.programs import PATIENT, program
+from helpers.programs import PATIENT, lines_bot, opponent, program
 
 
 def test_the_end_of_a_stream_is_kept() -> None:
@@ -82,10 +82,6 @@ def separate(settings: MatchSettings) -> MatchResult:
 
 def in_this_process(settings: MatchSettings) -> MatchResult:
     return in_process.run_match(settings)
-
-
-def shared(settings: MatchSettings) -> MatchResult:
-    return shared_match.run_match(settings, 2)
 
 
 def settings(bots: Sequence[BotSpec], output: OutputPlan, games: int = 2) -> MatchSettings:
@@ -156,13 +152,13 @@ def test_a_misspelt_method_is_named_once(
 def test_each_worker_writes_files_of_its_own(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    bots = [chatty(tmp_path), resolve("greedy")]
-    result = shared(settings(bots, OutputPlan(out), games=4))
+    bots = [lines_bot(tmp_path, "chatty", "print('err', file=sys.stderr)"), opponent(tmp_path)]
+    result = shared_match.run_match(settings(bots, OutputPlan(out), games=4), 2)
     names = log_names(result.logs)
     assert names == [log_name(0, 1, 1), log_name(0, 1, 2)]
     assert sorted(path.name for path in out.iterdir()) == names
     texts = [(out / name).read_text() for name in names]
-    assert sum(text.count("out ") for text in texts) == result.summaries()[0].decisions
+    assert sum(text.count("err") for text in texts) == result.summaries()[0].decisions
 
 
 # What bots print: bounded and harmless

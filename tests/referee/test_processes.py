@@ -32,6 +32,8 @@ from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
 from helpers.programs import (
     PATIENT,
+    chooser,
+    lines_bot,
     mute,
     never_ready,
     nothing_left_behind,
@@ -69,10 +71,16 @@ def play(bots: Sequence[BotSpec], **changes: object) -> Played:
     return played
 
 
-@pytest.mark.parametrize("players", [6, pytest.param(2, marks=pytest.mark.release)])
-def test_samples_play_a_match(players: int) -> None:
+# In every run the rules that differ most from what others play here: what plays knows rules by
+# their options alone.
+@pytest.mark.parametrize(
+    ("rules", "players"),
+    daily([*((rules, 3) for rules in PRESETS), ("manual", 2), ("manual", 6)], [("publisher", 3)]),
+)
+def test_samples_play_a_match(rules: str, players: int) -> None:
     names = ["greedy", "cautious", "random", "greedy", "cautious", "random"]
-    result, _, records = play([resolve(name) for name in names[:players]], games=2)
+    bots = [resolve(name) for name in names[:players]]
+    result, _, records = play(bots, games=2, rules=PRESETS[rules])
     assert result.fault_lines() == []
     assert not result.interrupted
     assert [row.games for row in result.summaries()] == [2] * players
@@ -80,56 +88,41 @@ def test_samples_play_a_match(players: int) -> None:
         len(record.decisions) for record in records
     )
     assert result.logs == []
-
-
-# In every run the one that differs most from what others play here: what plays knows rules by
-# their options alone.
-@pytest.mark.parametrize("rules", daily(PRESETS, ["publisher"]))
-def test_every_preset_is_played(rules: str) -> None:
-    bots = [resolve("random"), resolve("greedy"), resolve("cautious")]
-    result, _, records = play(bots, rules=PRESETS[rules])
-    assert result.fault_lines() == []
     assert records[0].rules.name == rules
 
 
-def test_a_bot_that_knows_only_the_proto_plays() -> None:
-    result = play([resolve(str(RAW_BOT)), resolve("greedy")], games=2, tables=2).result
+def test_a_bot_that_knows_only_the_proto_plays(tmp_path: Path) -> None:
+    result = play([resolve(str(RAW_BOT)), opponent(tmp_path)], games=2, tables=2).result
     assert result.fault_lines() == []
-    assert [row.name for row in result.summaries()] == ["raw_bot", "greedy"]
+    assert [row.name for row in result.summaries()] == ["raw_bot", "opponent"]
 
 
-def test_a_match_leaves_no_descriptor_open() -> None:
-    bots = [resolve("greedy"), resolve("random")]
+def test_a_match_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    bots = [resolve("greedy"), opponent(tmp_path)]
     play(bots)  # gRPC keeps a few for the process
     before = open_descriptors()
     play(bots)
     assert open_descriptors() == before
 
 
-def test_bots_play_over_tcp() -> None:
+def test_bots_play_over_tcp(tmp_path: Path) -> None:
     hosting = replace(PATIENT, tcp_host="127.0.0.1")
-    result = play([resolve("greedy"), resolve("random")], hosting=hosting).result
+    result = play([resolve("greedy"), opponent(tmp_path)], hosting=hosting).result
     assert result.fault_lines() == []
 
 
-def texts(bots: Sequence[BotSpec], **changes: object) -> list[str]:
-    return [without_times(record) for record in play(bots, games=4, **changes).records]
+def test_the_same_seed_gives_the_same_records_at_any_number_of_tables(tmp_path: Path) -> None:
+    bots = [resolve("random"), chooser(tmp_path)]
+    one, four = (play(bots, games=4, tables=tables).records for tables in (1, 4))
+    assert [*map(without_times, one)] == [*map(without_times, four)]
 
 
-def test_the_same_seed_gives_the_same_records_at_any_number_of_tables() -> None:
-    bots = [resolve("random"), resolve("greedy")]
-    runs = [texts(bots, tables=tables) for tables in (1, 4)]
-    assert runs[0] == runs[1]
-    other = texts(bots, seed=seed_from_text("other"))
-    assert not set(other) & set(runs[0])
-
-
-def test_seats_rotate_or_stay() -> None:
-    bots = [resolve("random"), resolve("greedy"), resolve("cautious")]
+def test_seats_rotate_or_stay(tmp_path: Path) -> None:
+    bots = [chooser(tmp_path, name) for name in ("one", "two", "three")]
     rotated = play(bots, games=4)
     records = rotated.records
     assert [game.seats for game in rotated.games] == [(0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
-    assert [seat.name for seat in records[1].seats] == ["greedy", "cautious", "random"]
+    assert [seat.name for seat in records[1].seats] == ["two", "three", "one"]
     assert records[1].seats[0].digest == bots[1].digest
     fixed = settings(bots[:2], games=2, seating="fixed")
     assert [fixed.line_up(number) for number in (1, 2)] == [(0, 1)] * 2
@@ -157,7 +150,7 @@ def test_a_crash_is_explained_and_the_bot_is_back_in_the_next_game(tmp_path: Pat
 def test_a_bot_that_crashes_game_after_game_is_left_alone(tmp_path: Path) -> None:
     started = tmp_path / "started"
     first = f"open({str(started)!r}, 'a').write('.')"
-    bots = [program(tmp_path, "crasher", "os._exit(7)", first), opponent(tmp_path)]
+    bots = [lines_bot(tmp_path, "crasher", "os._exit(7)", first), opponent(tmp_path)]
     result, games, _ = play(bots, games=7)
     assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 7
     assert started.read_text() == "...."  # the first start and three more
@@ -296,9 +289,9 @@ def test_a_program_that_is_not_there_stops_the_match(tmp_path: Path) -> None:
 
 def test_a_bot_that_cannot_be_started_again_forfeits(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    first = f"import pathlib\nif pathlib.Path({str(mark)!r}).exists(): sys.exit('once is enough')"
-    before = f"self.asked == 2 and (open({str(mark)!r}, 'w').close(), sys.exit('ended'))"
-    bots = [program(tmp_path, "once", before, f"import sys\n{first}"), opponent(tmp_path)]
+    first = f"if os.path.exists({str(mark)!r}): sys.exit('once is enough')"
+    before = f"asked == 2 and (open({str(mark)!r}, 'w').close(), sys.exit('ended'))"
+    bots = [lines_bot(tmp_path, "once", before, first), opponent(tmp_path)]
     games = play(bots, games=3).games
     assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 3
     assert "ended" in games[0].faults[0].came
@@ -322,7 +315,7 @@ class Flaky(PlainProcess):
 
 
 def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> None:
-    bots = [program(tmp_path, "crasher", "self.asked == 2 and sys.exit(1)"), opponent(tmp_path)]
+    bots = [lines_bot(tmp_path, "crasher", "asked == 2 and sys.exit(1)"), opponent(tmp_path)]
     with pytest.raises(RefereeError, match="Too many open files"):
         play(bots, hosting=replace(PATIENT, isolation=Flaky(2)))
     hosting = replace(PATIENT, isolation=Flaky(3, 4, 5, 6, 7))
@@ -335,30 +328,30 @@ def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> No
 
 
 def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(tmp_path: Path) -> None:
-    crasher = program(tmp_path, "crasher", "sys.exit('no idea')")
+    crasher = lines_bot(tmp_path, "crasher", "sys.exit('no idea')")
     result = play([crasher, opponent(tmp_path)], games=2, output=OutputPlan(kept=1)).result
     assert result.summaries()[0].faults == 2
     assert [log.start for log in result.logs] == [1]
 
 
 def test_a_bot_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
-    before = "self.asked == 2 and (setattr(self, 'x', b'1' * 300_000_000), signal.pause())"
+    before = "asked == 2 and (b'1' * 300_000_000, signal.pause())"
     hosting = replace(PATIENT, limits=ResourceLimits(memory_bytes=200_000_000))
-    games = play([program(tmp_path, "eats", before), opponent(tmp_path)], hosting=hosting).games
+    games = play([lines_bot(tmp_path, "eats", before), opponent(tmp_path)], hosting=hosting).games
     faults = games[0].faults
     assert [fault.fault for fault in faults] == [Fault.RESOURCE_LIMIT]
     assert "memory" in faults[0].came
     assert games[0].placements == (2, 1)
 
 
-async def test_an_interrupted_match_ends_cleanly_with_what_is_complete() -> None:
+async def test_an_interrupted_match_ends_cleanly_with_what_is_complete(tmp_path: Path) -> None:
     interrupt = asyncio.Event()
 
     def on_game(result: GameResult, record: GameRecord) -> None:
         if result.game == 2:
             interrupt.set()
 
-    bots = [resolve("greedy"), resolve("random")]
+    bots = [resolve("greedy"), opponent(tmp_path)]
     result = await play_match(settings(bots, games=10_000), on_game, interrupt=interrupt)
     assert result.interrupted
     assert 2 <= result.games < 10_000
@@ -376,15 +369,15 @@ async def test_a_match_can_be_interrupted_while_its_bots_start(tmp_path: Path) -
     assert result.games == 0
 
 
-def test_what_goes_wrong_in_on_game_ends_the_match_and_leaves_nothing() -> None:
+def test_what_goes_wrong_in_on_game_ends_the_match_and_leaves_nothing(tmp_path: Path) -> None:
     def on_game(result: GameResult, record: GameRecord) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        run(play_match(settings([resolve("greedy"), resolve("random")], games=5), on_game))
+        run(play_match(settings([resolve("greedy"), opponent(tmp_path)], games=5), on_game))
 
 
-def test_the_next_game_waits_for_room() -> None:
+def test_the_next_game_waits_for_room(tmp_path: Path) -> None:
     asked: list[Room] = []
 
     def on_game(result: GameResult, record: GameRecord) -> object:
@@ -392,7 +385,7 @@ def test_the_next_game_waits_for_room() -> None:
         asked.append(Room())
         return asked[-1]
 
-    run(play_match(settings([resolve("greedy"), resolve("random")], games=3), on_game))
+    run(play_match(settings([opponent(tmp_path), opponent(tmp_path)], games=3), on_game))
     assert [room.done() for room in asked] == [True] * 3
 
 

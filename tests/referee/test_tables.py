@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.tables import GAMES, MOST, QUICK_US, Tables
 from deepsea_rules.faults import Fault
@@ -20,7 +20,7 @@ from deepsea_sdk.refereed_game import PlayedGame
 from helpers.in_loop import run
 from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
-from helpers.programs import PATIENT, program
+from helpers.programs import PATIENT, chooser, lines_bot, opponent
 from helpers.results import FAULT, record
 
 CONTROL = TimeControl(60_000, 40_000)
@@ -236,8 +236,8 @@ def match(bots: Sequence[BotSpec], games: int, tables: int | None) -> Played:
     return listener.played(run(playing))
 
 
-def test_chosen_tables_have_the_records_of_one_table() -> None:
-    bots = [resolve("greedy"), resolve("random")]
+def test_chosen_tables_have_the_records_of_one_table(tmp_path: Path) -> None:
+    bots = [chooser(tmp_path), chooser(tmp_path, "other")]
     chosen, one = match(bots, 20, None), match(bots, 20, 1)
     assert [*map(without_times, chosen.records)] == [*map(without_times, one.records)]
     assert chosen.games == one.games
@@ -248,13 +248,16 @@ def test_a_crash_costs_one_game_also_beside_others_and_no_deal_is_played_twice(
     tmp_path: Path,
 ) -> None:
     once, deals = tmp_path / "once", tmp_path / "deals"
-    when = f"self.game == '0012' and self.asked == 3 and not os.path.exists({str(once)!r})"
-    bot = declared(
-        program(tmp_path, "crashes", f"if {when}: open({str(once)!r}, 'x'), os._exit(3)"),
-        f"print(info.commitment, file=open({str(deals)!r}, 'a')); self.game",
+    when = f"game.endswith('0012') and asked == 3 and not os.path.exists({str(once)!r})"
+    bot = lines_bot(
+        tmp_path,
+        "crashes",
+        f"if {when}: open({str(once)!r}, 'x'), os._exit(3)",
+        start=f"print(commitment, file=open({str(deals)!r}, 'a'))",
+        features=["concurrent_games"],
     )
-    chosen = match([bot, resolve("random")], 18, None)
-    one = match([bot, resolve("random")], 18, 1)
+    chosen = match([bot, chooser(tmp_path)], 18, None)
+    one = match([bot, chooser(tmp_path)], 18, 1)
     assert chosen.result.tables > 1
     assert chosen.result.faults.count == 1
     assert {game.attempt for game in chosen.records} == {0, 1}
@@ -270,16 +273,6 @@ def test_a_crash_costs_one_game_also_beside_others_and_no_deal_is_played_twice(
 def test_a_bot_that_does_not_declare_it_has_one_game_at_a_time(
     tmp_path: Path, tables: int | None
 ) -> None:
-    bot = program(tmp_path, "remembers", "Tester.asked += 1; self.asked = Tester.asked")
-    result = match([bot, resolve("random")], 6, tables).result
-    assert result.tables == 1
-    assert match([declared(bot), resolve("random")], 6, tables).result.tables > 1
-
-
-def declared(bot: BotSpec, first: str = "self.game") -> BotSpec:
-    """The bot, whose games may run at once, and which knows the number of its game."""
-    file = Path(bot.command[1])
-    head, body = file.read_text(encoding="utf-8").split("    asked = 0\n", 1)
-    body = body.replace("Tester.games += 1", f"{first} = info.game_id[-4:]")
-    file.write_text(f"{head}    asked = 0\n    concurrent_games = True\n{body}", encoding="utf-8")
-    return resolve(str(file))
+    assert match([opponent(tmp_path), chooser(tmp_path)], 6, tables).result.tables == 1
+    both = [chooser(tmp_path), chooser(tmp_path, "other")]
+    assert match(both, 6, tables).result.tables > 1

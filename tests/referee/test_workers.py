@@ -88,26 +88,21 @@ def test_messages_come_in_their_order(tmp_path: Path) -> None:
     assert events == [Sent(task, "one"), Sent(task, "two"), Done(task, None)]
 
 
-@pytest.mark.parametrize(
-    ("deed", "ending"), [("exit", "exit status 3"), ("die", "signal 9"), ("raise", "no luck")]
-)
-def test_whatever_happens_to_a_task_is_an_event(tmp_path: Path, deed: str, ending: str) -> None:
+def test_whatever_happens_to_a_task_is_an_event(tmp_path: Path) -> None:
     with pool(tmp_path) as team:
-        event = event_of(team, team.start(deed, 0))
-        if isinstance(event, Failed):
-            assert ending in str(event.error)
-        else:
+        for deed, ending in (("exit", "exit status 3"), ("die", "signal 9")):
+            event = event_of(team, team.start(deed, 0))
             assert isinstance(event, Died)
             assert event.ending == ending
-        assert isinstance(result_of(team, team.start("who", 0)), int)
-
-
-def test_bad_input_is_still_bad_input_here(tmp_path: Path) -> None:
-    with pool(tmp_path) as team:
+        event = event_of(team, team.start("raise", 0))
+        assert isinstance(event, Failed)
+        assert "no luck" in str(event.error)
+        # Bad input is still bad input here.
         event = event_of(team, team.start("refuse", 0))
-    assert isinstance(event, Failed)
-    assert isinstance(event.error, UserError)
-    assert (str(event.error), event.error.detail) == ("bad input", "where")
+        assert isinstance(event, Failed)
+        assert isinstance(event.error, UserError)
+        assert (str(event.error), event.error.detail) == ("bad input", "where")
+        assert isinstance(result_of(team, team.start("who", 0)), int)
 
 
 def test_a_worker_that_cannot_be_set_up_fails_its_task() -> None:
@@ -148,12 +143,9 @@ def test_a_worker_gets_a_file_once(tmp_path: Path) -> None:
         assert fetched == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize("deed", ["die", "exit"])
-def test_tasks_that_wait_behind_one_that_ends_its_worker_lose_nothing(
-    tmp_path: Path, deed: str
-) -> None:
+def test_tasks_that_wait_behind_one_that_ends_its_worker_lose_nothing(tmp_path: Path) -> None:
     with pool(tmp_path, ahead=1) as team:
-        first = team.start(deed, 0)
+        first = team.start("die", 0)
         assert team.free() == [0]
         second = team.start("who", 0)
         assert team.free() == []
