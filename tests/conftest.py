@@ -186,6 +186,14 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def pattern_database(postgres: Postgres) -> str:
+    """The same as a database on PostgreSQL, which no test opens."""
+    name = postgres.new_database()
+    Store.create(postgres.url(name)).close()
+    return name
+
+
+@pytest.fixture(scope="session")
 def played_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with a season of eight games between four bots; ben crashed in two of them."""
     return ladder.played(tmp_path_factory.mktemp("played") / "ladder.db")
@@ -217,6 +225,7 @@ def contents(request: pytest.FixtureRequest) -> Contents:
 def target(
     kind: str,
     contents: Contents,
+    pattern: Path,
     patterns: dict[tuple[str, Contents], str],
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -226,19 +235,22 @@ def target(
     server: Postgres | None = None
     if kind == "postgresql":
         server = request.getfixturevalue("postgres")
-    pattern = patterns.get((kind, contents))
-    if pattern is None:
-        made = server.new_database() if server else str(tmp_path_factory.mktemp("pattern") / "x.db")
-        with Store.create(server.url(made) if server else made) as store:
+    made = patterns.get((kind, contents))
+    if made is None:
+        if server is not None:
+            made = server.new_database(request.getfixturevalue("pattern_database"))
+        else:
+            made = str(shutil.copy(pattern, tmp_path_factory.mktemp("pattern") / "x.db"))
+        with Store.open(server.url(made) if server else made) as store:
             contents(store)
         if server is not None:
             server.keep(made)
-        pattern = patterns[kind, contents] = made
+        patterns[kind, contents] = made
     if server is None:
-        yield str(shutil.copy(pattern, tmp_path / "ladder.db"))
+        yield str(shutil.copy(made, tmp_path / "ladder.db"))
     else:
-        yield server.url(pattern)
-        server.restore(pattern)
+        yield server.url(made)
+        server.restore(made)
 
 
 @pytest.fixture(scope="session")

@@ -127,11 +127,11 @@ class Postgres:
             )
         connection.execute(statement.encode())
 
-    def new_database(self) -> str:
-        """The name of a new, empty database."""
+    def new_database(self, template: str = "template1") -> str:
+        """The name of a new database: an empty one, or like one that nobody is connected to."""
         self._databases += 1
         name = f"ladder{self._databases}"
-        self.execute(f"CREATE DATABASE {name} STRATEGY file_copy")
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return name
 
     def keep(self, database: str) -> None:

@@ -94,11 +94,16 @@ def chatty(folder: Path, name: str = "chatty", fault: str = "") -> BotSpec:
     return program(folder, name, f"({say}{fault})")
 
 
+def quiet(folder: Path, how: Play) -> BotSpec:
+    """A bot that prints nothing, without the SDK where it is a process."""
+    return opponent(folder) if how is separate else resolve("greedy")
+
+
 @pytest.mark.parametrize("how", [separate, in_this_process])
 def test_every_process_has_a_file_with_all_that_it_printed(tmp_path: Path, how: Play) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    bots = [resolve("greedy"), chatty(tmp_path)]
+    bots = [quiet(tmp_path, how), chatty(tmp_path)]
     result = how(settings(bots, OutputPlan(out)))
     assert result.faults.count == 0
     assert log_names(result.logs) == ["bot-2-start-1.log"]
@@ -143,7 +148,7 @@ def test_a_misspelt_method_is_named_once(
     file = tmp_path / f"{how.__name__}.py"
     text = "from deepsea_sdk import Bot, run\nclass Mine(Bot):\n    def serach(self, view): ...\n"
     file.write_text(f"{text}run(Mine)\n")
-    bots = [resolve(str(file)), resolve("greedy")]
+    bots = [resolve(str(file)), quiet(tmp_path, how)]
     how(settings(bots, OutputPlan(hints=True), games=2))
     said = "the SDK never calls Mine.serach; did you mean search?"
     assert capsys.readouterr().err == f"{bots[0].name}: {said}\n"

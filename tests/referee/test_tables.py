@@ -238,7 +238,7 @@ def match(bots: Sequence[BotSpec], games: int, tables: int | None) -> Played:
 
 def test_chosen_tables_have_the_records_of_one_table(tmp_path: Path) -> None:
     bots = [chooser(tmp_path), chooser(tmp_path, "other")]
-    chosen, one = match(bots, 20, None), match(bots, 20, 1)
+    chosen, one = match(bots, 16, None), match(bots, 16, 1)
     assert [*map(without_times, chosen.records)] == [*map(without_times, one.records)]
     assert chosen.games == one.games
     assert (chosen.result.tables, one.result.tables) == (8, 1)
@@ -256,8 +256,8 @@ def test_a_crash_costs_one_game_also_beside_others_and_no_deal_is_played_twice(
         start=f"print(commitment, file=open({str(deals)!r}, 'a'))",
         features=["concurrent_games"],
     )
-    chosen = match([bot, chooser(tmp_path)], 18, None)
-    one = match([bot, chooser(tmp_path)], 18, 1)
+    chosen = match([bot, chooser(tmp_path)], 15, None)
+    one = match([bot, chooser(tmp_path)], 15, 1)
     assert chosen.result.tables > 1
     assert chosen.result.faults.count == 1
     assert {game.attempt for game in chosen.records} == {0, 1}

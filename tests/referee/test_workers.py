@@ -81,15 +81,11 @@ def test_each_worker_keeps_to_its_share_of_the_cpus(tmp_path: Path) -> None:
     assert os.sched_getaffinity(0) == own
 
 
-def test_messages_come_in_their_order(tmp_path: Path) -> None:
+def test_whatever_happens_to_a_task_is_an_event(tmp_path: Path) -> None:
     with pool(tmp_path) as team:
         task = team.start("tell one two", 0)
         events = [event_of(team, task) for _ in range(3)]
-    assert events == [Sent(task, "one"), Sent(task, "two"), Done(task, None)]
-
-
-def test_whatever_happens_to_a_task_is_an_event(tmp_path: Path) -> None:
-    with pool(tmp_path) as team:
+        assert events == [Sent(task, "one"), Sent(task, "two"), Done(task, None)]
         for deed, ending in (("exit", "exit status 3"), ("die", "signal 9")):
             event = event_of(team, team.start(deed, 0))
             assert isinstance(event, Died)
@@ -161,14 +157,6 @@ def test_a_worker_that_is_killed_is_gone_and_another_takes_its_place(tmp_path: P
         team.kill(task)
         assert has_ended(process)
         assert isinstance(result_of(team, behind), int)
-
-
-def test_a_request_to_stop_ends_tasks_early_with_a_result(tmp_path: Path) -> None:
-    with pool(tmp_path) as team:
-        task = team.start("until-stopped", 0)
-        assert event_of(team, task) == Sent(task, "here")
-        team.stop()
-        assert result_of(team, task) == "stopped"
 
 
 def test_closing_the_pool_ends_tasks_too(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from deepsea_referee.sandbox import cleanup_process, probe
 from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_sdk.entropy import fresh_token
 from helpers.programs import soon
+from helpers.tiers import daily
 
 VICTIM = Path(__file__).with_name("victim.py")
 
@@ -46,13 +48,15 @@ def kill_referee(level: str, groups: str, *, at_once: bool) -> None:
         assert soon(lambda place=place: not list(place.glob(f"{mine}*")))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("at_once", daily([False, True], [True]))
 def test_plain_processes_go_with_the_referee(at_once: bool) -> None:
     kill_referee("process", "-", at_once=at_once)
 
 
-@pytest.mark.parametrize("groups", ["groups", "none"])
-@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize(
+    ("groups", "at_once"),
+    daily(product(("groups", "none"), (False, True)), [("groups", False), ("none", True)]),
+)
 def test_sandboxes_go_with_the_referee(groups: str, at_once: bool) -> None:
     if trouble := probe.sandbox_trouble():
         pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -261,19 +263,23 @@ def test_others_do_not(tmp_path: Path, text: str, started: dict[str, str]) -> No
 @pytest.mark.parametrize(
     ("given", "returned"),
     [
-        ("lambda: None", "<lambda> returned None"),
-        ("lambda: Mine", "<lambda> returned <class '__main__.Mine'>"),
-        ("forgets_it", "forgets_it returned None"),
-        ("functools.partial(dict, a=1)", "partial returned {'a': 1}"),
+        (lambda: None, "<lambda> returned None"),
+        (lambda: Bot, "<lambda> returned <class 'deepsea_sdk.bot.Bot'>"),
+        (partial(dict, a=1), "partial returned {'a': 1}"),
     ],
 )
-def test_a_function_that_makes_no_bot_is_refused_before_anything_is_played(
-    tmp_path: Path, given: str, returned: str
-) -> None:
-    text = f"{MINE}import functools\ndef forgets_it():\n    Mine()\nrun({given})"
+def test_a_function_that_makes_no_bot_is_refused(given: Any, returned: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"{returned}; it has to return a bot, such as")):
+        first_at_once(given)
+
+
+def test_a_function_that_makes_no_bot_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+    text = f"{MINE}def forgets_it():\n    Mine()\nrun(forgets_it)"
     status, stderr = ended(tmp_path, text, **STARTED)
     assert status == 1
-    assert stderr[-1] == f"TypeError: {returned}; it has to return a bot, such as Bot()"
+    assert (
+        stderr[-1] == "TypeError: forgets_it returned None; it has to return a bot, such as Bot()"
+    )
 
 
 def test_a_function_makes_its_first_bot_at_once_and_is_asked_again_if_it_raised() -> None:

@@ -65,7 +65,7 @@ def lucks(game: Game, evaluate: Evaluation) -> dict[str, list[Number]]:
     return total
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(games.rule_sets, games.players, games.salts)
 def test_the_identity_holds_exactly(rules: RuleSet, players: int, salt: str) -> None:
     game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
@@ -115,7 +115,7 @@ def test_the_formula_is_the_result_of_a_finished_game(preset: str, players: int)
     assert scores == pytest.approx([half / (2 * (players - 1)) for half in halves(game.state)])
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(games.rule_sets, games.players, games.salts)
 def test_the_formulas_scores_are_shares_of_all_pairs(
     rules: RuleSet, players: int, salt: str
@@ -128,7 +128,7 @@ def test_the_formulas_scores_are_shares_of_all_pairs(
         assert max(scores) <= 1 + 1e-9
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(games.rule_sets, games.players, games.salts)
 def test_the_outcomes_of_an_event_have_the_scores_that_each_has_by_itself(
     rules: RuleSet, players: int, salt: str

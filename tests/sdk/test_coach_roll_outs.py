@@ -39,7 +39,7 @@ def trials_of(game: Game, every: int) -> list[Trials]:
     return found
 
 
-@settings(max_examples=12)
+@settings(max_examples=5)
 @given(games.rule_sets, games.players, games.salts)
 def test_batches_have_the_scores_of_trials_one_by_one(
     rules: RuleSet, players: int, salt: str

@@ -29,6 +29,7 @@ from deepsea_sdk.features_many import DECLARE, SEARCH, TURN_ACTIONS
 from deepsea_sdk.gymnasium_env import ModelPolicy, SeatEnv, SeatVectorEnv
 from helpers.games import Chooser, opening_state, rng, walk
 from helpers.positions import custom
+from helpers.tiers import daily
 
 CASES = [("manual", 4), ("reference", 2), ("guide", 3), ("revised", 5), ("publisher", 6)]
 
@@ -64,7 +65,7 @@ class Counted(SteadyPolicy):
         return super().drop(batch, turn)
 
 
-@pytest.mark.parametrize(("name", "seats"), CASES)
+@pytest.mark.parametrize(("name", "seats"), daily(CASES, [("reference", 2), ("publisher", 6)]))
 def test_many_learners_are_asked_what_the_reference_engine_asks(name: str, seats: int) -> None:
     games, steps = 4, 50
     others = Counted(seats)

@@ -116,7 +116,7 @@ def test_a_plan_is_better_than_none(preset: str) -> None:
 # The lessons
 
 
-@pytest.mark.parametrize("preset", ALL)
+@pytest.mark.parametrize("preset", daily(ALL, ["manual", "publisher"]))
 def test_the_search_bot_plays_without_faults_and_repeats_itself(preset: str) -> None:
     games = [play([Searcher(trials=4), Greedy, Cautious], preset, "search") for _ in range(2)]
     assert faults(games[0]) == []

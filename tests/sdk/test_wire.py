@@ -43,7 +43,7 @@ M = TypeVar("M", bound=Message)
 
 # No deadline: machines differ. Whole games are many positions each, so a few of them do.
 examples = settings(max_examples=50)
-whole_games = settings(max_examples=20)
+whole_games = settings(max_examples=8)
 
 names = st.text(max_size=20)
 numbers = st.integers(0, 2**63 - 1)
