@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +12,13 @@ from sqlalchemy import update
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.games import GameNote, SeatLog, StoredSeason
-from deepsea_ladder.store import RetryPolicy, Store, logs, schema
+from deepsea_ladder.store import Database, RetryPolicy, Store, logs, schema
 from helpers import ladder
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    database = Store.create(tmp_path / "ladder.db").database
+def store(pattern: Path, tmp_path: Path) -> Iterator[Store]:
+    database = Database(str(shutil.copy(pattern, tmp_path / "ladder.db")))
     with Store(database, RetryPolicy(strikes=ladder.NO_STRIKES)) as store:
         yield store
 

@@ -113,12 +113,12 @@ def test_sums_are_those_of_the_games_after_any_history(
     with Store.open(file) as store:
         seasons = [ladder.stocked(store, bots=5, seats=(2, 3, 4))]
         seasons.append(store.seasons.open(ladder.a_season("s2", seats=(2, 3, 4)), ladder.SEED))
-        for what, order, size in steps:
+        for number, (what, order, size) in enumerate(steps):
             season, bot = seasons[order[0] % 2], ladder.NAMES[order[1]]
             if what == "rewrite":
                 store.ratings.rewrite(season)
             elif what == "new":
-                ladder.submit(store, bot, str(order))
+                ladder.submit(store, bot, f"version {number}")
             elif what == "out":
                 store.bots.withdraw(bot)
                 store.bots.enable(bot)

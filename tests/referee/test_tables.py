@@ -238,10 +238,10 @@ def match(bots: Sequence[BotSpec], games: int, tables: int | None) -> Played:
 
 def test_chosen_tables_have_the_records_of_one_table(tmp_path: Path) -> None:
     bots = [chooser(tmp_path), chooser(tmp_path, "other")]
-    chosen, one = match(bots, 16, None), match(bots, 16, 1)
+    chosen, one = match(bots, 12, None), match(bots, 12, 1)
     assert [*map(without_times, chosen.records)] == [*map(without_times, one.records)]
     assert chosen.games == one.games
-    assert (chosen.result.tables, one.result.tables) == (8, 1)
+    assert (chosen.result.tables, one.result.tables) == (4, 1)
 
 
 def test_a_crash_costs_one_game_also_beside_others_and_no_deal_is_played_twice(
