@@ -26,6 +26,7 @@ from deepsea_rules.randomness import seed_from_text
 from helpers.commands import played, record_of
 from helpers.games import rng
 from helpers.programs import PATIENT
+from helpers.tiers import daily
 
 
 def result(seats: tuple[int, ...], strengths: list[float], number: int = 1) -> GameResult:
@@ -166,10 +167,11 @@ def test_faults_are_counted_by_bot() -> None:
     assert ranking.faults == [0, 1, 0]
 
 
-def test_equal_bots_are_seldom_put_in_order() -> None:
+@pytest.mark.parametrize("runs", daily([10, 40], [10]))
+def test_equal_bots_are_seldom_put_in_order(runs: int) -> None:
     # All verdicts on all pairs of a run have to be right together.
     wrong, alpha = 0, 0.1
-    for run in range(20):
+    for run in range(runs):
         chance = rng(f"equal {run}")
         ranking = Ranking(4, alpha=alpha)
         for _ in range(60):
@@ -177,7 +179,7 @@ def test_equal_bots_are_seldom_put_in_order() -> None:
         wrong += any(ranking.verdict(*pair) == "better" for pair in ranking.open_pairs) or any(
             ranking.verdict(a, b) in ("better", "worse") for a, b in combinations(range(4), 2)
         )
-    assert wrong <= alpha * 20
+    assert wrong <= alpha * runs
 
 
 # The games of a ranking: every bot in every seat, in random company; duels exchange two bots

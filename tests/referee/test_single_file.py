@@ -16,6 +16,7 @@ from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.sandbox.probe import choose
 from deepsea_rules.time_control import TimeControl
+from helpers.programs import opponent
 
 LOOKS_AROUND = """
 import os
@@ -90,7 +91,7 @@ def test_a_file_that_uses_nothing_of_the_kind_is_taken(tmp_path: Path, source: s
 
 def played(file: Path, isolation: IsolationLevel | None) -> MatchResult:
     settings = MatchSettings(
-        bots=[resolve(str(file)), resolve("random")],
+        bots=[resolve(str(file)), opponent(file.parent) if isolation else resolve("random")],
         hosting=Hosting(choose(isolation or "process"), start_limit_us=60_000_000),
         games=1,
         time_control=TimeControl.parse("60s"),
