@@ -186,13 +186,13 @@ def test_a_worker_with_bots_that_is_killed_leaves_none_of_them(tmp_path: Path) -
             os.kill(found[0], signal.SIGKILL)
             killed = True
 
-    what = settings([chooser(tmp_path), resolve("random")], 12, tables=2)
+    what = settings([chooser(tmp_path), resolve("random")], 8, tables=2)
     shared = listener.played(run_match(what, 2, on_game, listener.on_void))
     assert killed
-    assert shared.result.games + len(listener.voids) == 12
+    assert shared.result.games + len(listener.voids) == 8
     assert 1 <= len(listener.voids) <= 2
     numbers = {game.game for game in shared.games} | {void.game for void in listener.voids}
-    assert numbers == {*range(1, 13)}
+    assert numbers == {*range(1, 9)}
     # What was left of them is cleaned up by a process of its own.
     assert soon(lambda: not list(Path(tempfile.gettempdir()).iterdir()), 60_000)
 
