@@ -41,7 +41,7 @@ from helpers.tiers import daily
 
 SEATS = (2, 3, 4, 5, 6)
 EACH = pytest.mark.parametrize(
-    ("preset", "players"), daily(product(PRESETS, SEATS), zip(PRESETS, SEATS, strict=True))
+    ("preset", "players"), daily(product(PRESETS, SEATS), [*zip(PRESETS, SEATS, strict=True)])
 )
 """In every run each rule set and each number of seats."""
 
