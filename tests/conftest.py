@@ -181,7 +181,7 @@ def empty(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder in a file, to be copied: faster than making one for each test."""
     path = tmp_path_factory.mktemp("pattern") / "ladder.db"
-    Store.create(path).close()
+    ladder.created(path).close()
     return path
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +20,10 @@ from deepsea_arena.play.check_worker import (
     ReadArchive,
     check_worker,
 )
+from deepsea_bundle.reader import read_bot
 from deepsea_ladder.season import Season
 from deepsea_referee import worker
-from helpers.bundles import bundle_of
-from helpers.programs import OPPONENT
+from helpers.programs import opponent_in
 from helpers.submissions import zipped
 
 BOT = b"""
@@ -122,9 +123,8 @@ def test_what_is_no_bot_is_refused_in_one_line(make: Callable[[], bytes], words:
     assert re.search(words, found.found), found.found
 
 
-def test_admission_games_are_announced_one_by_one() -> None:
-    manifest = b'command = ["python3", "-S", "bot.py"]\nprotocol = "lines"\n'
-    bundle = bundle_of({"bot.toml": manifest, "bot.py": OPPONENT.encode()}, "mine")
+def test_admission_games_are_announced_one_by_one(tmp_path: Path) -> None:
+    bundle = read_bot(opponent_in(tmp_path, "mine"))
     season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
     link = Link()
     with check_worker(link) as perform:

@@ -334,7 +334,7 @@ class Sleeper(NamedTuple):
 
 
 def test_ctrl_c_is_one_line_and_the_bots_are_gone(sleeper: Sleeper, tmp_path: Path) -> None:
-    process = start("match", sleeper.bot, opponent_in(tmp_path), "--clock", "600s", *PLAIN)
+    process = start("match", sleeper.bot, opponent_in(tmp_path, "other"), "--clock", "600s", *PLAIN)
     (pid,) = sleeper.wait_for(process, 1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
