@@ -26,8 +26,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from deepsea_sdk.coach.decisions import SURE
-
 if TYPE_CHECKING:
     from deepsea_sdk.coach.chance_sum import Luck
 
@@ -228,6 +226,9 @@ class _Gambler(Spread):
 
 # A fixed number of observations
 
+_SURE = 1.959964
+"""Standard errors of a normal distribution on each side of an interval of 95 %."""
+
 
 class PairSequence(ConfidenceSequence):
     """The difference of two bots' strengths, from observations of two kinds.
@@ -273,7 +274,7 @@ class Mean(NamedTuple):
     def half_width(self) -> float:
         """That of its interval of 95 %."""
         n = self.degrees
-        normal = SURE * (8 * n + 3) / (8 * n + 1)
+        normal = _SURE * (8 * n + 3) / (8 * n + 1)
         return self.error * math.sqrt(n * math.expm1(normal * normal / n))
 
     def chance(self, least: float) -> float:
