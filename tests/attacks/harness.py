@@ -7,13 +7,16 @@ folder, mount or descriptor more than before, and the bot's folder as it was.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import re
 import select
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,7 +124,7 @@ class Arena:
     ) -> Iterator[Running]:
         """Start a program; at the end of the block it is ended and nothing of it may be left."""
         folder = self.bot_folder(program)
-        before = _belongings(folder)
+        before = belongings(folder)
         out, out_end = os.pipe()
         contained: IsolatedProcess | None = None
         try:
@@ -146,8 +149,7 @@ class Arena:
             if contained is not None:
                 contained.close()
             os.close(out)
-        assert _belongings(folder) == before
-        assert cleanup_process.members([os.fsencode(folder)], {}) == []
+        assert left_of(folder, before) == []
 
 
 def _rest(descriptor: int) -> str:
@@ -161,17 +163,32 @@ def _rest(descriptor: int) -> str:
     return b"".join(pieces).decode("utf-8", "replace")
 
 
-def _belongings(folder: Path) -> dict[str, object]:
+def belongings(folder: Path) -> dict[str, Counter[str]]:
     """Everything that a run might add to: compared before and after it."""
+    gc.collect()  # servers and sockets of tests before this one
     mine = f"deepsea-{os.getpid()}-"
+    groups = (group for place in hierarchies().folders() for group in place.glob(f"{mine}*"))
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return {
-        "groups": [
-            str(group) for place in hierarchies().folders() for group in place.glob(f"{mine}*")
-        ],
-        "folders": sorted(map(str, Path("/tmp").glob(f"{mine}*"))),
-        "mounts": sorted(
-            line for line in Path("/proc/self/mountinfo").read_text().splitlines() if mine in line
-        ),
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "bot": sorted((str(path), path.stat().st_size) for path in folder.rglob("*")),
+        "groups": Counter(map(str, groups)),
+        "folders": Counter(map(str, Path("/tmp").glob(f"{mine}*"))),
+        "mounts": Counter(line for line in mounts if mine in line),
+        "descriptors": Counter(_descriptors()),
+        "bot": Counter(f"{path}: {path.stat().st_size}" for path in folder.rglob("*")),
     }
+
+
+def _descriptors() -> Iterator[str]:
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the one of this list
+            target = os.readlink(f"/proc/self/fd/{name}")
+            if not target.startswith("/proc/"):  # the watchdog reads there, in a thread of its own
+                yield re.sub(r"\[\d+\]", "", target)
+
+
+def left_of(folder: Path, before: Mapping[str, Counter[str]]) -> list[str]:
+    """What is there that was not there before, what its folder lacks, and processes in there."""
+    after = belongings(folder)
+    more = [found for name in before for found in (after[name] - before[name]).elements()]
+    lacking = (before["bot"] - after["bot"]).elements()
+    return [*more, *lacking, *map(str, cleanup_process.members([os.fsencode(folder)], {}))]

@@ -9,13 +9,14 @@ is left of the bot; the record re-runs; nothing secret was written down.
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
 import shutil
 import sys
 import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,14 +26,14 @@ import grpc
 import pytest
 
 from attacks import guard, raw
-from attacks.harness import Arena, _belongings
+from attacks.harness import Arena, belongings, left_of
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_referee.bots.output import BotOutput, joined
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.play_game import play_to_end
-from deepsea_referee.sandbox import cleanup, cleanup_process
+from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.pauses import Freezer, OffTurn
@@ -139,8 +140,7 @@ def attack(
     _warm_up()
     bot = hostile(arena, program, *arguments, protocol=protocol)
     assert bot.folder is not None
-    gc.collect()  # servers and sockets of tests before this one
-    before = _belongings(bot.folder)
+    before = belongings(bot.folder)
     memory = resident_bytes()
     forget_peak()
     records: list[logging.LogRecord] = []
@@ -162,7 +162,6 @@ def attack(
     _check(played)
     assert resident_bytes() - memory < RETAINED_BYTES
     assert peak_bytes() - memory < PEAK_BYTES
-    gc.collect()
     _vanished(bot.folder, before)
     # The match's report says what a bot does, and nothing else is printed about it.
     assert [record.getMessage() for record in records if record.levelno >= logging.ERROR] == []
@@ -263,22 +262,12 @@ def _check(played: Played) -> None:
         verify(GameRecord.from_json(record.to_json()))
 
 
-def _vanished(folder: Path, before: dict[str, object]) -> None:
+def _vanished(folder: Path, before: Mapping[str, Counter[str]]) -> None:
     """Wait until nothing is left of a bot; gRPC closes its descriptors in threads of its own."""
     give_up = time.monotonic() + GONE_S
-    while left := _left_of(folder, before):
+    while left := left_of(folder, before):
         assert time.monotonic() < give_up, f"left behind: {left}"
         time.sleep(0.01)
-
-
-def _left_of(folder: Path, before: dict[str, object]) -> list[object]:
-    after = _belongings(folder)
-    if after["descriptors"] < before["descriptors"]:  # type: ignore[operator]
-        after["descriptors"] = before["descriptors"]
-    changed: list[object] = [
-        (name, before[name], after[name]) for name in before if after[name] != before[name]
-    ]
-    return changed + list(cleanup_process.members([os.fsencode(folder)], {}))
 
 
 class _Honest:
