@@ -9,6 +9,7 @@ import threading
 
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import ThreadTimes
+from helpers.programs import soon
 
 GONE = 4_000_000  # beyond the largest number that a process can have
 
@@ -28,6 +29,40 @@ def test_a_tree_is_found_and_memory_that_it_shares_counts_once_if_that_matters()
         assert len(tree) == tasks == 2
         assert 0 < exact < most
         process.communicate(b"\n")
+
+
+def test_a_tree_that_had_no_cpu_time_is_not_read_again() -> None:
+    # Its child starts another process while it itself does nothing.
+    program = """
+import os
+here, there = os.pipe()
+if os.fork():
+    os.read(0, 1)
+    os.close(there)
+else:
+    os.close(there)
+    os.read(here, 1)
+    os.fork()
+    print("on", flush=True)
+os.read(0, 1)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        changes = process_tree.Changes()
+        assert len(changes.tree(process.pid)) >= 1
+        assert soon(lambda: len(process_tree.tree(process.pid)) == 2)
+        assert soon(lambda: not changes.tree(process.pid))
+        assert changes.tree(process.pid) == []
+        process.stdin.write(b"x")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"on\n"
+        assert len(changes.tree(process.pid)) == 3
+        process.communicate()
 
 
 def test_what_is_gone_counts_as_nothing() -> None:

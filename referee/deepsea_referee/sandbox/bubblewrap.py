@@ -224,6 +224,7 @@ class SandboxedProcess(IsolatedProcess):
         self._cpu_us = 0
         self._frozen = False
         self._killed = False
+        self._changes = process_tree.Changes()
         WATCHDOG.watch(self._look)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
@@ -362,8 +363,10 @@ class SandboxedProcess(IsolatedProcess):
             if self.over_limit():
                 self.kill()
             return
-        members = self._members()
-        if not members:  # not yet set up: the figures would be this machine's
+        first = self._read_status()
+        if first is None or self._process.returncode is not None:
+            return  # not yet set up: the figures would be this machine's
+        if not (members := self._changes.tree(first)[1:]):
             return
         in_files = self._bytes_in_files()
         most = self._limits.memory_bytes - in_files

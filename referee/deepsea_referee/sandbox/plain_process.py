@@ -66,6 +66,7 @@ class PlainContained(IsolatedProcess):
         self._mark = mark
         self._started = cleanup_process.start_time(process.pid)
         self._cpu_us = 0
+        self._changes = process_tree.Changes()
         cleanup.register("session", str(process.pid), self._started)
         self._set_limits()
         WATCHDOG.watch(self._look)
@@ -118,5 +119,5 @@ class PlainContained(IsolatedProcess):
                 continue
 
     def _look(self) -> None:
-        pids = self._tree()
-        self._end_if_over(*process_tree.usage(pids, self._limits.memory_bytes))
+        if self._process.returncode is None and (pids := self._changes.tree(self.pid)):
+            self._end_if_over(*process_tree.usage(pids, self._limits.memory_bytes))
