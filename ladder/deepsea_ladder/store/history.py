@@ -124,8 +124,7 @@ class History:
         )
         if most is not None and (games := self.count(season)) > most:
             query = query.where(_games.c.seq * _GOLDEN % _WHOLE < _WHOLE * most // games)
-        with self._database.read() as connection:
-            rows = connection.execute(query)
+        with self._database.read() as connection, connection.execute(query) as rows:
             for game_id, group in groupby(rows, key=lambda row: str(row.game_id)):
                 yield GameOutcomes(game_id, tuple(map(seat_result, group)))
 

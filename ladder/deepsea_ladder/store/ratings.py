@@ -240,22 +240,23 @@ def rated_games(
 ) -> Iterator[FoldedGame]:
     """A season's games, or some of them, in the order in which they are rated."""
     games, seats = schema.games, schema.game_seats
-    rows = connection.execute(
+    query = (
         select(games.c.played_at, seats)
         .join(seats, seats.c.seq == games.c.seq)
         .where(games.c.season_id == season.id, *which)
         .order_by(games.c.seq, seats.c.seat)
         .execution_options(yield_per=2000)
     )
-    for seq, group in groupby(rows, key=lambda row: row.seq):
-        members = list(group)
-        yield FoldedGame(
-            seq,
-            members[0].played_at,
-            [seat_result(row) for row in members],
-            [Rating.from_hex(row.mu, row.sigma) for row in members],
-            [row.number for row in members],
-        )
+    with connection.execute(query) as rows:  # closed by whoever stops in the middle, too
+        for seq, group in groupby(rows, key=lambda row: row.seq):
+            members = list(group)
+            yield FoldedGame(
+                seq,
+                members[0].played_at,
+                [seat_result(row) for row in members],
+                [Rating.from_hex(row.mu, row.sigma) for row in members],
+                [row.number for row in members],
+            )
 
 
 def _folded(
@@ -303,35 +304,36 @@ def recorded_games(connection: Connection, season: StoredSeason) -> Iterator[Rec
     """A season's games with their records, in the order in which they are rated."""
     games, jobs, sat, meant = schema.games, schema.jobs, schema.game_seats, schema.job_seats
     seed = seed_of(connection, season.id)
-    rows = connection.execute(
+    query = (
         select(games, jobs.c.number)
         .join(jobs, jobs.c.id == games.c.job_id)
         .where(games.c.season_id == season.id, games.c.record != schema.FORGOTTEN)
         .order_by(games.c.seq)
         .execution_options(yield_per=_PORTION)
     )
-    for portion in rows.partitions():
-        ours = games.c.seq.between(portion[0].seq, portion[-1].seq)
-        lineups: dict[int, list[int]] = defaultdict(list)
-        for job_id, version_id in connection.execute(
-            select(meant.c.job_id, meant.c.version_id)
-            .join(games, games.c.job_id == meant.c.job_id)
-            .where(ours)
-            .order_by(games.c.seq, meant.c.seat)
-        ):
-            lineups[job_id].append(version_id)
-        results: dict[int, list[SeatResult]] = defaultdict(list)
-        for row in connection.execute(
-            select(sat)
-            .where(sat.c.seq.between(portion[0].seq, portion[-1].seq))
-            .order_by(sat.c.seq, sat.c.seat)
-        ):
-            results[row.seq].append(seat_result(row))
-        for row in portion:
-            yield RecordedGame(
-                row.game_id,
-                row.record,
-                game_seed(seed, row.number, row.attempt - 1),
-                tuple(lineups[row.job_id]),
-                tuple(results[row.seq]),
-            )
+    with connection.execute(query) as rows:
+        for portion in rows.partitions():
+            ours = games.c.seq.between(portion[0].seq, portion[-1].seq)
+            lineups: dict[int, list[int]] = defaultdict(list)
+            for job_id, version_id in connection.execute(
+                select(meant.c.job_id, meant.c.version_id)
+                .join(games, games.c.job_id == meant.c.job_id)
+                .where(ours)
+                .order_by(games.c.seq, meant.c.seat)
+            ):
+                lineups[job_id].append(version_id)
+            results: dict[int, list[SeatResult]] = defaultdict(list)
+            for row in connection.execute(
+                select(sat)
+                .where(sat.c.seq.between(portion[0].seq, portion[-1].seq))
+                .order_by(sat.c.seq, sat.c.seat)
+            ):
+                results[row.seq].append(seat_result(row))
+            for row in portion:
+                yield RecordedGame(
+                    row.game_id,
+                    row.record,
+                    game_seed(seed, row.number, row.attempt - 1),
+                    tuple(lineups[row.job_id]),
+                    tuple(results[row.seq]),
+                )

@@ -195,12 +195,14 @@ def sum_differences(connection: Connection, season: StoredSeason) -> Iterator[st
         kept = select(table).where(table.c.season_id == season.id)
         found.append((table.name, kept.order_by(*table.primary_key), counted))
     for name, *both in found:
-        rows = (
-            connection.execute(query.execution_options(yield_per=2000), {"season": season.id})
-            for query in both
-        )
-        for pair in zip_longest(*rows):
-            if pair[0] != pair[1]:
-                stored, made = (row and tuple(map(int, row)) for row in pair)
-                yield f"table {name}: there is {stored}, the games give {made}"
-                break
+        ours, made = (query.execution_options(yield_per=2000) for query in both)
+        of_season = {"season": season.id}
+        with (
+            connection.execute(ours, of_season) as stored_rows,
+            connection.execute(made, of_season) as given_rows,
+        ):
+            for pair in zip_longest(stored_rows, given_rows):
+                if pair[0] != pair[1]:
+                    stored, given = (row and tuple(map(int, row)) for row in pair)
+                    yield f"table {name}: there is {stored}, the games give {given}"
+                    break
