@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, case, desc, func, select, text
 
 from deepsea_ladder.accounts import AuditKind
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.bots import SubmissionState
 from deepsea_ladder.model.games import JobStatus, LadderCounts
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.comparisons import Comparisons
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import UNREADABLE, Database, now
 from deepsea_ladder.store.leases import GAMES, lost_counts
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.submissions import Submissions
@@ -72,7 +74,7 @@ class Counts:
                     name: load.oldest_wait_ms / 1000 for name, load in loads.items()
                 },
                 runners=len(frozenset().union(*(load.owners for load in loads.values()))),
-                recent_submissions=dict(Counter(map(SubmissionState, states))),
+                recent_submissions=_by_state(states),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
                 **_recent_entries(connection, at),
@@ -80,17 +82,29 @@ class Counts:
             )
 
 
+def _by_state(states: Iterable[str]) -> dict[SubmissionState, int]:
+    try:
+        return dict(Counter(map(SubmissionState, states)))
+    except ValueError as error:
+        raise StoreDamaged(f"table submissions, column state: {error}") from None
+
+
 def _recent_play(connection: Connection) -> dict[str, Any]:
     """What bots did in the newest games, of which alone the records are read."""
     games = schema.games
     newest = select(games.c.record).order_by(desc(games.c.seq)).limit(NEWEST_GAMES)
     records = [*filter(None, connection.execute(newest).scalars())]  # but those forgotten
-    decisions = [one for text in records for one in json.loads(text)["decisions"]]
-    times = sorted(one["us"] / 1_000_000 for one in decisions)
+    try:
+        decisions = [one for text in records for one in json.loads(text)["decisions"]]
+        times = sorted(one["us"] / 1_000_000 for one in decisions)
+        faults = dict(Counter(one["fault"] for one in decisions if one.get("fault")))
+    except UNREADABLE:
+        words = f"a record of the newest {NEWEST_GAMES} games is damaged: `ladder refold --records`"
+        raise StoreDamaged(words) from None
     return {
         "recent_games": len(records),
         "recent_record_bytes": sum(map(len, records)),
-        "recent_faults": dict(Counter(one["fault"] for one in decisions if one.get("fault"))),
+        "recent_faults": faults,
         "recent_decision_seconds": {
             str(part / 100): times[len(times) * part // 100] for part in (50, 90, 99) if times
         },
