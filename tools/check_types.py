@@ -2,8 +2,9 @@
 
 The files that are left out stand in pyproject.toml, [tool.deepsea.platforms]. A file that is left
 out without need is named, so that the list gets no longer than it has to be. With `--linux`
-everything is checked for Linux as well, at the same time: tests, tools and benchmarks are run
-nowhere else. With names of systems, for these alone. Each system has a cache of its own.
+everything is checked for Linux, at the same time: tests, tools and benchmarks are run nowhere else.
+With names of systems, for these; without any, for both, or with `--linux` for Linux alone. Each
+system has a cache of its own.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ def main() -> int:
     named = [word for word in sys.argv[1:] if word != "--linux"]
     if unknown := set(named) - {*ELSEWHERE}:
         sys.exit(f"no such system: {', '.join(sorted(unknown))}; there are {', '.join(ELSEWHERE)}")
-    elsewhere = named or ELSEWHERE
-    systems = ("linux", *elsewhere) if "--linux" in sys.argv[1:] else elsewhere
+    with_linux = "--linux" in sys.argv[1:]
+    elsewhere = named or (() if with_linux else ELSEWHERE)
+    systems = ("linux", *elsewhere) if with_linux else elsewhere
     running = {system: _start(system, packages) for system in systems}
     failed = False
     needed: set[str] = set()
