@@ -370,13 +370,19 @@ def test_games_are_played_and_rated(run: Run, place: Path, tmp_path: Path) -> No
     assert json.loads(run("ladder", "standings", "--json").out)["games"] == 3
 
 
-def test_a_tournament_tells_its_rounds_and_shows_a_table(
-    run: Run, place: Path, tmp_path: Path
-) -> None:
+def three_opponents(place: Path, folder: Path) -> tuple[str, ...]:
+    """Their names; they are on the ladder."""
     names = ("anna", "ben", "cleo")
     with Store.open(place) as store:
         for name in names:
-            enter_opponent(store, tmp_path, name)
+            enter_opponent(store, folder, name)
+    return names
+
+
+def test_a_tournament_tells_its_rounds_and_shows_a_table(
+    run: Run, place: Path, tmp_path: Path
+) -> None:
+    names = three_opponents(place, tmp_path)
     done = run("ladder", "tournament", "elimination", "cup", *names)
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -401,10 +407,7 @@ def test_a_tournament_tells_its_rounds_and_shows_a_table(
 def test_a_final_without_a_winner_says_who_may_be_the_best(
     run: Run, place: Path, tmp_path: Path
 ) -> None:
-    names = ("anna", "ben", "cleo")
-    with Store.open(place) as store:
-        for name in names:
-            enter_opponent(store, tmp_path, name)
+    names = three_opponents(place, tmp_path)
     final = run("ladder", "tournament", "final", "best", *names, "--games", 3)
     assert "round 1: 1 table, 3 bots" in final.out
     assert "not decided after 2 games: the best may be " in final.out

@@ -1,6 +1,6 @@
 """What a run reports: calls while it goes on, and a summary in the end.
 
-Invariants: whoever watches needs no store; a callback that nobody overrides does nothing.
+Invariants: a watcher needs no store; a callback that no subclass overrides does nothing.
 """
 
 from __future__ import annotations

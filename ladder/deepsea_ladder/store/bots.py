@@ -46,7 +46,7 @@ class Bots:
         self._rules = rules
 
     def strikes(self, season: StoredSeason) -> list[BotConduct]:
-        """What counts against active bots in the season, by their names."""
+        """The conduct of active bots in the season, by their names."""
         with self._database.read() as connection:
             found = [
                 _conduct(connection, season.id, bot, self._rules)[0]

@@ -100,7 +100,7 @@ class History:
     ) -> list[StoredGame]:
         """The newest games of a version in the season, newest first.
 
-        faulty  only those with faults of its own
+        faulty  only games in which the version had faults
         """
         newest = select(_seats.c.seq).order_by(_seats.c.seq.desc()).limit(limit)
         newest = newest.where(_seats.c.version_id == version_id, _seats.c.season_id == season.id)

@@ -13,10 +13,7 @@ import msgspec
 from sqlalchemy import Connection, delete, exists, insert, select
 
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model.games import (
-    GameNote,
-    SeatLog,
-)
+from deepsea_ladder.model.games import GameNote, SeatLog
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database
 from deepsea_ladder.store.history import no_such_game
