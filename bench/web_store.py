@@ -144,7 +144,10 @@ class _Maker:
         )
 
     def _lineup(self, number: int) -> list[BotVersion]:
-        others = self._chance.shuffled(self._versions[1:])[:SEATS]
+        drawn = dict[int, None]()  # each once, in their order
+        while len(drawn) < SEATS:
+            drawn[1 + self._chance.below(len(self._versions) - 1)] = None
+        others = [self._versions[index] for index in drawn]
         if number % 10 == 0:
             others[number // 10 % SEATS] = self._versions[0]
         return others
