@@ -21,7 +21,7 @@ class StrikeRules:
     """Limits of what a bot may do; beyond any of them it is disabled."""
 
     absences: int = 3
-    """Games in a row in which it did not start, or crashed."""
+    """Games in a row that it forfeited by a fault that ends the stream."""
     spoiled: int = 5
     """Games of its last `games` that it forfeited, for whatever fault, or in which it had two
     faults."""

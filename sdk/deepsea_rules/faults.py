@@ -31,7 +31,7 @@ class Fault(StrEnum):
     PROTOCOL_ERROR = "protocol_error"
     """It sent something that the protocol does not allow."""
     RESOURCE_LIMIT = "resource_limit"
-    """It used more memory, processes or files than it may."""
+    """It used more memory or processes than it may."""
 
 
 FAULTS_TO_FORFEIT = 3

@@ -26,7 +26,7 @@ class SeatResult(NamedTuple):
 
     @property
     def absent(self) -> bool:
-        """Whether the bot did not start, or crashed before the end."""
+        """Whether its process or stream ended, or never began."""
         return self.forfeit in FATAL
 
 

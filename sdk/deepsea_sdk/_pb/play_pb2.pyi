@@ -87,7 +87,7 @@ class _FaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Fault.ValueType
     FAULT_PROTOCOL_ERROR: _Fault.ValueType  # 5
     """The message breaks the protocol."""
     FAULT_RESOURCE_LIMIT: _Fault.ValueType  # 6
-    """The bot used more memory, processes or output than it may."""
+    """The bot used more memory or processes than it may."""
     FAULT_EXCEPTION: _Fault.ValueType  # 7
     """The bot answered with `Decision.error`."""
 
@@ -107,7 +107,7 @@ FAULT_ILLEGAL_ACTION: Fault.ValueType  # 4
 FAULT_PROTOCOL_ERROR: Fault.ValueType  # 5
 """The message breaks the protocol."""
 FAULT_RESOURCE_LIMIT: Fault.ValueType  # 6
-"""The bot used more memory, processes or output than it may."""
+"""The bot used more memory or processes than it may."""
 FAULT_EXCEPTION: Fault.ValueType  # 7
 """The bot answered with `Decision.error`."""
 Global___Fault: _TypeAlias = Fault  # noqa: Y015
