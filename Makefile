@@ -14,7 +14,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 
 DEV := .venv-dev/bin/python -m
 PIP := -m pip --disable-pip-version-check --quiet
-UNUSED := 'site-packages/(.*/)?(graphql|mypy|mypyc|pip|pygments|schemathesis|setuptools|tests)/'
+UNUSED := 'site-packages/(.*/)?(array|async_api|dataframe|distutils|f2py|graphql|mypyc?|orm|pip|pygments|schemathesis|setuptools|testing|tests?)/'
 
 # $(call environment,FOLDER,WHAT TO INSTALL): made afresh, so that a half-made one does no harm. uv
 # takes a fifth of pip's CPU time, and less again if another environment has it; where it cannot be had
