@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,18 @@ from urllib.parse import unquote
 
 import pytest
 from sqlalchemy import text as sql
+from starlette.requests import Request
+from starlette.types import Message
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.uploads import Upload
+from deepsea_ladder.limits import RemoteLimits
+from deepsea_referee.errors import UserError
 from deepsea_web.server.access import Access
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.sessions import Cookie
+from deepsea_web.site.uploads import read_upload
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import Person, caller_of, multipart
@@ -353,6 +360,20 @@ def test_what_is_no_form_with_a_file_gets_a_sentence(unchanged: World, kind: str
         answer = anna.post_body("/submit", kind, body)
         assert answer.status == 400
         assert 'role="alert"' in answer.text
+
+
+async def test_nobody_waits_for_more_of_a_form_that_is_there() -> None:
+    asked = iter([{"type": "http.request", "body": b"nothing\r\n"}])
+
+    async def receive() -> Message:
+        return next(asked)  # which would fail
+
+    kind = (b"content-type", b"multipart/form-data; boundary=b0und")
+    request = Request({"type": "http", "method": "POST", "headers": [kind]}, receive)
+    clock = ManualClock()
+    refused = pytest.raises(UserError, match="the form cannot be read")
+    with closing(Upload(RemoteLimits(), clock)) as upload, refused:
+        await read_upload(request, upload, clock)
 
 
 def test_a_slow_upload_is_ended(stock: Stock, tmp_path: Path) -> None:

@@ -44,15 +44,17 @@ async def read_upload(
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     received, most = 0, upload.limits.archive_bytes + _FRAME
+    comes = True
 
     async def receive() -> Message:
-        nonlocal received
+        nonlocal received, comes
         try:
             async with time_limit(clock, max(0, int(1_000_000 * upload.left(received)))):
                 message = await request.receive()
         except TimeoutError:
             raise upload.too_slow() from None
         received += len(message.get("body", b""))
+        comes = message.get("more_body", False)
         if received > most:
             raise UserError(f"a bot has at most {size_in_words(upload.limits.archive_bytes)}")
         return message
@@ -64,12 +66,12 @@ async def read_upload(
         form = await whole.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=LONGEST_FIELD)
     except ClientDisconnect:
         raise HTTPException(408, "The form did not arrive whole.") from None
-    except (HTTPException, MultiPartException):
-        await _drain(request, clock)
+    except (HTTPException, MultiPartException, UserError) as error:
+        if comes:
+            await _drain(request, clock)
+        if isinstance(error, UserError):
+            raise
         raise UserError("the form cannot be read, or has more than a bot's name and file") from None
-    except UserError:
-        await _drain(request, clock)
-        raise
     given = form.multi_items()
     files = [file for _, file in given if isinstance(file, UploadFile)]
     if not files:
