@@ -3,8 +3,8 @@
 Each case plays a game with a hostile bot in a verified sandbox; `matches.attack` makes the same
 five checks after each. docs/dev/attacks.md has the table of cases. Of cases that take one way
 through the referee a few are played: what it reads is tested without a sandbox, case by case, in
-tests/referee/test_session.py, test_server.py, test_shut_window.py and test_lines_stream.py. In every
-run an attack of each kind is played, and before a release all.
+tests/referee/test_session.py, test_server.py, test_shut_window.py and test_lines_stream.py. In
+every run an attack of each kind is played, and before a release all.
 """
 
 from __future__ import annotations
