@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -51,6 +52,12 @@ class Special(Bot):
 run(Special)
 """
 DIES = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collected() -> None:
+    """Close what servers of other modules left to the collector: descriptors are counted here."""
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
