@@ -145,7 +145,7 @@ def test_all_blocks_are_played_if_none_is_enough() -> None:
     assert [number for number, _ in collected(what, 99)[1]] == [0, 1]
 
 
-# Another is told in tests/referee/test_shared_match.py.
+# tests/referee/test_shared_match.py has another that cannot be started.
 @pytest.mark.release
 def test_a_bot_that_cannot_be_imported_is_told_before_anything_is_played(tmp_path: Path) -> None:
     bad = program(tmp_path, "bad", first="1 / 0")
