@@ -56,6 +56,7 @@ SHORTER = {
 """What is added to a command with such a word, so that it runs but not for long."""
 REPEATED = {
     "README.md": [
+        "deepsea-referee ladder submit greedy --author you",
         "deepsea-referee ladder submit cautious --author me",
         "deepsea-referee ladder run --games 20",
     ],

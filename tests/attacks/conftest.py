@@ -25,7 +25,7 @@ def arena(verified: None, tmp_path: Path) -> Arena:
     return Arena(Sandbox(), tmp_path)
 
 
-@pytest.fixture(params=["control groups", "watchdog"])
+@pytest.fixture
 def bounded_arena(verified: None, tmp_path: Path, request: pytest.FixtureRequest) -> Arena:
     """The sandbox with either way of bounding a bot, as far as this machine has it."""
     if request.param == "watchdog":

@@ -125,7 +125,7 @@ class Arena:
     ) -> Iterator[Running]:
         """Start a program; at the end of the block it is ended and nothing of it may be left."""
         folder = self.bot_folder(program)
-        before = belongings(folder)
+        before = belongings_before(folder)
         out, out_end = os.pipe()
         contained: IsolatedProcess | None = None
         try:
@@ -167,9 +167,14 @@ def _rest(descriptor: int) -> str:
     return b"".join(pieces).decode("utf-8", "replace")
 
 
-def belongings(folder: Path) -> dict[str, Counter[str]]:
-    """Everything that a run might add to: compared before and after it."""
+def belongings_before(folder: Path) -> dict[str, Counter[str]]:
+    """Everything that a run might add to, before it."""
     gc.collect()  # servers and sockets of tests before this one
+    gc.freeze()  # what still lives takes long to be looked through again after each run
+    return _belongings(folder)
+
+
+def _belongings(folder: Path) -> dict[str, Counter[str]]:
     mine = f"deepsea-{os.getpid()}-"
     groups = (group for place in hierarchies().folders() for group in place.glob(f"{mine}*"))
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
@@ -190,7 +195,8 @@ def _descriptors() -> Iterator[str]:
 
 def left_of(folder: Path, before: Mapping[str, Counter[str]]) -> list[str]:
     """What is there that was not there before, what its folder lacks, and processes in there."""
-    after = belongings(folder)
+    gc.collect()
+    after = _belongings(folder)
     more = [found for name in before for found in (after[name] - before[name]).elements()]
     lacking = (before["bot"] - after["bot"]).elements()
     return [*more, *lacking, *map(str, cleanup_process.members([os.fsencode(folder)], {}))]

@@ -26,7 +26,7 @@ import grpc
 import pytest
 
 from attacks import guard, raw
-from attacks.harness import Arena, belongings, left_of
+from attacks.harness import Arena, belongings_before, left_of
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_referee.bots.output import BotOutput, joined
@@ -140,7 +140,7 @@ def attack(
     _warm_up()
     bot = hostile(arena, program, *arguments, protocol=protocol)
     assert bot.folder is not None
-    before = belongings(bot.folder)
+    before = belongings_before(bot.folder)
     memory = resident_bytes()
     forget_peak()
     records: list[logging.LogRecord] = []

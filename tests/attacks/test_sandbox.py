@@ -1,7 +1,8 @@
 """List S: what a bot can do to the machine, to other bots and to the referee from a sandbox.
 
 Each case runs a hostile program; the harness checks after each that nothing of it is left.
-docs/dev/attacks.md has the table of cases.
+docs/dev/attacks.md has the table of cases. What bounds a bot is a control group or the watchdog: in
+every run each attack meets one of them, and before a release both.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import secrets
 import socket
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,16 @@ from deepsea_referee.bots.output import KEPT_BYTES, OutputCapture
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.bot_users import is_root
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
+from helpers.tiers import daily
 
 DENIED = {"EPERM", "EACCES", "EROFS", "ENOENT"}
+GROUPS, WATCHDOG = "control groups", "watchdog"
+
+
+def bounded(by: str) -> pytest.MarkDecorator:
+    """What bounds a bot in every run; before a release it is either."""
+    cases = daily([GROUPS, WATCHDOG], [by])
+    return pytest.mark.parametrize("bounded_arena", cases, indirect=True)
 
 
 def canary() -> str:
@@ -38,12 +48,14 @@ def canary() -> str:
 # ------------------------------------------------------------------------- processes and memory
 
 
+@bounded(GROUPS)
 def test_s01_fork_bomb_meets_the_limit(bounded_arena: Arena) -> None:
     result = bounded_arena.run("s01_fork_bomb")
     assert result.report["error"] == "EAGAIN"
     assert 0 < result.report["made"] < SMALL.processes
 
 
+@bounded(WATCHDOG)
 def test_s02_thread_bomb_meets_the_limit(bounded_arena: Arena) -> None:
     result = bounded_arena.run("s02_thread_bomb")
     assert "can't start new thread" in result.report["error"]
@@ -57,11 +69,19 @@ def ended_by_memory(result: Result) -> None:
     assert result.report == {}
 
 
-@pytest.mark.parametrize("kind", ["private", "shared"])
+@pytest.mark.parametrize(
+    ("bounded_arena", "kind"),
+    daily(
+        product([GROUPS, WATCHDOG], ["private", "shared"]),
+        [(GROUPS, "private"), (WATCHDOG, "shared")],
+    ),
+    indirect=["bounded_arena"],
+)
 def test_s03_memory_bomb_is_ended(bounded_arena: Arena, kind: str) -> None:
     ended_by_memory(bounded_arena.run("s03_memory_bomb", kind))
 
 
+@bounded(WATCHDOG)
 def test_s04_memory_of_many_children_is_ended(bounded_arena: Arena) -> None:
     ended_by_memory(bounded_arena.run("s04_memory_of_children"))
 
@@ -90,6 +110,7 @@ def test_s07_s09_only_a_little_can_be_written(arena: Arena) -> None:
     assert report["sysrq"] in DENIED
 
 
+@bounded(WATCHDOG)
 def test_s08_empty_files_count_as_memory(bounded_arena: Arena) -> None:
     result = bounded_arena.run("s08_inodes")
     if result.report:  # a control group refuses instead of ending, now and then
@@ -311,7 +332,15 @@ def test_s22_own_code_and_libraries_cannot_be_changed(arena: Arena) -> None:
 # ------------------------------------------------------------------------------- the end
 
 
-@pytest.mark.parametrize("how", ["tree", "zombies", "ignore", "stop"])
+# The kernel ends all of them in the same way.
+@pytest.mark.parametrize(
+    ("bounded_arena", "how"),
+    daily(
+        product([GROUPS, WATCHDOG], ["tree", "zombies", "ignore", "stop"]),
+        [(GROUPS, "tree"), (WATCHDOG, "stop")],
+    ),
+    indirect=["bounded_arena"],
+)
 def test_s23_to_s27_whatever_it_does_it_is_gone_when_it_is_closed(
     bounded_arena: Arena, how: str
 ) -> None:
@@ -325,6 +354,7 @@ def test_s23_to_s27_whatever_it_does_it_is_gone_when_it_is_closed(
         assert os.read(running.stdout, 1) == b""
 
 
+@bounded(GROUPS)
 def test_s23_s24_a_daemon_that_holds_the_output_goes_with_the_bot(bounded_arena: Arena) -> None:
     with bounded_arena.started("s23_hard_to_end", "daemon") as running:
         running.read_report()
@@ -354,6 +384,7 @@ def test_s30_s31_descriptors_are_its_own_and_bounded(arena: Arena) -> None:
     os.close(os.open(os.devnull, os.O_RDONLY))
 
 
+@pytest.mark.release  # The limits of all other attacks here are chosen, too.
 def test_limits_can_be_chosen(arena: Arena) -> None:
     roomy = ResourceLimits()
     result = arena.run("s02_thread_bomb", limits=roomy)

@@ -1,7 +1,6 @@
 """Each benchmark of the goals runs and says what it should; its figures are not judged here.
 
-The quickest in every run, with JSON in a file; the others, and JSON on standard output, before a
-release, as that is when benchmarks are run.
+Before a release, as that is when benchmarks are run.
 """
 
 from __future__ import annotations
@@ -94,6 +93,7 @@ def test_a_topic_has_a_row_for_each_of_its_goals(topic: str) -> None:
     assert document["machine"] in done.stderr
 
 
+@pytest.mark.release
 def test_the_quickest_has_a_row_for_each_of_its_goals_and_json_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "goals.json"
     done = goals("--only", "tables", "--json", str(file))

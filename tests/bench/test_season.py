@@ -35,6 +35,7 @@ def test_a_season_is_simulated_from_its_beginning_to_its_end(tmp_path: Path) -> 
         assert max(bot.current.number for bot in store.bots.all()) > 1
 
 
+@pytest.mark.release  # when benchmarks are run
 def test_a_made_up_game_ends_as_it_is_to(tmp_path: Path) -> None:
     path = tmp_path / "ladder.db"
     web_store.make(path, bots=4, games=0)

@@ -173,7 +173,7 @@ def test_whatever_is_packed_is_read_or_refused_by_name(files: dict[str, bytes]) 
         assert "one name on some systems" in str(error)  # noqa: PT017
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.integers(0, 10_000), st.integers(0, 255), st.integers(0, 10_000))
 def test_a_changed_byte_is_noticed_or_harmless(place: int, value: int, cut: int) -> None:
     good = pack(FILES)

@@ -145,6 +145,8 @@ def test_all_blocks_are_played_if_none_is_enough() -> None:
     assert [number for number, _ in collected(what, 99)[1]] == [0, 1]
 
 
+# tests/referee/test_shared_match.py has another that cannot be started.
+@pytest.mark.release
 def test_a_bot_that_cannot_be_imported_is_told_before_anything_is_played(tmp_path: Path) -> None:
     bad = program(tmp_path, "bad", first="1 / 0")
     what = settings(bad.command[1], "greedy", 2, 2)
@@ -152,7 +154,8 @@ def test_a_bot_that_cannot_be_imported_is_told_before_anything_is_played(tmp_pat
         collected(what, 9, workers=2)
 
 
-@pytest.mark.parametrize("in_process", [True, False])
+# With processes tests/referee/test_shared_match.py interrupts a match.
+@pytest.mark.parametrize("in_process", daily([True, False], [True]))
 def test_an_interrupt_is_told(in_process: bool) -> None:
     what = settings("greedy", "cautious", 2, 50)
 

@@ -25,7 +25,7 @@ from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play_to_end as play_in_process
 from helpers.manual_clock import ManualClock
-from helpers.programs import PATIENT, program
+from helpers.programs import PATIENT, lines_bot, program
 
 HOUR = TimeControl.parse("60m")
 HOUR_US = HOUR.budget_us
@@ -298,11 +298,10 @@ def test_a_search_that_the_clock_ends_is_no_state(
         assert found in finding(report, name).found
 
 
-def test_a_slow_bot_plays_every_preset_and_each_number_of_seats_once() -> None:
+def test_a_slow_bot_plays_every_preset_and_each_number_of_seats_once(tmp_path: Path) -> None:
     games: list[str] = []
-    checking = examine(
-        resolve("greedy"), PATIENT, HOUR, clock=ManualClock(), time_us=-10, on_game=games.append
-    )
+    bot = lines_bot(tmp_path, "mine", features=("concurrent_games",))
+    checking = examine(bot, PATIENT, HOUR, clock=ManualClock(), time_us=-10, on_game=games.append)
     report = asyncio.run(checking)
     assert failures(report) == []
     assert games[:6] == [*(f"rules {name}" for name in PRESETS), "late answer"]

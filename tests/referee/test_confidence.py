@@ -21,6 +21,7 @@ from deepsea_referee.workbench.confidence import (
 )
 from deepsea_sdk.coach.chance_sum import Luck
 from helpers.games import rng
+from helpers.tiers import daily
 
 ALPHA = 0.2
 """So large that wrong intervals would show in few runs."""
@@ -59,7 +60,7 @@ def test_intervals_only_shrink_and_turn_with_the_observations(values: list[float
         before = sequence.interval
 
 
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("pool", daily(POOLS, ["seldom", "skewed"]))
 def test_the_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs(
     pool: str,
 ) -> None:
@@ -135,7 +136,11 @@ def leads(salt: str, mean: float, noise: float, luck: float) -> Iterator[tuple[f
 
 
 @pytest.mark.parametrize(
-    ("mean", "noise", "luck"), [(0.0, 0.5, 0.5), (0.3, 0.4, 0.3), (-0.1, 0.1, 0.8), (0.0, 0.0, 1.0)]
+    ("mean", "noise", "luck"),
+    daily(
+        [(0.0, 0.5, 0.5), (0.3, 0.4, 0.3), (-0.1, 0.1, 0.8), (0.0, 0.0, 1.0)],
+        [(0.3, 0.4, 0.3), (-0.1, 0.1, 0.8)],
+    ),
 )
 def test_the_adjusted_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs(
     mean: float, noise: float, luck: float

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee import in_process, shared_match
+from deepsea_referee import in_process
 from deepsea_referee.bots.output import (
     BotOutput,
     OutputCapture,
@@ -19,7 +19,6 @@ from deepsea_referee.bots.output import (
     escaped,
     frames,
     last_words,
-    log_name,
     where,
     with_short_stack,
 )
@@ -30,6 +29,7 @@ from deepsea_referee.results.summary import MatchResult
 from deepsea_rules.randomness import seed_from_text
 from helpers.in_loop import run
 from helpers.programs import PATIENT, lines_bot, opponent, program
+from helpers.tiers import daily
 
 
 def test_the_end_of_a_stream_is_kept() -> None:
@@ -94,6 +94,9 @@ def chatty(folder: Path, name: str = "chatty", fault: str = "") -> BotSpec:
     return program(folder, name, f"({say}{fault})")
 
 
+ERR = "print('err', file=sys.stderr)"
+
+
 def quiet(folder: Path, how: Play) -> BotSpec:
     """A bot that prints nothing, without the SDK where it is a process."""
     return opponent(folder) if how is separate else resolve("greedy")
@@ -115,7 +118,8 @@ def test_every_process_has_a_file_with_all_that_it_printed(tmp_path: Path, how: 
     assert sum(line.startswith("err ") for line in lines) == decisions
 
 
-@pytest.mark.parametrize("how", [separate, in_this_process])
+# Of a process tests/referee/test_processes.py looks at it after a crash.
+@pytest.mark.parametrize("how", daily([separate, in_this_process], [in_this_process]))
 def test_without_files_the_end_is_there_for_a_fault(tmp_path: Path, how: Play) -> None:
     bots = [chatty(tmp_path, "bad", ", view.dive > 1 and 1 / 0"), chatty(tmp_path, "good")]
     result = how(settings(bots, OutputPlan(), games=1))
@@ -131,7 +135,8 @@ def test_without_files_the_end_is_there_for_a_fault(tmp_path: Path, how: Play) -
 def test_a_bots_output_is_shown_as_it_comes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], how: Play
 ) -> None:
-    bots = [chatty(tmp_path), chatty(tmp_path, "other")]
+    silent = chatty(tmp_path) if how is in_this_process else lines_bot(tmp_path, "chatty", ERR)
+    bots = [silent, chatty(tmp_path, "other")]
     result = how(settings(bots, OutputPlan(shown=frozenset({1}))))
     out, err = capsys.readouterr()
     assert out == ""
@@ -152,18 +157,6 @@ def test_a_misspelt_method_is_named_once(
     how(settings(bots, OutputPlan(hints=True), games=2))
     said = "the SDK never calls Mine.serach; did you mean search?"
     assert capsys.readouterr().err == f"{bots[0].name}: {said}\n"
-
-
-def test_each_worker_writes_files_of_its_own(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    bots = [lines_bot(tmp_path, "chatty", "print('err', file=sys.stderr)"), opponent(tmp_path)]
-    result = shared_match.run_match(settings(bots, OutputPlan(out), games=4), 2)
-    names = log_names(result.logs)
-    assert names == [log_name(0, 1, 1), log_name(0, 1, 2)]
-    assert sorted(path.name for path in out.iterdir()) == names
-    texts = [(out / name).read_text() for name in names]
-    assert sum(text.count("err") for text in texts) == result.summaries()[0].decisions
 
 
 # What bots print: bounded and harmless

@@ -43,7 +43,6 @@ from helpers.programs import (
     punctual,
     reports,
 )
-from helpers.tiers import daily
 
 PATIENT_CLOCK = TimeControl(60_000_000, 60_000_000)
 RAW_BOT = Path(__file__).parents[1] / "bots" / "raw_bot.py"
@@ -71,11 +70,11 @@ def play(bots: Sequence[BotSpec], **changes: object) -> Played:
     return played
 
 
-# In every run the rules that differ most from what others play here: what plays knows rules by
-# their options alone.
+# In every run samples play in tests/referee/test_in_process.py, here and as processes, and in the
+# README's first command.
+@pytest.mark.release
 @pytest.mark.parametrize(
-    ("rules", "players"),
-    daily([*((rules, 3) for rules in PRESETS), ("manual", 2), ("manual", 6)], [("publisher", 3)]),
+    ("rules", "players"), [*((rules, 3) for rules in PRESETS), ("manual", 2), ("manual", 6)]
 )
 def test_samples_play_a_match(rules: str, players: int) -> None:
     names = ["greedy", "cautious", "random", "greedy", "cautious", "random"]
@@ -98,7 +97,7 @@ def test_a_bot_that_knows_only_the_proto_plays(tmp_path: Path) -> None:
 
 
 def test_a_match_leaves_no_descriptor_open(tmp_path: Path) -> None:
-    bots = [resolve("greedy"), opponent(tmp_path)]
+    bots = [resolve(str(RAW_BOT)), opponent(tmp_path)]
     play(bots)  # gRPC keeps a few for the process
     before = open_descriptors()
     play(bots)
@@ -112,7 +111,7 @@ def test_bots_play_over_tcp(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_records_at_any_number_of_tables(tmp_path: Path) -> None:
-    bots = [resolve("random"), chooser(tmp_path)]
+    bots = [chooser(tmp_path), chooser(tmp_path, "other")]
     one, four = (play(bots, games=4, tables=tables).records for tables in (1, 4))
     assert [*map(without_times, one)] == [*map(without_times, four)]
 
@@ -177,8 +176,8 @@ def test_a_process_that_is_killed_in_its_turn_is_a_crash_at_once(tmp_path: Path)
 
 def test_a_child_that_outlives_its_bot_holds_nothing_up(tmp_path: Path) -> None:
     before = "self.asked == 2 and (os.fork() and os._exit(3) or signal.pause())"
-    games = play([program(tmp_path, "forks", before), opponent(tmp_path)], games=2).games
-    assert [game.faults[0].fault for game in games] == [Fault.CRASH] * 2
+    games = play([program(tmp_path, "forks", before), opponent(tmp_path)]).games
+    assert [fault.fault for fault in games[0].faults] == [Fault.CRASH]
 
 
 async def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: Path) -> None:
@@ -351,7 +350,7 @@ async def test_an_interrupted_match_ends_cleanly_with_what_is_complete(tmp_path:
         if result.game == 2:
             interrupt.set()
 
-    bots = [resolve("greedy"), opponent(tmp_path)]
+    bots = [chooser(tmp_path), opponent(tmp_path)]
     result = await play_match(settings(bots, games=10_000), on_game, interrupt=interrupt)
     assert result.interrupted
     assert 2 <= result.games < 10_000
@@ -374,7 +373,7 @@ def test_what_goes_wrong_in_on_game_ends_the_match_and_leaves_nothing(tmp_path: 
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        run(play_match(settings([resolve("greedy"), opponent(tmp_path)], games=5), on_game))
+        run(play_match(settings([chooser(tmp_path), opponent(tmp_path)], games=5), on_game))
 
 
 def test_the_next_game_waits_for_room(tmp_path: Path) -> None:

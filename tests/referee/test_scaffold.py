@@ -18,6 +18,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.scaffold import Template, create
 from deepsea_sdk.table import play
 from helpers.programs import HEAD
+from helpers.tiers import daily
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +59,7 @@ def test_a_bot_in_javascript_is_that_of_the_protocols_page(tmp_path: Path) -> No
     assert (bot.name, bot.command) == ("My-Bot", ("node", "bot.js"))
 
 
-@pytest.mark.parametrize("template", ["simple", "search"])
+@pytest.mark.parametrize("template", daily(["simple", "search"], ["simple"]))
 def test_its_test_passes(tmp_path: Path, template: Template) -> None:
     create(str(tmp_path / "mine"), template=template)
     file = tmp_path / "mine" / "test_bot.py"

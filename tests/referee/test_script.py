@@ -10,9 +10,11 @@ import deepsea_referee
 from deepsea_referee import Comparison, UserError, run_comparison, run_match
 from deepsea_rules.errors import RulesError
 from deepsea_rules.record import GameRecord, verify
+from helpers.tiers import daily
 
 
-@pytest.mark.parametrize("in_process", [True, False])
+# Processes play in each other module of this folder.
+@pytest.mark.parametrize("in_process", daily([True, False], [True]))
 def test_a_match_is_played_and_every_game_is_handed_over(in_process: bool) -> None:
     records: list[GameRecord] = []
     result = run_match(

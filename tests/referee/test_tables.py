@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_referee.bots.resolve import BotSpec
@@ -181,6 +181,7 @@ def test_games_are_one_by_one_once_a_decision_may_have_exceeded_the_limit_alone(
     assert then(played(slowest_us=LIMIT_US // MOST + 1)) == 1
 
 
+@settings(max_examples=15)
 @given(st.data())
 def test_a_game_counts_once_and_begins_twice_at_most_the_second_time_alone(
     data: st.DataObject,
@@ -236,6 +237,7 @@ def match(bots: Sequence[BotSpec], games: int, tables: int | None) -> Played:
     return listener.played(run(playing))
 
 
+@pytest.mark.release  # the next test has the same, and a crash besides
 def test_chosen_tables_have_the_records_of_one_table(tmp_path: Path) -> None:
     bots = [chooser(tmp_path), chooser(tmp_path, "other")]
     chosen, one = match(bots, 12, None), match(bots, 12, 1)

@@ -71,12 +71,12 @@ def test_another_choice_is_made_where_it_is_wanted() -> None:
 def test_futures_differ_by_their_dice_alone() -> None:
     at = next(i for i, d in enumerate(GAME.decisions) if d.action == "take")
     bots = original_bots(GAME)
-    scores = futures(GAME, at, bots, None, 12)
-    assert [len(seat) for seat in scores] == [12, 12, 12]
+    scores = futures(GAME, at, bots, None, 6)
+    assert [len(seat) for seat in scores] == [6, 6, 6]
     assert all(sum(game) == pytest.approx(1.5) for game in zip(*scores, strict=True))
     assert len(set(zip(*scores, strict=True))) > 1
-    assert futures(GAME, at, bots, "take", 12) == scores  # which the bots decide anyway
-    assert futures(GAME, at, bots, "leave", 12) != scores
+    assert futures(GAME, at, bots, "take", 6) == scores  # which the bots decide anyway
+    assert futures(GAME, at, bots, "leave", 6) != scores
 
 
 @pytest.mark.parametrize("action", ["fly", "drop:4", "back"])

@@ -70,6 +70,8 @@ def test_each_worker_is_a_process_that_runs_one_task_after_another(tmp_path: Pat
     assert len([*tmp_path.glob("* up")]) == len([*tmp_path.glob("* down")]) == 2
 
 
+# In every run tests/referee/test_shared_match.py has the share of each worker's bots.
+@pytest.mark.release
 def test_each_worker_keeps_to_its_share_of_the_cpus(tmp_path: Path) -> None:
     own, shares = os.sched_getaffinity(0), equal_shares(2)
     with closing(LocalWorkers(partial(deeds.doing, tmp_path), 2, cpus=shares)) as team:

@@ -232,7 +232,7 @@ def test_closing_twice_and_calling_after_the_end_do_no_harm(isolation: Isolation
 
 
 def test_ending_it_at_once_leaves_nothing(isolation: Isolation) -> None:
-    for _ in range(10):
+    for _ in range(4):
         word = fresh_token()
         contained = isolation.spawn(
             LaunchSpec((*PYTHON, WAIT), None, {"WORD": word}, None, 2, 2, ResourceLimits())

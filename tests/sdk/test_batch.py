@@ -215,7 +215,7 @@ def compare(batch: Batch, states: list[GameState]) -> None:
         assert np.array_equal(getattr(found, name), getattr(wanted, name)), name
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(rule_sets, players, st.integers(0, 10**9), st.booleans(), st.booleans())
 def test_positions_and_results_are_those_of_the_reference_engine(
     rules: RuleSet, seats: int, seed: int, is_random: bool, late: bool
@@ -313,7 +313,7 @@ def test_whole_games_stay_what_they_are(name: str) -> None:
     assert digest.hexdigest()[:16] == GOLDENS[name]
 
 
-@pytest.mark.parametrize("name", daily(PRESETS, ["manual", "publisher"]))
+@pytest.mark.parametrize("name", daily(PRESETS, ["publisher"]))
 def test_hidden_values_change_no_position(name: str) -> None:
     seats, pairs = 4, 20
     batch = Batch(PRESETS[name], seats, 2 * pairs)

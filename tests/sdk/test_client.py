@@ -8,6 +8,7 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ from helpers.scripted import (
     start_of,
     without_referee,
 )
+from helpers.tiers import daily
 
 
 def a_game(text: str = "client", players: int = 2, rules: str = "manual") -> Game:
@@ -147,8 +149,10 @@ def test_the_stream_has_no_deadline(tmp_path: Path) -> None:
     run(played(tmp_path, script, Bot))
 
 
-@pytest.mark.parametrize("players", [2, 6])
-@pytest.mark.parametrize("rules", ["manual", "guide"])
+@pytest.mark.parametrize(
+    ("rules", "players"),
+    daily(product(["manual", "guide"], [2, 6]), [("manual", 2), ("guide", 6)]),
+)
 def test_whole_games_at_once_over_one_stream(
     tmp_path: Path, diaries: list[Diary], rules: str, players: int
 ) -> None:
@@ -529,7 +533,7 @@ def test_a_program_that_no_referee_started_says_so_in_one_line(tmp_path: Path) -
     assert "referee" in stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", daily([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 async def test_a_program_that_is_stopped_is_quiet(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "a_bot.py"
     file.write_text(WAITING, encoding="utf-8")

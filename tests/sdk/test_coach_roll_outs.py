@@ -22,6 +22,7 @@ from deepsea_sdk.coach.roll_outs import (
 from helpers import games
 from helpers.games import Chooser, play_out
 from helpers.positions import at
+from helpers.tiers import daily
 
 
 def trials_of(game: Game, every: int) -> list[Trials]:
@@ -39,7 +40,7 @@ def trials_of(game: Game, every: int) -> list[Trials]:
     return found
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(games.rule_sets, games.players, games.salts)
 def test_batches_have_the_scores_of_trials_one_by_one(
     rules: RuleSet, players: int, salt: str
@@ -104,7 +105,10 @@ TRUTHS = """
 """What an action truly costs in a position, known to 0.007 or better."""
 
 
-@pytest.mark.parametrize("line", TRUTHS.strip().replace("\n    ", " ").splitlines())
+LINES = TRUTHS.strip().replace("\n    ", " ").splitlines()
+
+
+@pytest.mark.parametrize("line", daily(LINES, [*LINES[:3], LINES[4], *LINES[8:]]))
 def test_an_action_has_a_mark_if_it_truly_cost_so_much(line: str) -> None:
     cost, action, *rest = line.split()
     state = at(position := " ".join(rest))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import os
 import subprocess
 import sys
@@ -49,14 +48,14 @@ SAMPLES: dict[str, type[Bot]] = {
 }
 """The bots that decide by the game alone, however long they have."""
 DECISIONS = {
-    "cautious": "b22515f759d1fb0fce5e9b5b0c3b460711c486e251b3a0e6f8314244a6ac7d2f",
-    "greedy": "cecddfa3dfb9e64b738a1d1f662d963c2ccc9b1e6d260828a931aee4a0323105",
-    "heuristic": "dd8f02183ae82cf8c1a8a69847795db5ac25811782a3f384a01b31d8f3b16ab9",
-    "pearl": "3e20424a26753c8b1ee5bc71e0b535d25c0328b035c51bc3b3d4ab4f48cec67a",
-    "random_bot": "c4c11b439db03408cb447a6dd75ba81ff3d8c008fd518181d759949da523fbe4",
-    "steady": "6c9b2c66c9fa714273bf3ce6fe3129df00a2f8bec22931bd8136f172ae133539",
+    "cautious": "83f0e361262977abe128789cc5de9e57b9926be7bf2c216c40d57de3f5f16421",
+    "greedy": "c0121cb7d86346ece7ef5edbd8675dbd6cc91d07f741b46d3b51b534e079a4f4",
+    "heuristic": "6fd3781fc0838c1c827d65d44c20691b5afa9f1767deb893a242839cfa867b5d",
+    "pearl": "7dfcf20fd8bed729cf9d2356c421963bfa7ed9b7d430746d2e08a3077d2b865f",
+    "random_bot": "f6ab2a152b108198a99156253f2eefce732e91b7b9a4c5b4d3ca4ff720a60d6f",
+    "steady": "b6f6bfa630ce79e1e8a4b852023179e46dda4461fcfed6a5f5173f5304f8b26e",
 }
-"""SHA-256 of what they decide in thirty games."""
+"""SHA-256 of what they decide in fifteen games."""
 FOLDER = Path(deepsea_bots.__file__).parent
 RAW_BOT = Path(__file__).parent.parent / "bots" / "raw_bot.py"
 
@@ -75,9 +74,8 @@ def test_they_decide_as_ever(sample: str) -> None:
     """A change of the SDK or of a lesson's text changes no decision; a better bot changes these."""
     bot, decisions = SAMPLES[sample], hashlib.sha256()
     for preset in PRESETS:
-        for seats, number in itertools.product((2, 4, 6), range(2)):
-            line_up = [bot, *[Random if number % 2 else bot] * (seats - 1)]
-            game = play(line_up, preset, f"fixed/{preset}/{seats}/{number}")
+        for seats, other in ((2, bot), (4, Random), (6, Random)):
+            game = play([bot, *[other] * (seats - 1)], preset, f"fixed/{preset}/{seats}")
             lines = [f"{decision.seat} {decision.action}" for decision in game.decisions]
             decisions.update("\n".join(lines).encode())
     assert decisions.hexdigest() == DECISIONS[sample]
@@ -116,7 +114,7 @@ def test_a_plan_is_better_than_none(preset: str) -> None:
 # The lessons
 
 
-@pytest.mark.parametrize("preset", daily(ALL, ["manual", "publisher"]))
+@pytest.mark.parametrize("preset", daily(ALL, ["publisher"]))
 def test_the_search_bot_plays_without_faults_and_repeats_itself(preset: str) -> None:
     games = [play([Searcher(trials=4), Greedy, Cautious], preset, "search") for _ in range(2)]
     assert faults(games[0]) == []
@@ -164,7 +162,7 @@ def through_a_referee(program: str | Path, folder: Path, game: Game) -> Ended:
     return run(test())
 
 
-@pytest.mark.parametrize("sample", daily(SAMPLES, ["heuristic", "random_bot"]))
+@pytest.mark.parametrize("sample", daily(SAMPLES, ["heuristic"]))
 def test_a_program_plays_like_the_class(sample: str, tmp_path: Path) -> None:
     seed = seed_from_text("program")
     game = Game(PRESETS["guide"], 3, seed)

@@ -127,12 +127,11 @@ def _bot_paths(launch: LaunchSpec, directory: Path) -> Iterator[Path]:
 
 def _without_nested(wanted: Sequence[Mount]) -> Iterator[Mount]:
     """Outer folders first, without paths that are inside another mount."""
-    kept: list[Mount] = []
+    kept: set[Path] = set()
     for one in sorted(wanted, key=lambda one: len(Path(one.target).parts)):
-        if one.target == "/":
-            continue
-        if not any(Path(one.target).is_relative_to(outer.target) for outer in kept):
-            kept.append(one)
+        path = Path(one.target)
+        if one.target != "/" and kept.isdisjoint([path, *path.parents]):
+            kept.add(path)
             yield one
 
 
