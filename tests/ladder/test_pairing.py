@@ -190,7 +190,7 @@ def test_games_that_are_arranged_already_count() -> None:
     st.sampled_from([1, 5, 40]),
     st.binary(max_size=8),
 )
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_nobody_waits_longer_than_the_bound(
     authors: list[int], seats: tuple[int, ...], taste: PairingSettings, count: int, seed: bytes
 ) -> None:
