@@ -14,7 +14,7 @@ from deepsea_ladder.store import Store
 from deepsea_ladder.store.ratings import recorded_games
 from helpers import ladder
 
-GAMES = 12
+GAMES = 8
 
 
 @pytest.fixture(scope="module")
