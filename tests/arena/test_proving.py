@@ -76,6 +76,6 @@ def test_a_check_counts_the_games_that_it_looks_at(tmp_path: Path) -> None:
             assert games == 4
             yield counted.append
 
-        (check,) = check_ratings(store, records=True, workers=2, progress=progress)
+        (check,) = check_ratings(store, records=True, workers=1, progress=progress)
         assert check.sound
         assert sum(counted) == 4

@@ -172,6 +172,17 @@ def test_an_authors_bad_name_is_refused_before_any_game(here: Store) -> None:
     assert "\n" not in str(refused.value)
 
 
+def test_files_that_play_already_and_anothers_bot_are_refused_before_any_game(
+    here: Store, tmp_path: Path
+) -> None:
+    bundle = read_bot(speaks_lines(tmp_path))
+    with here as store:
+        store.bots.submit("mine", "me", bundle)
+        for author, words in (("me", "version 1 of 'mine' already"), ("you", "is me's; choose")):
+            with pytest.raises(SubmissionError, match=words):
+                submit(store, author, bundle, pytest.fail)
+
+
 def test_an_author_who_has_submitted_enough_plays_no_games(here: Store, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(BOT.format(deed="return view.legal[0]"), encoding="utf-8")

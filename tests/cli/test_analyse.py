@@ -220,6 +220,8 @@ def test_a_report_names_the_situation_and_its_clearest_positions(
     assert f"debug {record} Early --seat " in position[2]
 
 
+# Changes are found in tests/arena/test_weaknesses.py, their lines are those of the report above.
+@pytest.mark.release
 def test_a_report_says_what_has_changed(run: Run, seasons: tuple[Path, Path]) -> None:
     early, steady = seasons
     done = run("analyse", steady, *REPORT, "--bot", "Early", "--before", early)
@@ -228,6 +230,10 @@ def test_a_report_says_what_has_changed(run: Run, seasons: tuple[Path, Path]) ->
     assert row.split()[2] == "better"
     # The policy itself has no weakness, whatever the roll-outs say.
     assert "Early: no situation in which it surely loses, in 8 games" in done.out.splitlines()
+
+
+def test_a_report_says_that_nothing_has_changed(run: Run, seasons: tuple[Path, Path]) -> None:
+    early, _ = seasons
     assert "no change by more than" in run("analyse", early, *FEW, "--before", early).out
 
 

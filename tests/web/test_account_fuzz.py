@@ -88,7 +88,7 @@ def test_any_address_gets_an_answer(
     "text",
     daily(
         ["9" * 5000, "9" * 20, "s1-" + "9" * 5000, "-1", "1e9", "\u0663", "\x00", "..", "a/b"],
-        ["9" * 20, "\u0663"],
+        ["9" * 20],
     ),
 )
 def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
