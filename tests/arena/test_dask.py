@@ -27,7 +27,6 @@ from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.workers import JobWorkers
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError
-from deepsea_ladder.store import Store
 from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
@@ -280,7 +279,7 @@ def test_a_worker_that_lies_is_found_on_a_cluster(
 ) -> None:
     dask.scale(3)
     setup = partial(deeds.one_lies, folder)
-    with Store.create(tmp_path / "liar.db") as store:
+    with ladder.created(tmp_path / "liar.db") as store:
         for name in ladder.NAMES[:4]:
             store.bots.submit(name, name, ladder.a_bundle(name, "deterministic = true"))
         season = store.seasons.open(ladder.a_season(), ladder.SEED)
@@ -464,7 +463,7 @@ def test_a_worker_that_cannot_play_is_not_used(
 def test_a_run_says_in_one_line_why_it_has_no_cluster(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store.create(tmp_path / "ladder.db") as store:
+    with ladder.created(tmp_path / "ladder.db") as store:
         ladder.stocked(store)
     monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
     done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1", "--workers", 2)

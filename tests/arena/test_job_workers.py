@@ -35,7 +35,7 @@ LONG = 60.0
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
     """Two rotations of two games."""
-    with Store.create(tmp_path_factory.mktemp("jobs") / "jobs.db") as store:
+    with ladder.created(tmp_path_factory.mktemp("jobs") / "jobs.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 2) * 2)
         return store.jobs.claim(season, "worker", 60, [1, 1, None, 2])

@@ -25,7 +25,7 @@ CODE = re.compile(r"[A-Z2-7]{4}(?:-[A-Z2-7]{4}){3}")
 def two_authors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with two authors, to be copied."""
     path = tmp_path_factory.mktemp("accounts") / "ladder.db"
-    with Store.create(path) as store:
+    with ladder.created(path) as store:
         for name in ("anna", "ben"):
             ladder.submit(store, f"bot-of-{name}", author=name)
     return path

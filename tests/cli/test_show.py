@@ -13,7 +13,6 @@ from hypothesis import given, settings
 
 from deepsea_arena.reports.frames import frames
 from deepsea_cli.terminal_board import draw_board
-from deepsea_ladder.store import Store
 from deepsea_rules import narration
 from deepsea_rules.events import TurnPlayed
 from deepsea_rules.game import Game
@@ -22,7 +21,7 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, SEAT_LETTERS, RuleSet
 from helpers.commands import NAMES, Run, faulty, one_line, played, record_of, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
-from helpers.ladder import claim, ids, play, rotations, stocked
+from helpers.ladder import claim, created, ids, play, rotations, stocked
 from helpers.terminal import Terminal
 from helpers.tiers import daily
 
@@ -258,7 +257,7 @@ def test_a_record_may_come_from_stdin(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_game_of_a_ladder_is_shown_by_its_id(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "ladder.db"
-    with Store.create(path) as store:
+    with created(path) as store:
         season = stocked(store)
         store.jobs.add(season, rotations(ids(store), 1))
         job = claim(store, season)
