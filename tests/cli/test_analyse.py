@@ -265,8 +265,8 @@ def test_a_report_for_programs(run: Run, seasons: tuple[Path, Path]) -> None:
 def test_a_report_refuses_what_makes_no_sense(
     run: Run, seasons: tuple[Path, Path], folder: Path, arguments: tuple[str, ...], reason: str
 ) -> None:
-    early, _ = seasons
+    games = seasons[0] if "name" in reason or "games of" in reason else folder
     words = [folder if word == "OTHERS" else word for word in arguments]
-    done = run("analyse", early, "--rollouts", "2", *words)
+    done = run("analyse", games, "--rollouts", "2", *words)
     assert (done.status, done.out) == (2, "")
     assert reason in one_line(done.err)

@@ -77,7 +77,7 @@ def test_a_search_that_was_killed_goes_on_as_if_it_was_not(run: Run) -> None:
 
 def test_what_is_not_better_is_said_so(run: Run, bot: Path) -> None:
     bot.write_text(BOT.replace("most = 0", "most = 2"), encoding="utf-8")
-    words = ("tune", "mine.py,most=2..4", *WORDS[2:], "--budget", 200)
+    words = ("tune", "mine.py,most=2..4", *WORDS[2:], "--budget", 104)
     done = run(*words, "--json", "--out", "kept")
     document = json.loads(done.out)
     assert (done.status, document["better"]) == (1, False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 
 import pytest
 
@@ -113,8 +115,13 @@ class Ladder:
                     self.submit(author)
 
 
-def settled(authors: int = 25) -> tuple[Ladder, Matchmaker]:
+def settled() -> tuple[Ladder, Matchmaker]:
     """A ladder on which every author is known."""
+    return deepcopy(_settled())
+
+
+@cache
+def _settled(authors: int = 25) -> tuple[Ladder, Matchmaker]:
     chance = Stream(seed_from_text("authors"), "skill")
     ladder = Ladder(
         [Author(f"author-{n}", 15.0 + chance.uniform(200) / 10, None) for n in range(authors)]

@@ -62,6 +62,7 @@ def test_in_a_block_every_bot_sits_everywhere_once(size: int) -> None:
 
 
 @given(sizes, st.integers(6, 20), st.binary(max_size=8))
+@settings(max_examples=15)
 def test_over_time_every_bot_sits_everywhere_equally_often(
     seats: list[int], bots: int, seed: bytes
 ) -> None:
