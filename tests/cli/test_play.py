@@ -89,6 +89,8 @@ def test_whole_games_by_pipe(
     ]
 
 
+# Sample bots are played as processes in tests/referee/test_processes.py.
+@pytest.mark.release
 def test_without_bots_there_are_three_sample_bots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

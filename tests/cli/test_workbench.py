@@ -101,6 +101,8 @@ def test_a_comparison_goes_on_from_its_folder(run: Run, tmp_path: Path) -> None:
     assert "bot B was 'cautious' and is 'random' now" in one_line(done.err)
 
 
+# The adjusted comparison: tests/referee/test_comparison.py.
+@pytest.mark.release
 def test_both_leads_of_a_luck_adjusted_comparison_are_shown(run: Run) -> None:
     words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks", 3)
     plain, done = run(*words).out, run(*words, "--luck-adjusted").out

@@ -1025,7 +1025,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 # Their documents are those of the API's methods, and they say the same here and from afar in
 # tests/cli/test_remote_ladder.py; what is published is in test_publish.py.
-FOR_A_RELEASE: Final = {"standings", "bot", "analyse", "publish"}
+# What admins do is in tests/arena/test_api_accounts.py and test_api_rights.py in every run.
+FOR_A_RELEASE: Final = {
+    *("standings", "bot", "analyse", "publish"),
+    *(name for name in METHODS if "/admin/" in name),
+}
 
 
 @pytest.mark.parametrize("name", daily(GOLDENS, {*GOLDENS} - FOR_A_RELEASE))
