@@ -111,7 +111,10 @@ def command(
         bot=bot,
     )
     former = [] if before is None else _loaded((before,), settings)
-    analysis, analyses = _analysed(_loaded(records, settings), settings, workers)
+    games = _loaded(records, settings)
+    if former and not _names(games) & _names(former):
+        raise UserError("--before: no bot of these games has the name of one of those")
+    analysis, analyses = _analysed(games, settings, workers)
     if analysis.interrupted and not analyses[0].chances:
         settings = replace(settings, luck=0)
     if html is not None:
@@ -135,15 +138,18 @@ def command(
         raise Interrupted(analysis.interrupted)
 
 
+def _names(games: Sequence[tuple[str, GameRecord]]) -> set[str]:
+    return {seat.name for _, record in games for seat in record.seats}
+
+
 def _loaded(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple[str, GameRecord]]:
     """The records with their names; those of the bot, if one is named."""
     games = [(str(path), _load(path, settings.seat)) for path in _files(paths)]
     if settings.bot is None:
         return games
-    names = [[seat.name for seat in record.seats] for _, record in games]
-    found = [game for game, among in zip(games, names, strict=True) if settings.bot in among]
+    found = [game for game in games if settings.bot in _names([game])]
     if not found:
-        known = ", ".join(sorted({name for among in names for name in among}))
+        known = ", ".join(sorted(_names(games)))
         raise UserError(f"--bot: {', '.join(map(str, paths))} has games of {known}")
     return found
 

@@ -36,7 +36,6 @@ from deepsea_arena.coach.weaknesses import (
 )
 from deepsea_arena.documents import to_object
 from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
-from deepsea_referee.errors import UserError
 from deepsea_referee.results.folder import notes_beside
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
@@ -304,8 +303,6 @@ def report_weaknesses(
         for bot, games in games_of_bots(analyses).items()
         if settings.bot in (None, bot.name) and (not former or bot.name in former)
     ]
-    if not found:
-        raise UserError("--before: no bot of these games has the name of one of those")
     beliefs = {one.bot: _beliefs(analyses, one.bot) for one in found}
     if as_json:
         print_json(

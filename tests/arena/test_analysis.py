@@ -116,6 +116,8 @@ def test_a_decision_is_judged_with_what_only_its_seat_knew() -> None:
     assert changed
 
 
+# Another seed is another random stream: below.
+@pytest.mark.release
 def test_games_in_the_same_position_have_random_numbers_of_their_own() -> None:
     found: dict[object, list[object]] = {}
     for salt in "abcdefgh":

@@ -30,6 +30,7 @@ from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import ladder
+from helpers.tiers import daily
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) ->
         assert faults[0].error == error
 
 
-@pytest.mark.parametrize("caller", [VISITOR, READER, ADMIN])
+@pytest.mark.parametrize("caller", daily([VISITOR, READER, ADMIN], [VISITOR, ADMIN]))
 def test_nothing_under_embargo_is_read(service: LadderService, caller: Caller) -> None:
     """By name it is not there, and in lists it is missing, for admins too."""
     for later in (None, 2**45):
@@ -145,6 +146,8 @@ def test_the_feed_gives_all_games_since_a_break_the_oldest_first(played: Store) 
     assert told == list(range(701, 1001))
 
 
+# What the commands import from afar: tests/cli/test_remote_login.py.
+@pytest.mark.release
 def test_a_client_needs_neither_a_database_nor_a_server() -> None:
     seen = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run(

@@ -133,6 +133,8 @@ def test_admission_games_are_announced_one_by_one(tmp_path: Path) -> None:
     assert link.sent == [1, 2, 3]
 
 
+# It keeps a worker small; that none hears where the store is: tests/cli/test_ladder_run.py.
+@pytest.mark.release
 def test_a_worker_process_loads_no_database() -> None:
     modules = "check_worker, analysis_worker, person_worker, rated_games"
     seen = "import sys; print('sqlalchemy' in sys.modules)"

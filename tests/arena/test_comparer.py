@@ -229,6 +229,8 @@ def test_a_worker_stops_at_its_budget() -> None:
     assert [block.number for block in played(lease(cpu_ms=0))] == [0]
 
 
+# The rates of the sequence itself: tests/referee/test_comparison.py and test_confidence.py.
+@pytest.mark.release
 def test_of_equal_versions_hardly_any_are_called_different(whole: list[BlockPlayed]) -> None:
     """Leads and luck of real blocks, drawn again with either sign: so they are 0 in the mean."""
     sides = [(0, 1), (1, 0)], (0,), (1,)

@@ -20,6 +20,8 @@ def rotation(order: tuple[int, ...]) -> list[list[SeatResult]]:
     )
 
 
+# How many games it saves; who leaves a final, and when, is looked at in test_runs.py.
+@pytest.mark.release
 @pytest.mark.parametrize("seed", daily(range(3), [0]))
 def test_the_best_wins_in_less_than_half_the_games_of_a_round_robin(seed: int) -> None:
     """20 bots, each of which is a little better than the next one."""

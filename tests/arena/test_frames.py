@@ -25,6 +25,7 @@ from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.view import known_values
 from helpers.commands import Run, faulty, played, record_of, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
+from helpers.tiers import daily
 
 WATCHER: Viewer = "watcher"
 
@@ -34,7 +35,7 @@ def said(shown: Frames) -> list[str]:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("seats", [2, 4, 6])
+@pytest.mark.parametrize("seats", daily([2, 4, 6], [4]))
 def test_the_words_are_those_of_the_terminal(
     run: Run, tmp_path: Path, preset: str, seats: int
 ) -> None:
@@ -45,7 +46,7 @@ def test_the_words_are_those_of_the_terminal(
 
 
 @given(rules=rule_sets, seats=players, salt=salts, chooser=choosers)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_at_each_decision_a_seat_sees_what_the_bot_saw(
     rules: RuleSet, seats: int, salt: str, chooser: Chooser
 ) -> None:
@@ -65,7 +66,7 @@ def test_at_each_decision_a_seat_sees_what_the_bot_saw(
 
 
 @given(rules=rule_sets, seats=players, salt=salts, chooser=choosers, level=st.integers(1, 4))
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_a_value_changes_nothing_before_the_viewer_learns_it(
     rules: RuleSet, seats: int, salt: str, chooser: Chooser, level: int
 ) -> None:
@@ -109,7 +110,7 @@ def replay_with(record: GameRecord, values: tuple[int, ...]) -> Game:
     return game
 
 
-@pytest.mark.parametrize(("seats", "kilobytes"), [(2, 30), (4, 45), (6, 60)])
+@pytest.mark.parametrize(("seats", "kilobytes"), daily([(2, 30), (4, 45), (6, 60)], [(6, 60)]))
 def test_frames_are_small(seats: int, kilobytes: int) -> None:
     for preset in PRESETS:
         for salt in "ab":
@@ -118,7 +119,7 @@ def test_frames_are_small(seats: int, kilobytes: int) -> None:
             assert len(text.encode()) <= kilobytes * 1024
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", daily(PRESETS, ["publisher", "reference"]))
 def test_every_frame_is_a_position(preset: str) -> None:
     for viewer in (None, WATCHER, 0):
         for frame in frames(record_of(played(preset, 4)), viewer)["frames"]:

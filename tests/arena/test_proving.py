@@ -10,16 +10,15 @@ import pytest
 
 from deepsea_arena.refold import check_ratings, prove_with
 from deepsea_ladder.chain import RecordedGame
-from deepsea_ladder.store import Store
 from deepsea_ladder.store.ratings import recorded_games
 from helpers import ladder
 
-GAMES = 12
+GAMES = 8
 
 
 @pytest.fixture(scope="module")
 def games(tmp_path_factory: pytest.TempPathFactory) -> list[RecordedGame]:
-    with Store.create(tmp_path_factory.mktemp("ladder") / "ladder.db") as store:
+    with ladder.created(tmp_path_factory.mktemp("ladder") / "ladder.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), GAMES))
         ladder.play_all(store, season)
@@ -65,7 +64,7 @@ def test_other_bots_and_results_are_found(games: list[RecordedGame]) -> None:
 
 
 def test_a_check_counts_the_games_that_it_looks_at(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "ladder.db") as store:
+    with ladder.created(tmp_path / "ladder.db") as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
         ladder.play_all(store, season)
@@ -76,6 +75,6 @@ def test_a_check_counts_the_games_that_it_looks_at(tmp_path: Path) -> None:
             assert games == 4
             yield counted.append
 
-        (check,) = check_ratings(store, records=True, workers=2, progress=progress)
+        (check,) = check_ratings(store, records=True, workers=1, progress=progress)
         assert check.sound
         assert sum(counted) == 4

@@ -151,9 +151,9 @@ def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> Non
 def test_the_matchmaker_is_a_source(store: Store, stop: Stop) -> None:
     season = ladder.stocked(store, bots=6, seats=(2, 3, 4))
     source = Matchmaker(store, season)
-    run(store, season, stop, source=source, goal=RunGoal(games=40))
+    run(store, season, stop, source=source, goal=RunGoal(games=20))
     tallies = [entry.tally for entry in store.ratings.entries(season)]
-    assert min(tally.games for tally in tallies) > 12
+    assert min(tally.games for tally in tallies) > 6
     assert store.ratings.differences(season, records=True) == []
 
 

@@ -44,6 +44,7 @@ from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.inline import InlineWorker
+from helpers.tiers import daily
 
 
 @pytest.fixture
@@ -286,7 +287,7 @@ def test_an_elimination_has_rounds_and_a_champion(stocked: Store, stop: Stop) ->
     assert result.games == 4
 
 
-@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize("after", daily([1, 2, 3], [2]))
 def test_an_elimination_goes_on_without_a_bot_that_is_withdrawn(
     stocked: Store, stop: Stop, after: int
 ) -> None:
@@ -339,6 +340,8 @@ def test_a_final_ends_with_a_winner_and_says_who_left(stocked: Store, stop: Stop
     assert result.games < 400
 
 
+# Other tournaments that are stopped go on below in every run.
+@pytest.mark.release
 def test_a_final_that_is_stopped_goes_on_to_the_same_end(stocked: Store, stop: Stop) -> None:
     results = iter(range(1, 1000))
 

@@ -69,7 +69,7 @@ def test_a_season_without_games_has_nothing_to_check(played: Store) -> None:
 @pytest.fixture(scope="module")
 def circle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Anna always beats ben, ben cleo, cleo anna; dan loses to all three."""
-    database = Store.create(tmp_path_factory.mktemp("circle") / "ladder.db").database
+    database = ladder.created(tmp_path_factory.mktemp("circle") / "ladder.db").database
     with Store(database, RetryPolicy(strikes=ladder.NO_STRIKES)) as store:
         season = ladder.stocked(store, seats=(2,))
         ids = dict(zip(ladder.NAMES, ladder.ids(store), strict=False))

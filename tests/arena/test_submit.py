@@ -21,6 +21,7 @@ from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable
 from deepsea_referee.system.gauge import BotGauge, WallGauge
 from helpers import ladder
+from helpers.tiers import daily
 
 BOT = """
 from deepsea_sdk import Bot, run
@@ -135,13 +136,17 @@ def test_a_season_that_requires_control_groups_is_not_played_without(
         hosting("process", wanted)
 
 
+REFUSED = [
+    ("print('hm'); return 'fly'", "", "decision 0: illegal_action", "view.legal", "hm"),
+    # In every run these are submitted by a command: tests/cli/test_author_errors.py.
+    ("raise RuntimeError('a bug')", "", "exception", "", "RuntimeError: a bug"),
+    ("pass", "raise SystemExit('no licence')", "no licence", "", ""),
+]
+
+
 @pytest.mark.parametrize(
     ("deed", "first", "found", "remedy", "log"),
-    [
-        ("print('hm'); return 'fly'", "", "decision 0: illegal_action", "view.legal", "hm"),
-        ("raise RuntimeError('a bug')", "", "exception", "", "RuntimeError: a bug"),
-        ("pass", "raise SystemExit('no licence')", "no licence", "", ""),
-    ],
+    daily(REFUSED, REFUSED[:1]),
 )
 def test_the_first_fault_refuses_a_bot_with_what_to_do(
     here: Store, tmp_path: Path, deed: str, first: str, found: str, remedy: str, log: str
@@ -165,6 +170,17 @@ def test_an_authors_bad_name_is_refused_before_any_game(here: Store) -> None:
     with here as store, pytest.raises(BundleError, match="the author's name") as refused:
         submit(store, "a\nb", bundle, pytest.fail)
     assert "\n" not in str(refused.value)
+
+
+def test_files_that_play_already_and_anothers_bot_are_refused_before_any_game(
+    here: Store, tmp_path: Path
+) -> None:
+    bundle = read_bot(speaks_lines(tmp_path))
+    with here as store:
+        store.bots.submit("mine", "me", bundle)
+        for author, words in (("me", "version 1 of 'mine' already"), ("you", "is me's; choose")):
+            with pytest.raises(SubmissionError, match=words):
+                submit(store, author, bundle, pytest.fail)
 
 
 def test_an_author_who_has_submitted_enough_plays_no_games(here: Store, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_game_has_the_time_that_its_clock_gives(clock: str, seats: int, second
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_no_seat_decides_more_often(preset: str, seats: int) -> None:
     """Bots that dive as long as they can, and ones that play by chance."""
-    for number in range(20):
+    for number in range(10):
         seed = seed_from_text(f"game {number}")
         for choices in (1, 9):
             game, chance = Game(PRESETS[preset], seats, seed), Stream(seed, "choices")

@@ -15,6 +15,7 @@ from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.table import play
 from helpers.commands import Run, faulty, one_line, played, record_of, written
 from helpers.planted import Steady, planted
+from helpers.tiers import daily
 
 QUICK = ("--rollouts", "2")
 
@@ -220,6 +221,8 @@ def test_a_report_names_the_situation_and_its_clearest_positions(
     assert f"debug {record} Early --seat " in position[2]
 
 
+# Changes are found in tests/arena/test_weaknesses.py, their lines are those of the report above.
+@pytest.mark.release
 def test_a_report_says_what_has_changed(run: Run, seasons: tuple[Path, Path]) -> None:
     early, steady = seasons
     done = run("analyse", steady, *REPORT, "--bot", "Early", "--before", early)
@@ -228,6 +231,10 @@ def test_a_report_says_what_has_changed(run: Run, seasons: tuple[Path, Path]) ->
     assert row.split()[2] == "better"
     # The policy itself has no weakness, whatever the roll-outs say.
     assert "Early: no situation in which it surely loses, in 8 games" in done.out.splitlines()
+
+
+def test_a_report_says_that_nothing_has_changed(run: Run, seasons: tuple[Path, Path]) -> None:
+    early, _ = seasons
     assert "no change by more than" in run("analyse", early, *FEW, "--before", early).out
 
 
@@ -244,23 +251,24 @@ def test_a_report_for_programs(run: Run, seasons: tuple[Path, Path]) -> None:
     assert [(one["played"], one["policy"]) for one in worst["clearest"]] == [("back", "down")] * 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("--report", "--luck"), "excludes"),
-        (("--report", "--seat", "A"), "excludes"),
-        (("--report", "--all"), "excludes"),
-        (("--bot", "Early"), "need --report"),
-        (("--before", "."), "need --report"),
-        (("--report", "--bot", "nobody"), "has games of Early, Steady"),
-        (("--report", "--before", "OTHERS"), "has the name"),
-    ],
-)
+NO_SENSE = [
+    (("--report", "--luck"), "excludes"),
+    (("--report", "--seat", "A"), "excludes"),
+    (("--report", "--all"), "excludes"),
+    (("--bot", "Early"), "need --report"),
+    (("--before", "."), "need --report"),
+    (("--report", "--bot", "nobody"), "has games of Early, Steady"),
+    (("--report", "--before", "OTHERS"), "has the name"),
+]
+
+
+# The others are refused by the same lines.
+@pytest.mark.parametrize(("arguments", "reason"), daily(NO_SENSE, [*NO_SENSE[::3], NO_SENSE[5]]))
 def test_a_report_refuses_what_makes_no_sense(
     run: Run, seasons: tuple[Path, Path], folder: Path, arguments: tuple[str, ...], reason: str
 ) -> None:
-    early, _ = seasons
+    games = seasons[0] if "name" in reason or "games of" in reason else folder
     words = [folder if word == "OTHERS" else word for word in arguments]
-    done = run("analyse", early, "--rollouts", "2", *words)
+    done = run("analyse", games, "--rollouts", "2", *words)
     assert (done.status, done.out) == (2, "")
     assert reason in one_line(done.err)

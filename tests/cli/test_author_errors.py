@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from deepsea_cli.ladder import options
+from deepsea_ladder.season import Season
+from helpers import ladder
 from helpers.commands import Done, Run
 from helpers.tiers import daily
 
@@ -94,7 +96,8 @@ def test_check_of_a_program_that_does_not_start(run: Run, tmp_path: Path) -> Non
 
 def test_submit(run: Run, boom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
-    assert run("ladder", "init", *PLAIN).status == 0
+    with ladder.created(tmp_path / "ladder.db") as store:
+        store.seasons.open(Season(name="s1", seats=(2,), isolation="process"), ladder.SEED)
     done = run("ladder", "submit", boom, "--author", "me")
     assert done.status == 1
     told_once(done, *FRAMES)

@@ -118,6 +118,8 @@ def test_the_page_is_readable_after_ctrl_c_and_a_second_one_ends_it(
     assert is_gone(url)
 
 
+# How long a page stays: tests/web/test_live_feed.py, and with a match above.
+@pytest.mark.release
 def test_the_page_goes_with_its_last_reader(begin: Start) -> None:
     process = begin("compare", *MATCH[1:], "--blocks", 2, "--browser")
     url = address(process)

@@ -19,7 +19,7 @@ from deepsea_cli import main
 from deepsea_cli.ladder import options
 from deepsea_ladder.accounts import MACHINE, NewToken, Scope
 from deepsea_ladder.model.games import SeatLog
-from deepsea_ladder.store import Store, schema
+from deepsea_ladder.store import schema
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
 from helpers import comparisons, ladder, submissions
@@ -54,7 +54,7 @@ QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with rows in every table: one game with a crash, one played after a void."""
     path = tmp_path_factory.mktemp("sound") / "ladder.db"
-    with Store.create(path) as store:
+    with ladder.created(path) as store:
         season = ladder.stocked(store, seats=(2, 4))
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
         store.jobs.fail(ladder.claim(store, season), "the host was busy", 1)

@@ -434,7 +434,7 @@ def test_a_table_gives_up_columns_before_names_and_names_before_numbers() -> Non
 def test_a_bot_is_shown_with_its_course_rivals_seats_and_faults(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store.create(place) as store:
+    with ladder.created(place) as store:
         season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
         ladder.play_all(store, season, {"s1-2": ["ben"], "s1-4": ["ben"]})
@@ -498,7 +498,7 @@ def test_versions_of_a_bot_that_play_at_one_table_are_told_apart(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairing = PairingSettings(same_author=True, former_versions=True)
-    with Store.create(place) as store:
+    with ladder.created(place) as store:
         for number in range(2):
             ladder.submit(store, "anna", f"try {number}")
         season = store.seasons.open(Season("s1", seats=(2,), pairing=pairing), ladder.SEED)

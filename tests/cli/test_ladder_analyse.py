@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
-from helpers import ladder
 from helpers.commands import Run
 from helpers.programs import nothing_left_behind
 
@@ -25,9 +25,9 @@ QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(played_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A ladder with eight games of four bots."""
-    path = ladder.played(tmp_path / "ladder.db")
+    path = shutil.copy(played_file, tmp_path)
     monkeypatch.setenv(options.VARIABLE, str(path))
     with Store.open(path) as store:
         yield store

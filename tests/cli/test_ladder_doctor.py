@@ -30,7 +30,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with a game and a backup, to be copied."""
     folder = tmp_path_factory.mktemp("healthy")
     path = folder / "ladder.db"
-    with Store.create(path) as store:
+    with ladder.created(path) as store:
         ladder.to_play(store)
         ladder.play_all(store, store.seasons.get("s1"))
     assert called("ladder", "backup", folder / "copy.db", "--store", path).status == 0

@@ -49,7 +49,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A ladder of trusted bots, two at a table, with two bots."""
     path = tmp_path / "ladder.db"
     monkeypatch.setenv(options.VARIABLE, str(path))
-    with Store.create(path) as store:
+    with ladder.created(path) as store:
         season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
         store.seasons.open(season, ladder.SEED)
         for name in ("Ada", "Bob"):

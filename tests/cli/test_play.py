@@ -69,7 +69,7 @@ def test_whole_games_by_pipe(
     preset: str, seats: int, rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bots = [rival] * (seats - 1)
-    out, games = tmp_path / "out", 3
+    out, games = tmp_path / "out", 2
     source = answers(tmp_path, f"{preset}/{seats}", 4000 * games)
     options = ("--rules", preset, "--games", games, "--seat", "A", "--out", out, *QUICK)
     status, said, _ = play(monkeypatch, source, *bots, *options)
@@ -84,9 +84,13 @@ def test_whole_games_by_pipe(
         assert not game.forfeits
         assert all(one.fault is None for one in record.decisions if one.seat == seat)
     results = json.loads((out / "results.json").read_text())
-    assert [game["seats"].index(0) for game in results["games"]] == [-n % seats for n in range(3)]
+    assert [game["seats"].index(0) for game in results["games"]] == [
+        -n % seats for n in range(games)
+    ]
 
 
+# Sample bots are played as processes in tests/referee/test_processes.py.
+@pytest.mark.release
 def test_without_bots_there_are_three_sample_bots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +214,8 @@ def test_ctrl_c_keeps_what_was_played_and_leaves_no_process(tmp_path: Path) -> N
     assert not Path(f"/proc/{pids.read_text()}").exists()
 
 
+# A closed pipe is quiet: test_main.py.
+@pytest.mark.release
 def test_whoever_closes_the_output_has_left(rival: Path) -> None:
     process = start("play", rival, *QUICK)
     assert process.stdin is not None
@@ -260,6 +266,8 @@ def test_keys_in_a_terminal(rival: Path, tmp_path: Path, monkeypatch: pytest.Mon
     verify(record)
 
 
+# The lines are those of a pipe, above.
+@pytest.mark.release
 def test_a_terminal_that_cannot_be_redrawn_gets_lines(
     rival: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,7 +323,7 @@ class Script:
 
 
 @pytest.mark.parametrize(
-    ("in_place", "preset", "seats"), [(False, "guide", 3), (True, "manual", 2)]
+    ("in_place", "preset", "seats"), [(False, "guide", 2), (True, "manual", 2)]
 )
 def test_hidden_values_change_no_byte_and_lines_fit(
     in_place: bool, preset: str, seats: int

@@ -66,15 +66,21 @@ def test_a_table_to_paste(run: Run) -> None:
     assert "heuristic" in table[2]
 
 
-def test_workers_and_a_folder_change_nothing(run: Run, tmp_path: Path) -> None:
-    whole = run(*WORDS, "--games", 18, "--json")
-    assert run(*WORDS, "--games", 18, "--json", "--workers", 2).out == whole.out
+# Workers of blocks: tests/referee/test_blocks.py.
+@pytest.mark.release
+def test_workers_change_nothing(run: Run) -> None:
+    words = (*WORDS, "--games", 18, "--json")
+    assert run(*words, "--workers", 2).out == run(*words).out
+
+
+def test_a_folder_changes_nothing(run: Run, tmp_path: Path) -> None:
+    whole = run(*WORDS, "--games", 12, "--json")
     out = ("--out", tmp_path / "runs")
-    run(*WORDS, "--games", 12, *out)
-    done = run(*WORDS[:5], "--games", 18, "--json", *out)  # the seed is known
+    run(*WORDS, "--games", 6, *out)
+    done = run(*WORDS[:5], "--games", 12, "--json", *out)  # the seed is known
     assert done.out == whole.out
     assert run("verify", tmp_path / "runs").status == 0
-    assert "seats was 3 and is 2 now" in run(*WORDS, "--games", 18, *out, "--seats", 2).refusal
+    assert "seats was 3 and is 2 now" in run(*WORDS, "--games", 12, *out, "--seats", 2).refusal
     other = run("compare", "greedy", "random", "--in-process", *out)
     assert other.status == 2
 

@@ -592,6 +592,8 @@ def test_asking_a_ladder_from_afar_loads_no_database(server: Answering) -> None:
     assert len(server.asked) >= len(commands)
 
 
+# It starts sooner; the same from afar is looked at in every run.
+@pytest.mark.release
 def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: Path) -> None:
     Store.create(tmp_path / "ladder.db").close()
     loaded = imported_by(("ladder", "standings", "--store", tmp_path / "ladder.db"))

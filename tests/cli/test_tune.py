@@ -38,10 +38,10 @@ def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_number_that_is_wrong_is_found_and_proved(run: Run, tmp_path: Path) -> None:
-    done = run(*WORDS, "--budget", 400, "--plot", "search.svg")
+    done = run(*WORDS, "--budget", 240, "--plot", "search.svg")
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert lines[0] == "mine,most=0..4: 25 steps of 4 blocks"
+    assert lines[0] == "mine,most=0..4: 15 steps of 4 blocks"
     name, before, found, _ = lines[3].split(maxsplit=3)
     assert (name, before) == ("most", "0")
     assert f"mine,most={found} against mine,most=0: " in lines[5]
@@ -61,8 +61,7 @@ def test_a_number_that_is_wrong_is_found_and_proved(run: Run, tmp_path: Path) ->
 
 def test_a_search_that_was_killed_goes_on_as_if_it_was_not(run: Run) -> None:
     words = (*WORDS, "--budget", 96, "--json")
-    whole = run(*words)
-    assert run(*words, "--out", "kept").out == whole.out
+    whole = run(*words, "--out", "kept")
     steps = Path("kept/tune.jsonl")
     lines = steps.read_bytes().splitlines(keepends=True)
     steps.write_bytes(b"".join(lines[:4]) + lines[4][:9])
@@ -78,7 +77,7 @@ def test_a_search_that_was_killed_goes_on_as_if_it_was_not(run: Run) -> None:
 
 def test_what_is_not_better_is_said_so(run: Run, bot: Path) -> None:
     bot.write_text(BOT.replace("most = 0", "most = 2"), encoding="utf-8")
-    words = ("tune", "mine.py,most=2..4", *WORDS[2:], "--budget", 200)
+    words = ("tune", "mine.py,most=2..4", *WORDS[2:], "--budget", 104)
     done = run(*words, "--json", "--out", "kept")
     document = json.loads(done.out)
     assert (done.status, document["better"]) == (1, False)

@@ -85,22 +85,24 @@ def test_a_sweep_names_bots_with_parameters(run: Run, tmp_path: Path) -> None:
 
 def test_a_comparison_goes_on_from_its_folder(run: Run, tmp_path: Path) -> None:
     words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks")
-    whole = run(*words, 12)
+    whole = run(*words, 6)
     out = ("--out", tmp_path / "runs")
-    run(*words, 5, *out)
+    run(*words, 2, *out)
     first = (tmp_path / "runs" / "game-0001.json").stat().st_mtime_ns
-    done = run(*words[:4], *out, "--blocks", 12)  # the seed is known
+    done = run(*words[:4], *out, "--blocks", 6)  # the seed is known
     assert (done.out, done.err, done.status) == (whole.out, "", 1)
     assert (tmp_path / "runs" / "game-0001.json").stat().st_mtime_ns == first
-    assert len(list((tmp_path / "runs").glob("game-*.json"))) == 24
+    assert len(list((tmp_path / "runs").glob("game-*.json"))) == 12
     assert run("verify", tmp_path / "runs").status == 0
-    assert run(*words, 12, *out, "--json").out == run(*words, 12, "--json").out
+    assert run(*words, 6, *out, "--json").out == run(*words, 6, "--json").out
     for change in (["--margin", "0.1"], ["--alpha", "0.1"], ["--seed", "y"], ["--seats", "2"]):
-        assert f"{change[0][2:]} was" in run(*words, 12, *out, *change).refusal
+        assert f"{change[0][2:]} was" in run(*words, 6, *out, *change).refusal
     done = run("compare", "greedy", "random", "--in-process", *out)
     assert "bot B was 'cautious' and is 'random' now" in one_line(done.err)
 
 
+# The adjusted comparison: tests/referee/test_comparison.py.
+@pytest.mark.release
 def test_both_leads_of_a_luck_adjusted_comparison_are_shown(run: Run) -> None:
     words = ("compare", "greedy", "cautious", "--in-process", "--seed", "x", "--blocks", 3)
     plain, done = run(*words).out, run(*words, "--luck-adjusted").out

@@ -125,7 +125,7 @@ def archive_of(text: str) -> bytes:
 
 def stock(path: Path, clock: StoreClock) -> None:
     """Make the ladder at this path, next to which files of games are left."""
-    with clock.installed(), Store.create(path) as store:
+    with clock.installed(), ladder.created(path) as store:
         making = _Stocking(store, clock)
         making.bots()
         making.people()

@@ -137,7 +137,16 @@ def test_it_is_what_the_integral_over_all_skills_gives(games: list[Game]) -> Non
 # Against TrueSkill
 
 
-@pytest.mark.parametrize("placements", [(1, 2), (1, 1), (3, 1, 2), (1, 1, 3), (2, 4, 1, 2)])
+MORE_PLACEMENTS = [(1, 2), (1, 1, 3), (2, 4, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    "placements",
+    [
+        *((1, 1), (3, 1, 2)),
+        *(pytest.param(some, marks=pytest.mark.release) for some in MORE_PLACEMENTS),
+    ],
+)
 def test_one_game_is_rated_as_by_trueskill(placements: tuple[int, ...]) -> None:
     """The package stops at messages that change by 0.0001; with two players there are no rounds."""
     players = tuple(range(len(placements)))

@@ -62,6 +62,7 @@ def test_in_a_block_every_bot_sits_everywhere_once(size: int) -> None:
 
 
 @given(sizes, st.integers(6, 20), st.binary(max_size=8))
+@settings(max_examples=15)
 def test_over_time_every_bot_sits_everywhere_equally_often(
     seats: list[int], bots: int, seed: bytes
 ) -> None:
@@ -190,7 +191,7 @@ def test_games_that_are_arranged_already_count() -> None:
     st.sampled_from([1, 5, 40]),
     st.binary(max_size=8),
 )
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_nobody_waits_longer_than_the_bound(
     authors: list[int], seats: tuple[int, ...], taste: PairingSettings, count: int, seed: bytes
 ) -> None:

@@ -353,7 +353,7 @@ def by_package(
 
 
 @given(games(), betas, taus, draw_probabilities)
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_it_gives_what_the_package_gives(
     game: tuple[list[tuple[float, float]], list[bool]],
     beta: float,

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import SeasonError
@@ -65,6 +65,7 @@ def toml(season: Season) -> str:
 
 
 @given(seasons)
+@settings(max_examples=15)
 def test_json_round_trip(season: Season) -> None:
     text = season.to_json()
     assert "\n" not in text
@@ -73,6 +74,7 @@ def test_json_round_trip(season: Season) -> None:
 
 
 @given(seasons)
+@settings(max_examples=15)
 def test_toml_round_trip(season: Season) -> None:
     assert Season.from_toml(toml(season)) == season
 

@@ -71,11 +71,11 @@ def test_an_author_may_submit_so_many_versions_while_a_season_is_open(store: Sto
     set_times(store, 0)
     store.seasons.open(a_season("s1", versions=3), ladder.SEED)
     for name in ("one", "two", "three"):
-        store.bots.check_quota("ada")
+        store.bots.check_submission("ada", "new", "")
         ladder.submit(store, name, author="Ada")
     words = "Ada has submitted 3 versions since the opening; season s1 takes at most 3 of an author"
     for refused in (
-        lambda: store.bots.check_quota("ada"),
+        lambda: store.bots.check_submission("ada", "new", ""),
         lambda: ladder.submit(store, "two", "again", author="ada"),
     ):
         with pytest.raises(SubmissionError, match=words):

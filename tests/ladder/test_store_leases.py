@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from deepsea_ladder.model.games import AnalysisPlan
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 from helpers.submissions import LIMITS, add, an_author
+from helpers.tiers import daily
 
 PLAN = AnalysisPlan("steady-1", "{}")
 
@@ -125,9 +127,17 @@ def _contents(store: Store) -> None:
 CONTENTS = _contents
 
 
-@pytest.mark.parametrize("lease", LEASES)
-@pytest.mark.parametrize("queue", [games, checks, analyses])
-@pytest.mark.parametrize("deed", sorted(EVERYTHING))
+QUEUES = (games, checks, analyses)
+# A lost lease in every queue, the others in that of the games: all are the rows of `leases.py`.
+EVERY_TIME = {
+    *product(QUEUES, ("present", "taken over by another"), EVERYTHING),
+    *product([games], LEASES, EVERYTHING),
+}
+
+
+@pytest.mark.parametrize(
+    ("queue", "lease", "deed"), daily(product(QUEUES, LEASES, sorted(EVERYTHING)), EVERY_TIME)
+)
 def test_a_lease_is_changed_by_who_has_it_and_by_no_former_or_foreign_one(
     store: Store, queue: Callable[[Store], Queue], lease: str, deed: str
 ) -> None:

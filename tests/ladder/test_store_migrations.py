@@ -66,6 +66,8 @@ def database(target: str) -> Iterator[Database]:
     database.close()
 
 
+# The stored ladders below are compared with the program, too, and each new one is made so.
+@pytest.mark.release
 def test_the_scripts_make_the_tables_that_the_program_uses(database: Database) -> None:
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -159,6 +161,7 @@ def test_tables_that_are_not_those_of_the_schema_are_refused(empty: str, change:
     database.close()
 
 
+@pytest.mark.parametrize("kind", daily(["sqlite", "postgresql"], ["sqlite"]), indirect=True)
 def test_what_else_is_in_the_database_does_no_harm(empty: str) -> None:
     database = _stored("0001", empty)
     with database.write() as connection:

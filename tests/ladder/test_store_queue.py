@@ -18,7 +18,7 @@ from helpers.steps import Work
 
 Call = Callable[[Store, StoredSeason], object]
 
-FEW, MANY = 600, 4800
+FEW, MANY = 600, 2400
 """Rotations that were played before; the pairing looks back on 500."""
 
 
@@ -146,7 +146,7 @@ def test_the_work_does_not_grow_with_the_games_that_were_played(
 
 def test_looking_at_every_job_would_be_noticed(veterans: list[Path], tmp_path: Path) -> None:
     few, many = _work(veterans, tmp_path, lambda store, season: store.queue.arranged(season))
-    assert many > 5 * few
+    assert many > 3 * few
 
 
 def test_entries_of_the_audit_log_are_searched_for_suspects_once(

@@ -315,7 +315,7 @@ def test_after_the_end_of_submissions_nobody_submits(store: Store, ada: int) -> 
         lambda: add(store, ada, "late"),
         lambda: ladder.submit(store, "late", author="Ada"),
         lambda: ladder.submit(store, "late", author="Newcomer"),
-        lambda: store.bots.check_quota("Ada"),
+        lambda: store.bots.check_submission("Ada", "new", ""),
     ):
         with pytest.raises(SubmissionError, match=words):
             refused()
@@ -500,7 +500,7 @@ def test_a_deadline_is_moved_and_an_author_gets_more_time(store: Store, ada: int
         add(store, ada, "late")
     late = add(store, bob, "late", "bobs")
     assert late.state is QUEUED
-    store.bots.check_quota("Bob")
+    store.bots.check_submission("Bob", "new", "")
     stored = store.seasons.get("s1")
     assert store.seasons.deadline_of(stored, bob) == at + 3 * 10**9
     assert store.seasons.deadline_of(stored, ada) == at + 1

@@ -105,7 +105,7 @@ STEPS = st.tuples(
 
 
 @given(steps=st.lists(STEPS, min_size=3, max_size=9))
-@settings(max_examples=6)
+@settings(max_examples=3)
 def test_sums_are_those_of_the_games_after_any_history(
     steps: list[tuple[str, list[int], int]], pattern: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

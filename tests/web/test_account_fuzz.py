@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_web.http import HEADERS
@@ -46,6 +46,7 @@ def is_fine(person: Person, method: str, path: str, body: bytes, kind: str) -> N
     assert answer.headers["cache-control"] == "no-store"
 
 
+@settings(max_examples=20)
 @given(
     action=st.sampled_from([action.path for action in MEMBERS.actions if action.path != "/logout"]),
     fields=st.dictionaries(st.sampled_from(FIELDS), WORDS, max_size=5),
@@ -73,6 +74,7 @@ def test_any_bytes_get_an_answer(
         is_fine(person, "POST", action, body, kind)
 
 
+@settings(max_examples=20)
 @given(path=st.sampled_from(PATHS), part=WORDS, query=st.binary(max_size=40))
 def test_any_address_gets_an_answer(
     people: tuple[Person, Person], path: str, part: str, query: bytes
@@ -88,7 +90,7 @@ def test_any_address_gets_an_answer(
     "text",
     daily(
         ["9" * 5000, "9" * 20, "s1-" + "9" * 5000, "-1", "1e9", "\u0663", "\x00", "..", "a/b"],
-        ["9" * 20, "\u0663"],
+        ["9" * 20],
     ),
 )
 def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(

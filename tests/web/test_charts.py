@@ -140,7 +140,10 @@ def drawings(name: str, many: int) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     ("name", "many"),
-    daily([*product(HOSTILE, (2, 6))], [*product(HOSTILE, (2,)), ("columns", 6), ("markup", 6)]),
+    daily(
+        [*product(HOSTILE, (2, 6))],
+        [*product(("markup", "direction", "combining", "control"), (2,)), ("columns", 6)],
+    ),
 )
 def test_a_name_is_text_and_nothing_else(name: str, many: int) -> None:
     svg, page = drawings(HOSTILE[name], many)

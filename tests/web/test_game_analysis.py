@@ -126,7 +126,7 @@ def many(tmp_path: Path) -> Iterator[Store]:
     ben did."""
     with Store.open(ladder.played(tmp_path / "ladder.db", games=16, crashing={})) as store:
         for number in range(1, 17):
-            settings = AnalysisSettings(Effort.of(8), bot="ben v1")
+            settings = AnalysisSettings(Effort.of(4), bot="ben v1")
             analysed(store, f"s1-{number}", settings=settings)
         yield store
 

@@ -141,7 +141,7 @@ def plain_tags() -> list[str]:
     return [tag for tag, _ in Parsed(page_of(record_of(faulty()))).tags]
 
 
-@pytest.mark.parametrize("text", daily(HOSTILE, DAILY))
+@pytest.mark.parametrize("text", daily(HOSTILE, DAILY[::2]))
 def test_untrusted_texts_stay_texts(text: str) -> None:
     record = hostile_record(text)
     page = page_of(record)

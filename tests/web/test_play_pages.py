@@ -266,7 +266,7 @@ def test_what_is_sent_depends_on_nothing_that_the_seat_does_not_know(
 
         turn = 0
         while not store.person_games.get(game_id).state.is_final:
-            if turn % 6 == 0:
+            if turn % 12 == 0:
                 check()
             if turn == 24:  # a game may be much longer
                 store.person_games.leave(game_id)

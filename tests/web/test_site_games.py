@@ -262,7 +262,7 @@ def test_texts_of_strangers_stay_texts(tmp_path: Path) -> None:
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
         ladder.play_all(store, season, {"s1-1": ["ben"]})
         record = GameRecord.from_json(store.games.record("s1-1"))
-        for words in DAILY:
+        for words in DAILY[::2]:
             seats = tuple(seat._replace(name=words) for seat in record.seats)
             came = tuple(one._replace(came=words) if one.fault else one for one in record.decisions)
             hostile = replace(record, seats=seats, decisions=came).to_json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,10 +17,10 @@ from deepsea_ladder.store import Store
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import BATCH, THREADS, Gateway
 from deepsea_web.server.http_api import http_api
-from helpers import ladder
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token
 from helpers.site import ask
+from helpers.steps import repeated
 
 
 class Stopped:
@@ -69,19 +70,19 @@ def token_of(service: LadderService, author: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {a_token(service, author)}"}
 
 
-async def test_a_stopped_reader_holds_no_thread_and_no_transaction(played: Store) -> None:
-    season = played.seasons.get("s1")
-    played.jobs.add(season, ladder.rotations(ladder.ids(played)[:4], 2) * (BATCH // 2))
-    ladder.play_all(played, season)
-    service = a_service(played, played, limits=RemoteLimits(heavy=2 * THREADS))
-    token = token_of(service, "anna-senior")
-    readers = Stopped(service)
-    for path in ("/export", "/bots/anna/archive") * THREADS:
-        await readers.begin(path, headers=token)
-    assert cast("QueuePool", played.database.engine.pool).checkedout() == 0
-    played.bots.withdraw("dan")
-    assert await readers.status("/standings") == 200
-    await readers.close()
+async def test_a_stopped_reader_holds_no_thread_and_no_transaction(
+    played_file: Path, tmp_path: Path
+) -> None:
+    with Store.open(repeated(played_file, tmp_path / "ladder.db", 1 + BATCH // 8)) as played:
+        service = a_service(played, played, limits=RemoteLimits(heavy=2 * THREADS))
+        token = token_of(service, "anna-senior")
+        readers = Stopped(service)
+        for path in ("/export", "/bots/anna/archive") * THREADS:
+            await readers.begin(path, headers=token)
+        assert cast("QueuePool", played.database.engine.pool).checkedout() == 0
+        played.bots.withdraw("dan")
+        assert await readers.status("/standings") == 200
+        await readers.close()
 
 
 @pytest.mark.parametrize("path", ["/export", "/bots/anna/archive"])

@@ -123,7 +123,7 @@ def submit(
     somebody else's bot, files that are on the ladder already, packages that a season lacks, or
     more than an author may submit.
     """
-    store.bots.check_quota(author)
+    store.bots.check_submission(author, bundle.name, bundle.digest)
     check_packages(bundle, seasons_to_fit(store))
     refusal = play_admission(bundle, seasons_to_fit(store), on_game)
     return refusal or store.bots.submit(bundle.name, author, bundle, MACHINE)

@@ -69,13 +69,14 @@ class Bots:
             check_deadline(connection, at, author_id)
             return add_version(connection, author_id, name, bundle.digest, packed, at, by)
 
-    def check_quota(self, author: str) -> None:
-        """Raise `SubmissionError` if an author may submit no more, before games are played."""
+    def check_submission(self, author: str, name: str, digest: str) -> None:
+        """Raise the `SubmissionError` of `submit` before games are played, whatever the size."""
         key = schema.authors.c.name_key == names.key(author_name(author))
         with self._database.read() as connection:
             author_row = connection.execute(select(schema.authors).where(key)).first()
             author_id = None if author_row is None else author_row.id
             check_deadline(connection, now(connection), author_id)
+            _check_new(connection, author_id or 0, name, digest)
             if author_row is not None:
                 check_quota(connection, author_row.id, author_row.name)
 
@@ -163,6 +164,18 @@ def check_copy(connection: Connection, author_id: int, name: str, digest: str) -
         )
 
 
+def _check_new(connection: Connection, author_id: int, name: str, digest: str) -> LadderBot | None:
+    """The same as `own_bot`; `SubmissionError` also for files that play already."""
+    bot = own_bot(connection, author_id, name)
+    if bot and bot.current.digest == digest:
+        hint = "" if bot.state is BotState.ACTIVE else f"; it is {bot.state}: enable it"
+        raise SubmissionError(
+            f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
+        )
+    check_copy(connection, author_id, name, digest)
+    return bot
+
+
 def active_name(connection: Connection, author_id: int) -> str:
     """The author's name; `SubmissionError` for one who may do nothing."""
     table = schema.authors
@@ -186,13 +199,7 @@ def add_version(
     packed  zlib of the packed files
     """
     names.checked("the bot's name", name)
-    bot = own_bot(connection, author_id, name)
-    if bot and bot.current.digest == digest:
-        hint = "" if bot.state is BotState.ACTIVE else f"; it is {bot.state}: enable it"
-        raise SubmissionError(
-            f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
-        )
-    check_copy(connection, author_id, name, digest)
+    bot = _check_new(connection, author_id, name, digest)
     author = active_name(connection, author_id)
     is_new = _keep(connection, digest, packed)
     check_quota(connection, author_id, author, len(packed) if is_new else 0)
