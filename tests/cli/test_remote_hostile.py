@@ -104,8 +104,6 @@ def test_a_line_or_an_event_without_end_is_not_read(
     assert server.sent < 16 * LARGEST_LINE
 
 
-# 10,000 events.
-@pytest.mark.release
 def test_a_check_without_end_is_given_up(run: Run, scripted: Scripted, server: Answering) -> None:
     scripted.documents["/bots/greedy"] = endless(event(submission("checking", games=1)) * 100)
     assert "does not come to an end with submit" in refused(run, server, "submit", "greedy")

@@ -46,7 +46,6 @@ from helpers.full_ladder import (
     token_of,
 )
 from helpers.ladder_server import USUAL, LadderServer, Serving, methods
-from helpers.tiers import daily
 
 FOLDER: Final = Path(__file__).with_name("goldens")
 ROOT: Final = "/api/v1"
@@ -1023,16 +1022,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield found
 
 
-# Their documents are those of the API's methods, and they say the same here and from afar in
-# tests/cli/test_remote_ladder.py; what is published is in test_publish.py.
-# What admins do is in tests/arena/test_api_accounts.py and test_api_rights.py in every run.
-FOR_A_RELEASE: Final = {
-    *("standings", "bot", "analyse", "publish"),
-    *(name for name in METHODS if "/admin/" in name),
-}
-
-
-@pytest.mark.parametrize("name", daily(GOLDENS, {*GOLDENS} - FOR_A_RELEASE))
+@pytest.mark.parametrize("name", GOLDENS)
 def test_answers(world: World, tmp_path: Path, name: str) -> None:
     golden = file_of(name).read_text(encoding="utf-8")
     made = GOLDENS[name](world, tmp_path, name)
