@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from deepsea_arena.reports.standings import listed
+from deepsea_arena.reports.standings import eligible, listed
 from deepsea_arena.seasons import find_season
 from deepsea_ladder.backup import season_differences
 from deepsea_ladder.chain import Prove, RecordedGame, prove
@@ -113,7 +113,7 @@ def what_if(
     parameters = replace(season.season.rating, **(changes or {}))
     folded = store.ratings.refold(season, parameters)
     newcomer = RatingTotals(parameters.newcomer)
-    entries = listed(store, season, store.ratings.entries(season))
+    entries = listed(store, season, eligible(store, season))
 
     def lines(totals: Mapping[int, RatingTotals]) -> list[StandingLine]:
         return standings(

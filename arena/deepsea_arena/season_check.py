@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from deepsea_arena.reports.standings import Standings, listed, show_standings
+from deepsea_arena.reports.standings import Standings, eligible, listed, show_standings
 from deepsea_arena.seasons import find_season
 from deepsea_ladder.model.bots import RatedVersion
 from deepsea_ladder.model.games import StoredSeason
@@ -230,7 +230,7 @@ def final_table(store: Store, season_name: str) -> FinalTable:
         return FinalTable(page, ranked[0], None, None, check)
     ratings = {
         (entry.version.bot, entry.version.number): entry.tally.rating
-        for entry in listed(store, season, store.ratings.entries(season))
+        for entry in listed(store, season, eligible(store, season))
     }
     first, second = (ratings[line.bot, line.version] for line in ranked[:2])
     return FinalTable(page, ranked[0], ranked[1], certainty(first, second), check)

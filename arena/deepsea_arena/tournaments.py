@@ -252,7 +252,7 @@ def _participants(
         season = find_season(store, request.season)
         if season.season.best_of_author:
             active = {version.id for version in found}
-            entries = store.ratings.entries(season)
+            entries = store.ratings.entries(season, ())
             best = best_of_authors(one for one in entries if one.version.id in active)
             found = [entry.version for entry in best]
     versions = {version.id: version for version in found}

@@ -76,6 +76,25 @@ def test_what_is_read_does_not_grow_with_the_games(
     assert 0 < many <= GROWTH * few
 
 
+@pytest.mark.parametrize("read", ["standings", "pairs"])
+def test_what_is_read_does_not_grow_with_former_versions(
+    read: str, pattern: Path, tmp_path: Path
+) -> None:
+    steps = []
+    for versions in (2, 8):
+        path = tmp_path / f"{versions}.db"
+        shutil.copy(pattern, path)
+        with Store.open(path) as store:
+            season = ladder.stocked(store, bots=4)
+            for number in range(versions):
+                for name in ladder.NAMES[:4]:
+                    ladder.submit(store, name, f"{name} {number}")
+                store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+                ladder.play_all(store, season)
+        steps.append(_steps(path, READS[read]))
+    assert 0 < steps[1] <= GROWTH * steps[0]
+
+
 def test_reading_every_game_would_be_noticed(veterans: list[Path]) -> None:
     def every_game(store: Store) -> None:
         assert store.history.players(store.seasons.get("s1"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -72,7 +73,7 @@ class Ladder:
         author.came = len(self.rotations)
         self.made[author.version] = author
 
-    def entries(self, season: StoredSeason) -> list[RatedVersion]:
+    def entries(self, season: StoredSeason, former: Collection[int]) -> list[RatedVersion]:
         """What `Ratings` has of the present versions."""
         parameters = season.season.rating
         learnt = LEARNT / parameters.beta**2

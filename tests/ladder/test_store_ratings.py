@@ -174,11 +174,13 @@ def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeas
     course = store.ratings.thinned(season, anna, 99)
     assert [seq for _, seq, _ in course] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert course[-1][2] == store.ratings.refold(season)[anna].rating
-    recent = store.ratings.recent(season, 3)
+    recent = store.ratings.recent(season, 3, former=True)
     assert recent[anna] == [rating.mu for _, _, rating in course[-3:]]
-    assert store.ratings.recent(season, 99)[anna] == [rating.mu for _, _, rating in course]
+    assert store.ratings.recent(season, 99, former=True)[anna] == [
+        rating.mu for _, _, rating in course
+    ]
     assert set(recent) == set(ladder.ids(store))
-    assert store.ratings.recent(season, 3, anna) == {anna: recent[anna]}
+    assert store.ratings.recent(season, 3, anna, former=True) == {anna: recent[anna]}
 
 
 @pytest.mark.parametrize(

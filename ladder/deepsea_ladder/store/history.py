@@ -12,7 +12,17 @@ from dataclasses import fields
 from itertools import groupby, permutations
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
+from sqlalchemy import (
+    CompoundSelect,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
@@ -328,11 +338,16 @@ def last_seq(connection: Connection) -> int:
 
 
 def read_tallies(
-    connection: Connection, season: StoredSeason, versions: Sequence[int] | None = None
+    connection: Connection,
+    season: StoredSeason,
+    versions: Sequence[int] | CompoundSelect[tuple[int]] | None = None,
 ) -> dict[int, RatingTotals]:
     """The tallies of a season, or of some versions in it; who has not played has none."""
     if versions is None:
         rows = connection.execute(_OF_SEASON, {"season": season.id})
+    elif isinstance(versions, CompoundSelect):
+        some = _OF_SEASON.where(_ratings.c.version_id.in_(versions))
+        rows = connection.execute(some, {"season": season.id})
     else:
         rows = connection.execute(_OF_VERSIONS, {"season": season.id, "versions": versions})
     return {row.version_id: _tally(row) for row in rows}

@@ -7,7 +7,7 @@ compares what is stored with that fold bit for bit; a what-if changes nothing in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from itertools import groupby, islice
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from sqlalchemy import (
     delete,
     func,
     select,
+    union_all,
     update,
 )
 
@@ -43,7 +44,7 @@ from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.history import last_seq, read_tallies, seat_result, write_tallies
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.sums import count_sums, sum_differences
-from deepsea_ladder.store.versions import versions_by_id
+from deepsea_ladder.store.versions import CURRENT_IDS, IS_CURRENT, SELECT_VERSIONS, version_of
 from deepsea_rules.randomness import game_seed
 
 _MOST_DIFFERENCES = 20
@@ -68,16 +69,27 @@ class Ratings:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def entries(self, season: StoredSeason) -> list[RatedVersion]:
-        """Every version that plays or has played in the season, by its id."""
+    def entries(
+        self, season: StoredSeason, former: Collection[int] | None = None
+    ) -> list[RatedVersion]:
+        """Every version that plays or has played in the season, by its id.
+
+        former  the only former versions that are wanted, unless they play on; by default all
+        """
+        ratings = schema.ratings.c
+        rated = select(ratings.version_id).where(ratings.season_id == season.id)
+        older = SELECT_VERSIONS.where(~IS_CURRENT)
+        wanted = None
+        if not season.season.pairing.former_versions:
+            if former is not None:
+                rated = rated.where(ratings.version_id.in_(former))
+                wanted = union_all(CURRENT_IDS, rated)
+            older = older.where(schema.bot_versions.c.id.in_(rated))
         with self._database.read() as connection:
-            tallies = read_tallies(connection, season)
+            tallies = read_tallies(connection, season, wanted)
             bots = {bot.name: bot for bot in current_bots(connection)}
             versions = {bot.current.id: bot.current for bot in bots.values()}
-            older = set(tallies)
-            if season.season.pairing.former_versions:
-                older.update(connection.execute(select(schema.bot_versions.c.id)).scalars())
-            versions |= versions_by_id(connection, sorted(older - versions.keys()))
+            versions |= {row.version_id: version_of(row) for row in connection.execute(older)}
         newcomer = RatingTotals(season.season.rating.newcomer)
         return [
             RatedVersion(
@@ -122,11 +134,12 @@ class Ratings:
         ]
 
     def recent(
-        self, season: StoredSeason, games: int, version_id: int | None = None
+        self, season: StoredSeason, games: int, version_id: int | None = None, *, former: bool
     ) -> dict[int, list[float]]:
         """Each version's mu after the last of its games, at most so many, the oldest first.
 
         version_id  only that version's
+        former      whether those of former versions are wanted
         """
         table, ratings = schema.game_seats, schema.ratings
         last = (
@@ -146,6 +159,8 @@ class Ratings:
         )
         if version_id is not None:
             query = query.where(ratings.c.version_id == version_id)
+        elif not former:
+            query = query.where(ratings.c.version_id.in_(CURRENT_IDS))
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         return {row.version_id: _in_order(row.words) for row in rows}

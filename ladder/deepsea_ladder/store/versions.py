@@ -36,6 +36,15 @@ SELECT_VERSIONS: Select[Any] = (
     .join(schema.bots, schema.bots.c.id == _versions.c.bot_id)
     .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
 )
+IS_CURRENT = _versions.c.number == schema.bots.c.version
+"""Of a version with its bot: whether it is the one that plays."""
+# Looked up bot by bot: former versions are not read.
+CURRENT_IDS = select(
+    select(_versions.c.id)
+    .where(_versions.c.bot_id == schema.bots.c.id, IS_CURRENT)
+    .correlate(schema.bots)
+    .scalar_subquery()
+).select_from(schema.bots)
 _BY_ID = SELECT_VERSIONS.where(_versions.c.id.in_(bindparam("ids", expanding=True)))
 _OF_JOB = (
     SELECT_VERSIONS.join(schema.job_seats, schema.job_seats.c.version_id == _versions.c.id)
