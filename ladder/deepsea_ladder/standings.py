@@ -15,7 +15,7 @@ from typing import NamedTuple, final
 from msgspec import Struct
 
 from deepsea_ladder.model.bots import BotState, RatedVersion
-from deepsea_ladder.rating.convergence import Variances, apart, rank_ranges
+from deepsea_ladder.rating.convergence import Variances, ranges_of, rank_ranges
 from deepsea_ladder.season import PairingSettings
 from deepsea_ladder.values import Time, utc_time
 
@@ -86,8 +86,10 @@ def standings(
     ordered = sorted(entries, key=by_standing)
     played = [entry for entry in ordered if entry.tally.games]
     ratings = [entry.tally.rating for entry in played]
-    variances = apart(ratings) if uncertainty is None else uncertainty(played)
-    ranges = rank_ranges([rating.mu for rating in ratings], variances)
+    if uncertainty is None:
+        ranges = ranges_of(ratings)
+    else:
+        ranges = rank_ranges([rating.mu for rating in ratings], uncertainty(played))
     lines: list[StandingLine] = []
     for number, entry in enumerate(ordered, 1):
         rank = None

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
-from deepsea_ladder.rating.convergence import apart, certainty, rank_ranges
+from deepsea_ladder.rating.convergence import certainty, ranges_of, rank_ranges
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import standings
@@ -102,12 +102,24 @@ def test_neighbours_who_are_not_apart_share_a_range_of_ranks() -> None:
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9)), max_size=12))
 def test_a_range_counts_who_is_certainly_ahead_and_behind(bots: list[tuple[float, float]]) -> None:
     ratings = [Rating(*bot) for bot in bots]
-    ranges = rank_ranges([rating.mu for rating in ratings], apart(ratings))
+    ranges = ranges_of(ratings)
     for one, (best, worst) in zip(ratings, ranges, strict=True):
         ahead = sum(certainty(other, one) >= 0.951 for other in ratings)
         behind = sum(certainty(one, other) >= 0.951 for other in ratings)
         assert 1 + ahead <= best <= worst <= len(ratings) - behind
         assert best <= 1 + sum(certainty(other, one) >= 0.949 for other in ratings)
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9)), max_size=40), st.booleans())
+def test_ranges_of_ratings_are_those_of_all_pairs(
+    bots: list[tuple[float, float]], alike: bool
+) -> None:
+    ratings = [Rating(mu, 2.0 if alike else sigma) for mu, sigma in bots]
+    squares = [one.sigma * one.sigma for one in ratings]
+    pairs = rank_ranges(
+        [one.mu for one in ratings], lambda one: [squares[one] + other for other in squares]
+    )
+    assert ranges_of(ratings) == pairs
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9), st.integers(0, 3)), max_size=20))
