@@ -194,10 +194,10 @@ def _certainly_below(means: Sequence[float], squares: Sequence[float]) -> list[i
         for group, theirs, least, most in groups:
             sure = bisect_right(theirs, mean - sqrt(_NEEDED * (own + most)) * ROUNDED)
             maybe = bisect_right(theirs, mean - sqrt(_NEEDED * (own + least)) / ROUNDED, sure)
-            below += sure + sum(
-                (mean - other) * (mean - other) >= _NEEDED * (own + square)
-                for other, square in group[sure:maybe]
-            )
+            below += sure
+            for other, square in group[sure:maybe]:
+                distance = mean - other
+                below += distance * distance >= _NEEDED * (own + square)
         found.append(below)
     return found
 
