@@ -76,19 +76,18 @@ class Ratings:
 
         former  the only former versions that are wanted, unless they play on; by default all
         """
-        ratings = schema.ratings.c
+        ratings, wanted = schema.ratings.c, None
         rated = select(ratings.version_id).where(ratings.season_id == season.id)
         older = SELECT_VERSIONS.where(~IS_CURRENT)
-        wanted = None
-        if not season.season.pairing.former_versions:
-            if former is not None:
-                rated = rated.where(ratings.version_id.in_(former))
-                wanted = union_all(CURRENT_IDS, rated)
-            older = older.where(schema.bot_versions.c.id.in_(rated))
         with self._database.read() as connection:
-            tallies = read_tallies(connection, season, wanted)
             bots = {bot.name: bot for bot in current_bots(connection)}
             versions = {bot.current.id: bot.current for bot in bots.values()}
+            if not season.season.pairing.former_versions:
+                if former is not None:
+                    rated = rated.where(ratings.version_id.in_({*former} - versions.keys()))
+                    wanted = union_all(CURRENT_IDS, rated)
+                older = older.where(schema.bot_versions.c.id.in_(rated))
+            tallies = read_tallies(connection, season, wanted)
             versions |= {row.version_id: version_of(row) for row in connection.execute(older)}
         newcomer = RatingTotals(season.season.rating.newcomer)
         return [
