@@ -23,7 +23,7 @@ MIB = 1 << 20
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 CODE_DAYS = 14
-"""How many days a code is valid, unless said otherwise."""
+"""Days that a code is valid by default."""
 SOON_S = 30
 """When to come back if something has to be checked first."""
 

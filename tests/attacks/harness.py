@@ -152,7 +152,7 @@ class Arena:
             os.close(out)
         left = left_of(folder, before)
         assert [one for one in left if not one.startswith("/proc/")] == []
-        # The watchdog reads there in a thread of its own, and may be in the middle of it.
+        # The watchdog's thread may be reading there at this moment.
         assert soon(lambda: left_of(folder, before) == [])
 
 

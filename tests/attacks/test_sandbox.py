@@ -35,7 +35,7 @@ GROUPS, WATCHDOG = "control groups", "watchdog"
 
 
 def bounded(by: str) -> pytest.MarkDecorator:
-    """What bounds a bot in every run; before a release it is either."""
+    """Parametrize with what bounds the bot in every run; a release tries both."""
     cases = daily([GROUPS, WATCHDOG], [by])
     return pytest.mark.parametrize("bounded_arena", cases, indirect=True)
 

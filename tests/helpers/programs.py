@@ -225,9 +225,13 @@ def has_ended(process: int) -> bool:
         os.close(process)
 
 
-def open_descriptors() -> int:
-    """How many descriptors this process has."""
-    return len(list(Path("/proc/self/fd").iterdir()))
+def open_descriptors() -> set[tuple[str, str]]:
+    """The descriptors of this process, each with what it leads to."""
+    found = set()
+    for path in list(Path("/proc/self/fd").iterdir()):
+        with suppress(FileNotFoundError):  # the one that listed them
+            found.add((path.name, str(path.readlink())))
+    return found
 
 
 @contextmanager

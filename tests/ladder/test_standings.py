@@ -110,7 +110,11 @@ def test_a_range_counts_who_is_certainly_ahead_and_behind(bots: list[tuple[float
         assert best <= 1 + sum(certainty(other, one) >= 0.949 for other in ratings)
 
 
-@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9)), max_size=40), st.booleans())
+# So many that they make more than one group.
+MANY = st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9)), min_size=35, max_size=60)
+
+
+@given(MANY, st.booleans())
 def test_ranges_of_ratings_are_those_of_all_pairs(
     bots: list[tuple[float, float]], alike: bool
 ) -> None:

@@ -91,7 +91,7 @@ async def stranger() -> AsyncIterator[Peer]:
         peer.close()
         await peer.server.stop()
         await one_pass()  # in which transports close their pipes
-    assert open_descriptors() <= before  # others may have been closed
+    assert open_descriptors() <= before  # of other tests some may be gone
 
 
 @asynccontextmanager

@@ -78,7 +78,7 @@ def samples(*names: str) -> list[BotSpec]:
 def played(what: MatchSettings, workers: int, *, inside: bool = True) -> tuple[Played, Listener]:
     listener, before = Listener(), open_descriptors()
     result = run_match(what, workers, listener.on_game, listener.on_void, in_process=inside)
-    assert workers == 1 or open_descriptors() <= before  # others may have been closed
+    assert workers == 1 or open_descriptors() <= before  # of other tests some may be gone
     return listener.played(result), listener
 
 

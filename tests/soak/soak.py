@@ -97,7 +97,7 @@ def soak(
         _round(seen, arena, round_number, count)
         gc.collect()
         seen.memory.append(resident_bytes())
-        seen.descriptors.append(open_descriptors())
+        seen.descriptors.append(len(open_descriptors()))
         if (seen.games + seen.voids) // reported > reports:
             reports = (seen.games + seen.voids) // reported
             say(seen.line())

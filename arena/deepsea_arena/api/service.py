@@ -4,7 +4,7 @@ Invariants: a text that has not the form of a secret is refused before the store
 refusal has the same words, whether a token never was, has ended, or is of somebody who is blocked;
 nobody calls a method without the role and the scope of its declaration; every write of
 a call begins, in its own transaction, with a check that the caller's token or session still gives
-both. Bodies check only what depends on whose thing it is.
+both. Bodies check only what depends on the arguments of a call.
 """
 
 from __future__ import annotations

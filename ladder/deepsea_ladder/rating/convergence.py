@@ -27,9 +27,9 @@ LEARNT = 0.5
 with two seats, 0.6 with four, 0.7 with six. An estimate for planning, never used to rate."""
 CONFIDENCE = 0.95
 _NEEDED = quantile(CONFIDENCE) * quantile(CONFIDENCE)
-"""How many times its variance the square of a difference is at least that is certain."""
-ROUNDED = 1.0 + 1e-9
-"""Beyond this factor no comparison depends on how numbers are rounded."""
+"""A difference is certain if its square is at least so many times its variance."""
+_ROUNDED = 1.0 + 1e-9
+"""Rounding changes no comparison of numbers that differ by more than this factor."""
 TOLERANCE = 0.03
 """Bots are level if the probability that one places better is within this of one half."""
 
@@ -192,8 +192,8 @@ def _certainly_below(means: Sequence[float], squares: Sequence[float]) -> list[i
     for mean, own in zip(means, squares, strict=True):
         below = 0
         for group, theirs, least, most in groups:
-            sure = bisect_right(theirs, mean - sqrt(_NEEDED * (own + most)) * ROUNDED)
-            maybe = bisect_right(theirs, mean - sqrt(_NEEDED * (own + least)) / ROUNDED, sure)
+            sure = bisect_right(theirs, mean - sqrt(_NEEDED * (own + most)) * _ROUNDED)
+            maybe = bisect_right(theirs, mean - sqrt(_NEEDED * (own + least)) / _ROUNDED, sure)
             below += sure
             for other, square in group[sure:maybe]:
                 distance = mean - other

@@ -26,7 +26,7 @@ class SeatResult(NamedTuple):
 
     @property
     def absent(self) -> bool:
-        """Whether its process or stream ended, or never began."""
+        """Whether it forfeited by a fault that ends its stream, such as a crash."""
         return self.forfeit in FATAL
 
 

@@ -261,7 +261,7 @@ def rated_games(
         .order_by(games.c.seq, seats.c.seat)
         .execution_options(yield_per=2000)
     )
-    with connection.execute(query) as rows:  # closed by whoever stops in the middle, too
+    with connection.execute(query) as rows:  # closed if the caller stops early, too
         for seq, group in groupby(rows, key=lambda row: row.seq):
             members = list(group)
             yield FoldedGame(

@@ -72,8 +72,8 @@ def cpu_us(pid: int) -> int:
 
 
 class Changes:
-    """Whether a tree can have changed: without CPU time none of its processes starts another one,
-    or writes to memory or a file.
+    """Tells whether a tree can have changed: a process without CPU time starts no other process and
+    writes to no memory or file.
 
     Reading a clock takes a microsecond, and a hundredth of what it takes to read a tree in /proc.
     """
