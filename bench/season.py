@@ -197,7 +197,7 @@ def season(
     """The rows of a simulated season."""
     web_store.make(path, authors // 2, before, min(before, web_store.COURSES))
     per_game, yardstick = list[float](), list[float]()
-    costs: list[dict[str, float]] = []
+    costs: list[dict[str, tuple[float, float]]] = []
     with Store.open(path) as store:
         stored = store.seasons.get(web_store.SEASON)
         crowd = Authors(store, authors, games)
@@ -223,8 +223,9 @@ def season(
                 costs.append(dict(_page_costs(path, store, pool.newest, requests)))
     slower = yardstick[-1] / yardstick[0]
     yield _growth("a rated game: CPU", per_game[0], per_game[-1] / slower)
-    for page, first in costs[0].items():
-        yield _growth(f"{page}: CPU", first, costs[1][page])
+    for page, (first, same) in costs[0].items():
+        last, same_then = costs[1][page]
+        yield _growth(f"{page}: CPU", first, last * same / same_then)
     for what, seconds in pool.seconds.items():
         words = f"median {median(seconds) / 60:.1f} min, longest {max(seconds) / 60:.1f} min"
         yield beside(what, words, median_s=median(seconds), longest_s=max(seconds))
@@ -273,8 +274,9 @@ def _growth(what: str, first: float, last: float) -> Row:
 
 def _page_costs(
     path: Path, store: Store, newest: str, requests: int
-) -> Iterator[tuple[str, float]]:
-    """The server's CPU milliseconds of pages and calls that were not kept."""
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    """The server's CPU milliseconds of pages and calls that were not kept, each with those of a page
+    that shows the same at any time, which says how fast the machine is."""
     paths = {
         "standings": "/",
         "a bot": f"/bots/{web_store.VETERAN}",
@@ -284,11 +286,15 @@ def _page_costs(
         "standings by the API": f"{ROOT}/standings",
         "a bot by the API": f"{ROOT}/bots/{web_store.VETERAN}",
     }
+
+    def cost(server: web.Server, page: str) -> float:
+        server.get(page)
+        took = web.times_of(server, page, requests, partial(web.touch, store))
+        return median(one.cpu for one in took)
+
     with web.Server(path) as server:
         for what, page in paths.items():
-            server.get(page)
-            took = web.times_of(server, page, requests, partial(web.touch, store))
-            yield what, median(one.cpu for one in took)
+            yield what, (cost(server, page), cost(server, "/how"))
 
 
 def real(folder: Path, bots: int, games: int) -> Iterator[Row]:

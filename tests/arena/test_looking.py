@@ -10,6 +10,7 @@ import pytest
 
 from deepsea_arena.documents import to_json
 from deepsea_arena.refold import check_ratings, what_if
+from deepsea_arena.reports import bots
 from deepsea_arena.reports.bots import NEWEST, CoursePoint, bot_profile, spread
 from deepsea_arena.reports.games import newest_games
 from deepsea_arena.reports.standings import show_standings
@@ -229,6 +230,15 @@ def test_a_what_if_changes_nothing(played: Store) -> None:
 # Profiles of bots
 
 
+def test_a_profile_lists_those_that_were_met_most_often(
+    played: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bots, "OPPONENTS", 2)
+    profile = bot_profile(played, "ben")
+    assert [line.bot for line in profile.opponents] == ["anna", "cleo"]
+    assert profile.opponents_of == 3
+
+
 def test_a_profile_has_the_course_opponents_seats_and_faults(played: Store) -> None:
     profile = bot_profile(played, "BEN")
     assert (profile.bot, profile.author, profile.version) == ("ben", "ben-senior", 1)
@@ -240,6 +250,7 @@ def test_a_profile_has_the_course_opponents_seats_and_faults(played: Store) -> N
     assert course.points[-1].rating == profile.standing.rating
     opponents = [(line.bot, line.games) for line in profile.opponents]
     assert opponents == [("anna", 8), ("cleo", 8), ("dan", 8)]
+    assert profile.opponents_of == 3
     assert [line.games for line in profile.seats] == [8, 2, 2, 2, 2]
     assert profile.faulty_games == 2
     newest, oldest = profile.faults

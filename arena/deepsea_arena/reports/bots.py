@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 POINTS = 400
 """About how many points the courses of all versions have together."""
+OPPONENTS = 100
+"""How many of the versions that it met are listed, those that it met most often."""
 NEWEST = 20
 FAULTY = 50
 """How many games with faults, the newest, are listed, and the kinds in them counted."""
@@ -148,7 +151,9 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     course: tuple[VersionCourse, ...]
     """Of every version that has played in the season, the oldest first."""
     opponents: tuple[OpponentLine, ...]
-    """Opponents that it met most often first."""
+    """The versions that it met most often, those first."""
+    opponents_of: int
+    """Of how many that it met these are."""
     seats: tuple[SeatLine, ...]
     newest: tuple[RatedGame, ...]
     """Its newest games, newest first."""
@@ -191,7 +196,8 @@ def bot_profile(
         if version not in by_number:
             raise NotOnLadder(f"{bot.name} has the versions 1 to {len(versions)}, not {version}")
         chosen = by_number[version]
-    rivals = store.sums.opponents(season, chosen.id)
+    met = store.sums.opponents(season, chosen.id)
+    rivals = dict(nlargest(OPPONENTS, met.items(), key=lambda one: (one[1].games, -one[0])))
     former = {*rivals, *(one.id for one in versions)}
     entries = {entry.version.id: entry for entry in eligible(store, season, former)}
     logs = store.logs.of_bot(bot.name) if errors or notes else {}
@@ -212,6 +218,7 @@ def bot_profile(
         standing=_standing(store, season, entries, chosen),
         course=_courses(store, season, versions, entries),
         opponents=_opponent_lines(rivals, entries),
+        opponents_of=len(met),
         seats=tuple(store.sums.seats(season, chosen.id)),
         newest=(newest := _newest(store, season, chosen)),
         faulty_games=store.sums.faulty_games(season, chosen.id),

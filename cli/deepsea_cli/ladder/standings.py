@@ -181,6 +181,8 @@ def _show(page: BotProfile) -> None:
         Column("worse", [str(line.worse) for line in lines]),
         Column("share", [percent(line.share) for line in lines]),
     )
+    if page.opponents_of > len(lines):
+        echo(f"these are the {len(lines)} that it met most often, of {page.opponents_of}")
     seats = page.seats
     click.echo()
     grid(

@@ -22,8 +22,6 @@ from deepsea_web.charts.svg import WIDTH
 from deepsea_web.site.page import Page, Query, Visit, season_of
 from deepsea_web.site.words import count, minute, name
 
-OPPONENTS = 30
-"""Opponents that the page lists; JSON has them all."""
 VERSIONS = 20
 """Versions that the page lists, the newest."""
 SIZE = 20
@@ -90,7 +88,6 @@ def _bot_extras(data: BotProfile) -> Mapping[str, Any]:
     courses = {one.version: one for one in data.course}
     listed = data.versions[::-1][:VERSIONS]
     return {
-        "opponents": OPPONENTS,
         "versions": [(one, courses.get(one.version)) for one in listed],
         **_pictures(data),
     }
