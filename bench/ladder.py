@@ -326,9 +326,12 @@ def field(ladders: Sequence[tuple[int, int]] = LADDERS, seats: int = 4, level: f
 
 
 def _games_until(source: Source, bots: int, spread: float, seed: int, level: float) -> int:
-    chance = RandomStream(f"field/{bots}/{spread}/{seed}".encode(), "skills")
+    text = f"field/{bots}/{spread}/{seed}".encode()
+    chance = RandomStream(text, "skills")
     skills = [spread * normal(chance) for _ in range(bots)]
-    play = partial(performed, skills, chance)
+    # A bot has the same luck in its first game, its second, and so on, whomever it meets: so two
+    # kinds of line-ups differ by what they tell, and less by luck.
+    play = partial(performed, skills, [RandomStream(text, f"luck of {bot}") for bot in range(bots)])
     ladder = climb(source, Fold(PARAMETERS), [0] * bots, play, f"{seed}")
     checked = islice(ladder, bots - 1, None, max(8, bots // 4))
     return next(fold.sequence for fold in checked if tau(skills, fold.ratings) >= level)
@@ -491,11 +494,16 @@ def normal(chance: RandomStream) -> float:
 
 def performed(
     skills: Sequence[float] | Mapping[int, float],
-    chance: RandomStream,
+    chance: RandomStream | Sequence[RandomStream],
     number: int,
     seating: tuple[int, ...],
 ) -> GameOutcome:
-    shown = {bot: skills[bot] + PARAMETERS.beta * normal(chance) for bot in seating}
+    """The game of these bots, with the luck of one stream, or of one for each bot."""
+
+    def luck(bot: int) -> float:
+        return normal(chance if isinstance(chance, RandomStream) else chance[bot])
+
+    shown = {bot: skills[bot] + PARAMETERS.beta * luck(bot) for bot in seating}
     placements: dict[int, int] = {}
     ahead = None
     for place, bot in enumerate(sorted(seating, key=lambda bot: -shown[bot]), 1):

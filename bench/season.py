@@ -275,8 +275,8 @@ def _growth(what: str, first: float, last: float) -> Row:
 def _page_costs(
     path: Path, store: Store, newest: str, requests: int
 ) -> Iterator[tuple[str, tuple[float, float]]]:
-    """The server's CPU milliseconds of pages and calls that were not kept, each with those of a page
-    that shows the same at any time, which says how fast the machine is."""
+    """The server's CPU milliseconds of pages and calls that were not kept, each with those of a
+    page that shows the same at any time, which says how fast the machine is."""
     paths = {
         "standings": "/",
         "a bot": f"/bots/{web_store.VETERAN}",
