@@ -9,21 +9,23 @@ its reader has left or its source is closed.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import re
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import parse_qsl
 
 import uvicorn
+from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse
-from starlette.routing import BaseRoute, Route
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_referee.errors import UserError
@@ -44,20 +46,22 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 NO_STORE = {"Cache-Control": "no-store"}
+FILE_KINDS = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+"""The media types of files by their endings."""
 MOST_STREAMS = 32
 """Event streams at once of one page that is served alone."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _PORT = re.compile(r":[0-9]*\Z")
-_IN_FRAMES = {
+EMBED_HEADERS = HEADERS | {
     "Content-Security-Policy": CSP.replace("frame-ancestors 'none'", "frame-ancestors *"),
     "Cross-Origin-Resource-Policy": "cross-origin",
 }
-EMBED_HEADERS = {
-    name: _IN_FRAMES.get(name, value)
-    for name, value in HEADERS.items()
-    if name != "X-Frame-Options"
-}
 """Those of pages that others may show within their own."""
+del EMBED_HEADERS["X-Frame-Options"]
 LONGEST_FORM = 64 * 1024
 PATIENCE_US = 10_000_000
 _FORM = "application/x-www-form-urlencoded"
@@ -90,7 +94,7 @@ class Guarded:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _add_headers(message, headers)
+                MutableHeaders(scope=message).update(headers)
             await send(message)
 
         app, given = self._app, Headers(scope=scope)
@@ -126,12 +130,6 @@ def host_name(host: str) -> str:
     return _PORT.sub("", host).lower()
 
 
-def _add_headers(message: MutableMapping[str, Any], added: Mapping[str, str]) -> None:
-    headers = MutableHeaders(scope=message)
-    for name, value in added.items():
-        headers[name] = value
-
-
 def whole_number(text: str, least: int = 0, most: int = LARGEST) -> int | None:
     """The number of these decimal digits; None for any other text, and beyond the bounds."""
     if len(text) > MOST_DIGITS or not (text.isascii() and text.isdecimal()):
@@ -160,6 +158,38 @@ async def read_fields(request: Request, clock: Clock) -> list[tuple[str, str]]:
         )
     except ValueError:
         raise UserError("the form cannot be read") from None
+
+
+def same_secret(one: str, other: str) -> bool:
+    """Whether somebody's text is a secret, in a time that does not tell how much of it is."""
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
+
+
+def last_event(request: Request) -> str:
+    """The place of a reader of a stream, as its browser or its address says it."""
+    return request.headers.get("last-event-id", request.query_params.get("after", ""))
+
+
+# Pages that are served alone
+
+
+def page_app(path: str, routes: Iterable[BaseRoute], files: Mapping[str, str]) -> ASGIApp:
+    """The application of a page below a path: its routes, and its scripts and styles by name."""
+
+    async def file(request: Request) -> Response:
+        name = request.url.path.rpartition("/")[2]
+        kind = FILE_KINDS[name.rpartition(".")[2]]
+        return Response(files[name], media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)
+
+    below = [*routes, *(Route(f"/{name}", file) for name in files)]
+    inner = Starlette(
+        routes=[Mount(path, routes=below)], exception_handlers={HTTPException: refused}
+    )
+    return Guarded(inner, LOOPBACK)
 
 
 def loopback_server(app: ASGIApp) -> tuple[socket.socket, uvicorn.Server]:
@@ -266,6 +296,13 @@ class EventStream(Generic[T]):
         self._source = source
         self._has = has
         self._place = place or nullcontext()
+
+    @classmethod
+    def of_page(cls, source: Source[T], has: T) -> Self:
+        """The same for a page that is served alone; 503 if too many are open."""
+        if source.readers >= MOST_STREAMS:
+            raise HTTPException(503, "too many pages are open")
+        return cls(source, has)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]

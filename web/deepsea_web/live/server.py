@@ -12,25 +12,23 @@ from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_rules.record import GameRecord
 from deepsea_web.http import (
-    LOOPBACK,
-    MOST_STREAMS,
     NO_STORE,
     EventStream,
-    Guarded,
     Leaving,
+    last_event,
     loopback_server,
+    page_app,
     whole_number,
 )
 from deepsea_web.live.news import KEPT, News
@@ -59,29 +57,21 @@ def live_app(news: News, path: str) -> ASGIApp:
         found = await _game(news, request)
         return JSONResponse(found.data(), headers=NO_STORE)
 
-    async def updates(request: Request) -> Response | EventStream[int]:
-        if news.readers >= MOST_STREAMS:
-            raise HTTPException(503, "too many pages are open")
-        last = request.headers.get("last-event-id", request.query_params.get("after", ""))
-        return EventStream(news, whole_number(last) or 0)
-
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)
+    async def updates(request: Request) -> EventStream[int]:
+        return EventStream.of_page(news, whole_number(last_event(request)) or 0)
 
     routes = [
         Route("/", page),
         Route("/news", updates),
         Route("/games/{number}.json", game_data),
         Route("/games/{number}", game),
-        _asset("/viewer.js", script(), "text/javascript"),
-        _asset("/live.js", _read("live.js"), "text/javascript"),
-        _asset("/live.css", styles() + _read("live.css"), "text/css"),
     ]
-    inner = Starlette(
-        routes=[Mount(f"/{path}", routes=routes)], exception_handlers={HTTPException: refused}
-    )
-    return Guarded(inner, LOOPBACK)
+    assets = {
+        "viewer.js": script(),
+        "live.js": _read("live.js"),
+        "live.css": styles() + _read("live.css"),
+    }
+    return page_app(f"/{path}", routes, assets)
 
 
 async def _game(news: News, request: Request) -> PageGame:
@@ -96,13 +86,6 @@ async def _game(news: News, request: Request) -> PageGame:
 @lru_cache(maxsize=32)
 def _made(record: str, file: str) -> PageGame:
     return PageGame.of(GameRecord.from_json(record), file)
-
-
-def _asset(path: str, text: str, kind: str) -> Route:
-    async def asset(request: Request) -> Response:
-        return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
-
-    return Route(path, asset)
 
 
 def _read(name: str) -> str:

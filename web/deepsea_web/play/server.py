@@ -8,29 +8,27 @@ the last reader of the page has left for longer than it takes to load it again, 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import threading
 from contextlib import suppress
 from functools import partial
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_sdk.entropy import fresh_token
 from deepsea_web.http import (
-    LOOPBACK,
-    MOST_STREAMS,
     NO_STORE,
     EventStream,
-    Guarded,
     Leaving,
+    last_event,
     loopback_server,
+    page_app,
     read_fields,
+    same_secret,
 )
 from deepsea_web.play.page import asset, deed_of, place_of, values
 from deepsea_web.play.seat import Cursor, PageSeat
@@ -86,27 +84,17 @@ class PlayServer:
 
     def _app(self) -> ASGIApp:
         files = {
-            "viewer.js": (script(), "text/javascript"),
-            "play.js": (asset("play.js"), "text/javascript"),
-            "play.css": (styles() + asset("play.css"), "text/css"),
+            "viewer.js": script(),
+            "play.js": asset("play.js"),
+            "play.css": styles() + asset("play.css"),
         }
-
-        async def file(request: Request) -> Response:
-            text, kind = files[request.url.path.rpartition("/")[2]]
-            return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
-
         routes = [
             Route("/", self._page),
             Route("/enter", self._enter, methods=["POST"]),
             Route("/deed", self._deed, methods=["POST"]),
             Route("/news", self._news),
-            *(Route(f"/{name}", file) for name in files),
         ]
-        inner = Starlette(
-            routes=[Mount(self._path.rstrip("/"), routes=routes)],
-            exception_handlers={HTTPException: _refused},
-        )
-        return Guarded(inner, LOOPBACK)
+        return page_app(self._path.rstrip("/"), routes, files)
 
     async def _page(self, request: Request) -> Response:
         if self._is_known(request):
@@ -119,7 +107,7 @@ class PlayServer:
 
     async def _enter(self, request: Request) -> Response:
         code = dict(await self._fields(request)).get("code", "")
-        if self._entered or not _same(code, self._code):
+        if self._entered or not same_secret(code, self._code):
             raise HTTPException(403, _ELSEWHERE if self._entered else "this is not the code")
         self._entered = True
         answer = RedirectResponse(self._path, 303, NO_STORE)
@@ -138,15 +126,12 @@ class PlayServer:
                 await self._seat.settled(news)
         return RedirectResponse(self._path, 303, NO_STORE)
 
-    async def _news(self, request: Request) -> Response | EventStream[Cursor]:
+    async def _news(self, request: Request) -> EventStream[Cursor]:
         self._check(request)
-        if self._seat.readers >= MOST_STREAMS:
-            raise HTTPException(503, "too many pages are open")
-        last = request.headers.get("last-event-id", request.query_params.get("after", ""))
-        return EventStream(self._seat, place_of(last))
+        return EventStream.of_page(self._seat, place_of(last_event(request)))
 
     def _is_known(self, request: Request) -> bool:
-        return self._entered and _same(request.cookies.get(COOKIE, ""), self._secret)
+        return self._entered and same_secret(request.cookies.get(COOKIE, ""), self._secret)
 
     def _check(self, request: Request) -> None:
         if not self._is_known(request):
@@ -159,12 +144,3 @@ class PlayServer:
         if fetched != "same-origin" or request.headers.get("origin", own) != own:
             raise HTTPException(403, "this form is from another page")
         return await read_fields(request, self._clock)
-
-
-async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)
-
-
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode())

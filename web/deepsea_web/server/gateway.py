@@ -147,15 +147,10 @@ class Slots:
 class Gateway:
     """The way of all requests; one event loop uses it."""
 
-    def __init__(
-        self,
-        service: LadderService,
-        clock: Clock,
-        closing: asyncio.Event | None = None,
-    ) -> None:
+    def __init__(self, service: LadderService, clock: Clock) -> None:
         self.service = service
         self.clock = clock
-        self.closing = closing or asyncio.Event()
+        self.closing = asyncio.Event()
         """Set when the server ends: streams end then."""
         self._threads = ThreadPoolExecutor(THREADS, "service")
         self._waiting = 0

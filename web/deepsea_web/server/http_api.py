@@ -231,13 +231,8 @@ class AnswerStream:
         self._first = first
         self._flow = flow
         self._write = write
-        self._headers = {**NO_STORE, "Content-Type": MEDIA_TYPES[flow]}
+        self.headers = {**NO_STORE, "Content-Type": MEDIA_TYPES[flow]}
         self._sent_us = gateway.clock.now_us()
-
-    def with_headers(self, more: Mapping[str, str]) -> AnswerStream:
-        """The same with more headers."""
-        self._headers.update(more)
-        return self
 
     @classmethod
     async def begun(
@@ -251,7 +246,7 @@ class AnswerStream:
         return cls(gateway, answers, await anext(answers, None), flow, write or _WRITERS[flow])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = [(name.lower().encode(), value.encode()) for name, value in self._headers.items()]
+        raw = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
         left = asyncio.create_task(disconnected(receive))
         try:
             async with aclosing(self._answers):

@@ -19,9 +19,8 @@ from starlette.requests import Request
 from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.uploads import Upload
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Clock
 from deepsea_rules.printable import quoted
-from deepsea_web.http import read_fields, whole_number
+from deepsea_web.http import same_secret, whole_number
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.site.page import Query, Visit
 
@@ -156,23 +155,14 @@ def check_form_token(form: Form, key: str | None) -> None:
     """Raise 403 unless a form was made for the holder of this cookie."""
     given = form.list(TOKEN)
     expected = "" if key is None else form_token(key)
-    if not (expected and len(given) == 1 and _same(given[0], expected)):
+    if not (expected and len(given) == 1 and same_secret(given[0], expected)):
         raise HTTPException(403, OLD)
-
-
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
 
 
 def check_origin(request: Request, access: Access) -> None:
     """Raise 403 unless a browser says that one of this site's own pages sends this."""
     if "origin" not in request.headers or is_foreign(request, access):
         raise HTTPException(403, _FOREIGN)
-
-
-async def read_form(request: Request, names: Sequence[str], clock: Clock) -> Form:
-    """The fields with these names; raises UserError or HTTPException for what is no small form."""
-    return form_of(await read_fields(request, clock), names)
 
 
 def form_of(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> Form:

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,7 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.uploads import Upload
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Clock
+from deepsea_referee.timing.clock import Clock, time_limit
+from deepsea_web.http import read_fields
 from deepsea_web.site.forms import (
     Action,
     Form,
@@ -38,7 +40,6 @@ from deepsea_web.site.forms import (
     check_form_token,
     check_origin,
     form_of,
-    read_form,
 )
 from deepsea_web.site.page import Query, Visit, parameters_of
 from deepsea_web.site.rendering import PageRenderer, Refusal, refusal
@@ -162,8 +163,8 @@ class Answers:
         check_origin(request, self._access)
         if action.begin is not None:
             return await self._upload(action, action.begin, request)
-        form = await read_form(request, action.fields, self._clock)
-        return await self._act(action, request, form)
+        fields = await read_fields(request, self._clock)
+        return await self._act(action, request, form_of(fields, action.fields))
 
     async def _upload(
         self, action: Action, begin: Callable[[Visit], Upload], request: Request
@@ -242,16 +243,6 @@ class Answers:
         return WhileValid(answer, partial(self._sessions.holds, seen), self._clock)
 
 
-async def pause(clock: Clock, us: int) -> None:
-    """Return after so many microseconds."""
-    over = asyncio.Event()
-    alarm = clock.at(clock.now_us() + us, over.set)
-    try:
-        await over.wait()
-    finally:
-        alarm.cancel()
-
-
 class WhileValid:
     """An application whose reader leaves when `valid` says no."""
 
@@ -267,7 +258,9 @@ class WhileValid:
             try:
                 valid = True
                 while valid:
-                    await pause(self._clock, CHECK_US)
+                    with suppress(TimeoutError):
+                        async with time_limit(self._clock, CHECK_US):
+                            await ended.wait()
                     valid = await self._valid()
             finally:
                 ended.set()  # also if it cannot be found out
@@ -312,14 +305,13 @@ class MembersOnly:
             seen = await self._sessions.seen(request)
         except Exception as error:  # noqa: BLE001  (every error has its page)
             answer = await self._refused(request, error)
-            await answer(scope, receive, send)
-            return
-        if seen.session is None:
+        else:
+            if seen.session is not None:
+                inner = WhileValid(self._app, partial(self._sessions.holds, seen), self._clock)
+                await inner(scope, receive, _unkept(send))
+                return
             answer = await self._refuse(request)
-            await answer(scope, receive, send)
-            return
-        inner = WhileValid(self._app, partial(self._sessions.holds, seen), self._clock)
-        await inner(scope, receive, _unkept(send))
+        await answer(scope, receive, send)
 
     def _is_open(self, path: str) -> bool:
         path = path.removeprefix(self._sessions.access.prefix)
@@ -340,8 +332,7 @@ def _unkept(send: Send) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in UNSEEN.items():
-                headers[name] = value
+            headers.update(UNSEEN)
             del headers["etag"]
         await send(message)
 

@@ -25,6 +25,7 @@ from deepsea_ladder.errors import NotOnLadder, StoreError, StoreUnavailable
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line
 from deepsea_web.charts.files import chart_styles
+from deepsea_web.http import FILE_KINDS
 from deepsea_web.play.page import asset
 from deepsea_web.server.access import Access
 from deepsea_web.site import words
@@ -40,11 +41,6 @@ KINDS = {
 MOST_BYTES = 32 * 1024 * 1024
 _SMALL = 512
 """Bytes; a shorter body is not worth packing."""
-_STATIC_KINDS = {
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-}
 OWN = ("join.js", "copy.js", "submit.js", "submission.js", "analysis.js")
 """Scripts of the pages of people with an account; each of these works without its own."""
 LONGEST = 300
@@ -158,7 +154,7 @@ def static_names() -> Mapping[str, str]:
 def static_files() -> Mapping[str, Rendered]:
     """The files by their names with a digest."""
     return {
-        _served(name, text): Rendered.of(text, _STATIC_KINDS[name.rpartition(".")[2]])
+        _served(name, text): Rendered.of(text, FILE_KINDS[name.rpartition(".")[2]])
         for name, text in _texts().items()
     }
 

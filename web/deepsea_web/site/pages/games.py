@@ -23,7 +23,7 @@ from deepsea_ladder.store.revision import Revision
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_web.http import EventStream, whole_number
+from deepsea_web.http import EventStream, last_event, whole_number
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import KEPT, ReaderCursor
 from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
@@ -245,6 +245,6 @@ FEED = Page(
 async def events(site: Site, request: Request) -> EventStream[ReaderCursor]:
     """New results, and the game on TV, as server-sent events."""
     client = request.client.host if request.client else ""
-    given = request.headers.get("last-event-id", request.query_params.get("after", ""))
     place = site.gateway.hold(client)  # refused before the answer begins
-    return EventStream(site.broadcast, ReaderCursor(whole_number(given) or 0), place)
+    has = ReaderCursor(whole_number(last_event(request)) or 0)
+    return EventStream(site.broadcast, has, place)

@@ -116,7 +116,8 @@ async def bot_zip(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIAp
     parts = gateway.stream(seen.visit.caller, METHODS["download_bot"], wanted)
     answer = await AnswerStream.begun(gateway, parts, Flow.FILE)
     named = f'attachment; filename="{_file(bot, version)}"'
-    return answer.with_headers({**UNSEEN, "Content-Disposition": named})
+    answer.headers |= {**UNSEEN, "Content-Disposition": named}
+    return answer
 
 
 def _file(bot: str, version: int) -> str:

@@ -21,6 +21,7 @@ from deepsea_arena.reports.person_games import PersonGameReport, SeatText
 from deepsea_ladder.model.games import PERSON, PersonGameState
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import MAX_PLAYERS, PRESETS, SEAT_LETTERS
+from deepsea_web.http import last_event
 from deepsea_web.play.page import deed_of, place_of, values
 from deepsea_web.play.seat import news_of
 from deepsea_web.server.http_api import AnswerStream
@@ -112,8 +113,7 @@ DEED = Action(path="/play/{id}/deed", page=SEAT, act=_do, fields=("id", *_DEED))
 
 async def seat_news(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
     """What the page of a seat lacks, as server-sent events, until the game is over."""
-    last = request.headers.get("last-event-id", request.query_params.get("after", ""))
-    has = place_of(last)
+    has = place_of(last_event(request))
 
     def write(state: SeatText) -> str:
         nonlocal has
