@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.summary import GameResult, MatchResult
     from deepsea_rules.record import GameRecord
-    from deepsea_web.live.news import Standing
+    from deepsea_web.live.feed import Standing
 
 
 class LiveCommand:

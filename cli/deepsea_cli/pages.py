@@ -137,7 +137,7 @@ def refuse_plot(path: Path) -> None:
 
 
 def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> None:
-    from deepsea_web.charts import charts_html, charts_svg
+    from deepsea_web.charts.files import charts_html, charts_svg
 
     draw = charts_svg if path.suffix.lower() == ".svg" else charts_html
     _write(path, draw(title, facts, charts))
@@ -191,7 +191,7 @@ class PlotFile:
             return
         from deepsea_arena.reports.plot_data import PlotData
         from deepsea_referee.workbench.comparison import Lead
-        from deepsea_web.charts import charts_of
+        from deepsea_web.charts.files import charts_of
 
         a, b, *_ = names = [bot.name for bot in self._sums.bots]
         lead = None

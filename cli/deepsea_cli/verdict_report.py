@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.confidence import ConfidenceSequence
     from deepsea_referee.workbench.ranking import RankGames, Ranking
-    from deepsea_web.live.news import Standing
+    from deepsea_web.live.feed import Standing
 
 _SIGNS = {"better": ">", "worse": "<", "level": "=", None: "?"}
 LONGEST_NAME = 16

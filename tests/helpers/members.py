@@ -20,7 +20,6 @@ from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
 from deepsea_web.site.forms import form_token
-from deepsea_web.site.pages import MEMBERS
 
 from .site import LOCAL, Answer, a_site, ask
 
@@ -51,7 +50,7 @@ def members_site(
     service: LadderService, access: Access = LOCAL, clock: Clock | None = None
 ) -> Site:
     """The site of a ladder for people with an account."""
-    return a_site(service, access, clock, MEMBERS)
+    return a_site(service, access, clock)
 
 
 @dataclass

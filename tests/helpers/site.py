@@ -18,8 +18,7 @@ from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.app import Site
-from deepsea_web.site.members import Members
-from deepsea_web.site.pages import ENDPOINTS, PAGES
+from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 
 LOCAL = Access("http://127.0.0.1:8080")
 
@@ -43,12 +42,11 @@ def a_site(
     ladder: Store | LadderService,
     access: Access = LOCAL,
     clock: Clock | None = None,
-    members: Members | None = None,
 ) -> Site:
-    """The site of a ladder; of a store alone one that nobody can log in to."""
+    """The site of a ladder."""
     if isinstance(ladder, Store):
         ladder = LadderService(ladder, ladder, entropy=fresh_seed)
-    return Site(Gateway(ladder, clock or SystemClock()), access, PAGES, ENDPOINTS, members)
+    return Site(Gateway(ladder, clock or SystemClock()), access, PAGES, ENDPOINTS, MEMBERS)
 
 
 def get(site: Site, url: str, method: str = "GET", **given: Any) -> Answer:

@@ -22,9 +22,9 @@ from deepsea_arena.api.uploads import Upload
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_referee.errors import UserError
 from deepsea_web.server.access import Access
+from deepsea_web.site.forms import read_upload
 from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.sessions import Cookie
-from deepsea_web.site.uploads import read_upload
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import Person, caller_of, multipart

@@ -16,7 +16,7 @@ import pytest
 
 from deepsea_arena.reports.plot_data import BotFigures, Depth, PlotData
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
-from deepsea_web.charts import charts_html, charts_of, charts_svg
+from deepsea_web.charts.files import charts_html, charts_of, charts_svg
 from deepsea_web.charts.svg import short, wrapped
 from helpers.tiers import daily
 

@@ -60,11 +60,6 @@ def test_visitors_see_why_they_cannot_ask(world: World) -> None:
     assert "/login?next=%2Fgames%2Fs1-1" in text
 
 
-def test_a_site_without_accounts_says_what_its_owner_can_do(played: Store) -> None:
-    text = get(a_site(played), PAGE).text
-    assert "deepsea-referee ladder analyse s1-1" in section(text)
-
-
 def test_what_was_found_is_on_the_page_for_everybody(world: World) -> None:
     before = world.person().get(PAGE).headers["etag"]
     frames_before = world.person().get(f"{PAGE}/frames.json")

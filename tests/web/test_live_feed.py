@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from deepsea_web.live.feed import GAP_US, LivePage
-from deepsea_web.live.news import Standing
+from deepsea_web.live.feed import GAP_US, LivePage, Standing
 from helpers.commands import played, record_of
 from helpers.manual_clock import ManualClock
 
@@ -34,7 +33,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def page(clock: ManualClock) -> Iterator[LivePage]:
-    with LivePage("greedy, random", standing(), clock) as page:
+    with closing(LivePage("greedy, random", standing(), clock)) as page:
         yield page
 
 
@@ -83,7 +82,7 @@ def test_of_many_games_at_once_the_first_and_the_last_are_shown(page: LivePage) 
 
 
 def test_every_page_has_an_address_of_its_own_until_it_is_closed(page: LivePage) -> None:
-    with LivePage("another", standing()) as other:
+    with closing(LivePage("another", standing())) as other:
         paths = {urlsplit(str(one.address())).path for one in (page, other)}
         assert len(paths) == 2
         assert all(len(path) > 40 for path in paths)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from deepsea_arena.reports.plot_data import PlotData, PlotSums
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
-from deepsea_web.charts import charts_html, charts_of
+from deepsea_web.charts.files import charts_html, charts_of
 from helpers import chromium as browsers
 from helpers.chromium import WIDTHS, Scheme, fits, runs_nothing, without_violations
 from helpers.commands import faulty, played, record_of

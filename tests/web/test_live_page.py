@@ -10,8 +10,7 @@ import pytest
 
 from deepsea_rules.record import RecordSeat
 from deepsea_web.http import CSP, GRACE_US, HEADERS, MOST_STREAMS
-from deepsea_web.live.news import KEPT
-from deepsea_web.live.server import LINGER_US
+from deepsea_web.live.server import KEPT, LINGER_US
 from helpers.commands import faulty, played, record_of
 from helpers.served import PATH, Served
 

@@ -15,7 +15,7 @@ from deepsea_web.http import EMBED_HEADERS, HEADERS
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import MOST_WAITING, Gateway
 from deepsea_web.site.app import Site
-from deepsea_web.site.pages import ENDPOINTS, PAGES
+from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 from deepsea_web.site.rendering import Cache, Rendered, static_names
 from helpers.ladder import a_cup, created, ids, play_all, rotations, stocked, submit
 from helpers.people import Runner, new_game
@@ -162,7 +162,7 @@ def test_a_request_with_two_lengths_is_refused(site: Site) -> None:
 
 def test_pages_below_a_prefix(site: Site) -> None:
     access = Access("https://games.example", "/deep/sea", frozenset({"games.example"}))
-    below = Site(site.gateway, access, PAGES, ENDPOINTS)
+    below = Site(site.gateway, access, PAGES, ENDPOINTS, MEMBERS)
     text = get(below, "/deep/sea/", host="games.example").text
     assert '<link rel="canonical" href="https://games.example/deep/sea/">' in text
     assert 'href="/deep/sea/' in text

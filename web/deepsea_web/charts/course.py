@@ -28,7 +28,6 @@ _LABEL = 22
 """Room for the number of a version."""
 _HEIGHT = 170
 _LEAD_TOP = 38
-"""Rows of the table."""
 
 
 class Moment(NamedTuple):
@@ -191,14 +190,9 @@ def lead(lead: Lead) -> Chart:
     settled = points[len(points) // 10 :]
     reach = max([abs(v) for point in settled for v in point[1:]] + [2 * lead.margin, 0.05])
     reach = min(reach * 1.1, 1.0)
-
-    def x(block: float) -> float:
-        return LEFT + 4 + (RIGHT - LEFT - 4) * block / blocks
-
-    def y(value: float) -> float:
-        return _LEAD_TOP + _HEIGHT / 2 * (1 - max(-1.0, min(1.0, value / reach)))
-
-    drawing = Drawing()
+    bottom = _LEAD_TOP + _HEIGHT
+    inside = Area(LEFT + 4, RIGHT, _LEAD_TOP, bottom, blocks, -reach, reach)
+    x, y, drawing = inside.x, inside.y, Drawing()
     drawing.rect(0, 1, 14, 8, "band")
     drawing.line(0, 5, 14, 5, "lead")
     drawing.text(19, 9, f"mean lead and {100 * (1 - lead.alpha):.4g} % interval", "small")
@@ -222,7 +216,6 @@ def lead(lead: Lead) -> Chart:
         drawing.path([(x(point.blocks), y(point.mean)) for point in points], "lead")
         last = points[-1]
         drawing.circle(x(last.blocks), y(last.mean), 3, "dot", _lead_words(lead))
-    bottom = _LEAD_TOP + _HEIGHT
     for part in range(5):
         block = round(blocks * part / 4)
         anchor = "end" if part == 4 else "middle"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
-from importlib.resources import files
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from deepsea_arena.reports.plot_data import PlotData
@@ -17,7 +16,7 @@ from deepsea_rules.printable import one_line
 from deepsea_web.charts.bars import dives, placements, times
 from deepsea_web.charts.course import lead
 from deepsea_web.charts.svg import WIDTH, Chart, Drawing, wrapped
-from deepsea_web.viewer.assets import render
+from deepsea_web.viewer.assets import file_text, render
 
 _MARGIN = 12
 _TITLE = 22
@@ -69,7 +68,7 @@ def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
 
 def charts_html(title: str, facts: str, charts: Sequence[Chart]) -> str:
     """These charts on one page, each with its numbers as a table."""
-    styles = chart_styles() + _text("page.css")
+    styles = chart_styles() + file_text("charts/page.css")
     pieces = render(
         "plots.html",
         title=one_line(title),
@@ -101,8 +100,4 @@ def _describe(element: Element, key: str, title: str, text: str) -> None:
 
 def chart_styles() -> str:
     """The style sheet of charts."""
-    return _text("charts.css")
-
-
-def _text(name: str) -> str:
-    return files("deepsea_web.charts").joinpath(name).read_text(encoding="utf-8")
+    return file_text("charts/charts.css")

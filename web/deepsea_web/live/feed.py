@@ -15,8 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import Full, Queue
-from types import TracebackType
-from typing import Self
+from typing import TypedDict
 
 from deepsea_referee.system import OWN_GROUP_FLAGS
 from deepsea_referee.timing.clock import Clock, SystemClock
@@ -24,7 +23,6 @@ from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.entropy import fresh_token
-from deepsea_web.live.news import Message, Standing
 
 GAP_US = 100_000
 """The time between two games that are handed over: nobody reads more than that."""
@@ -33,6 +31,40 @@ _PATIENCE_S = 1
 _CALL_AGAIN_S = 0.1
 _LONGEST = 24
 """Characters of a bot's name in the list."""
+
+
+class GameLine(TypedDict):
+    """A game in the list."""
+
+    number: int
+    words: str
+    """Placements and points."""
+
+
+class Table(TypedDict):
+    """A table of results."""
+
+    head: list[str]
+    rows: list[list[str]]
+
+
+class Standing(TypedDict):
+    """The results so far, as the terminal prints them at the end."""
+
+    facts: str
+    table: Table
+
+
+class Message(TypedDict, total=False):
+    """A line to the page's process."""
+
+    facts: str
+    table: Table
+    game: GameLine
+    record: str
+    """The record of the game, as JSON."""
+    over: str
+    """The reason why there will be no more games."""
 
 
 class LivePage:
@@ -58,17 +90,6 @@ class LivePage:
         head = {"path": self._path, "title": title, **standing}
         self._put(lambda: head)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def address(self) -> str | None:
         """The address, once the page is there; None if its process has ended."""
         assert self._process.stdout is not None
@@ -91,11 +112,7 @@ class LivePage:
         """Show that there will be no more games, and why."""
         if self._late is not None:
             self._put(self._late)
-        last: Message = {
-            "over": words,
-            "facts": standing["facts"],
-            "table": standing["table"],
-        }
+        last = Message(over=words, facts=standing["facts"], table=standing["table"])
         self._put(lambda: last, patience_s=_PATIENCE_S)
 
     @property

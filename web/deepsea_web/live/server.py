@@ -1,7 +1,9 @@
 """The process of a running match's page: reads games from stdin, serves them, and ends.
 
 Invariants: everything lies below a random path; nothing is changed by a request; frames are made
-of the record when they are asked for, and nothing of a bot is sent but as JSON or escaped text.
+of the record when they are asked for, and nothing of a bot is sent but as JSON or escaped text; at
+most KEPT games are kept, the newest ones; news have numbers that only grow, so that a reader who
+says what it has gets what it lacks, whatever it missed.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.resources import files
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -26,18 +27,68 @@ from deepsea_web.http import (
     NO_STORE,
     EventStream,
     Leaving,
+    Source,
     last_event,
     loopback_server,
     page_app,
     whole_number,
 )
-from deepsea_web.live.news import KEPT, News
-from deepsea_web.viewer.assets import render, script, styles
+from deepsea_web.live.feed import GameLine, Message, Table
+from deepsea_web.viewer.assets import file_text, render, script, styles
 from deepsea_web.viewer.game_page import PageGame
 
 LINGER_US = 60_000_000
 """The time for which the page stays after the match."""
+KEPT = 200
 _LONGEST = 4 * 1024 * 1024
+
+
+class News(Source[int]):
+    """The state of the page."""
+
+    def __init__(self, title: str, facts: str, table: Table) -> None:
+        super().__init__()
+        self.title = title
+        self.facts = facts
+        self.table = table
+        self.over: str | None = None
+        self._number = 0
+        self._games: dict[int, tuple[int, GameLine, str]] = {}
+        """By number of the game: the number of the news, its line and record."""
+
+    def take(self, message: Message) -> None:
+        self._number += 1
+        if "game" in message:
+            line = message["game"]
+            self._games[line["number"]] = self._number, line, message["record"]
+            if len(self._games) > KEPT:
+                del self._games[next(iter(self._games))]
+        self.table = message.get("table", self.table)
+        self.facts = message.get("facts", self.facts)
+        self.over = message.get("over", self.over)
+        self.changed()
+
+    def games(self) -> list[GameLine]:
+        """The games that are kept, the newest one first."""
+        return [line for _, line, _ in self._games.values()][::-1]
+
+    def record(self, number: int) -> str | None:
+        """The record of a game; None if it is not kept."""
+        found = self._games.get(number)
+        return found[2] if found else None
+
+    def since(self, has: int) -> tuple[int, str]:
+        """The news after a number, as an event."""
+        text = json.dumps(
+            {
+                "news": self._number,
+                "facts": self.facts,
+                "table": self.table,
+                "games": [line for at, line, _ in self._games.values() if at > has],
+                "over": self.over,
+            }
+        )
+        return self._number, f"id: {self._number}\ndata: {text}\n\n"
 
 
 def live_app(news: News, path: str) -> ASGIApp:
@@ -68,8 +119,8 @@ def live_app(news: News, path: str) -> ASGIApp:
     ]
     assets = {
         "viewer.js": script(),
-        "live.js": _read("live.js"),
-        "live.css": styles() + _read("live.css"),
+        "live.js": file_text("live/live.js"),
+        "live.css": styles() + file_text("live/live.css"),
     }
     return page_app(f"/{path}", routes, assets)
 
@@ -86,10 +137,6 @@ async def _game(news: News, request: Request) -> PageGame:
 @lru_cache(maxsize=32)
 def _made(record: str, file: str) -> PageGame:
     return PageGame.of(GameRecord.from_json(record), file)
-
-
-def _read(name: str) -> str:
-    return files("deepsea_web.live").joinpath(name).read_text(encoding="utf-8")
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 `values(document)` are those of the template `play_parts.html`, whose macro `table` makes the page's
 content; what serves it adds `address` (where forms are sent and the news come from) and `hidden`
-(fields of every form). It serves the viewer's script and `asset("play.js")` in one folder, the
-styles after the viewer's, and at `address + "news?after=PLACE"` a stream of `news_of`.
+(fields of every form). It serves the viewer's script and play/play.js in one folder, play.css after
+the viewer's styles, and at `address + "news?after=PLACE"` a stream of `news_of`.
 
 Invariant: without JavaScript the page is whole; with it, the same page brings each new choice.
 """
@@ -11,19 +11,18 @@ Invariant: without JavaScript the page is whole; with it, the same page brings e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from deepsea_arena.reports.seat import SeatDocument
 from deepsea_referee.choices import LAST_TURNS
 from deepsea_rules.notation import read_position
-from deepsea_rules.ruleset import ABOARD, DEFAULT, HOME, PRESETS, SEAT_LETTERS
+from deepsea_rules.ruleset import DEFAULT, PRESETS, SEAT_LETTERS
 from deepsea_rules.state import GameState
 from deepsea_web.http import whole_number
 from deepsea_web.play.seat import DEEDS, Cursor, Deed, waits
 from deepsea_web.viewer.assets import LAYOUT
-from deepsea_web.viewer.picture import scene
+from deepsea_web.viewer.picture import place_words, scene
 
 
 def values(document: SeatDocument) -> dict[str, Any]:
@@ -64,12 +63,11 @@ def _divers(position: str, names: Sequence[str]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for seat, name in enumerate(names):
         place, bank = state.place[seat], state.bank[seat]
-        where = {HOME: "home", ABOARD: "submarine"}.get(place, f"space {place}")
         hidden = sum(chip not in known for chip in bank)
         points = sum(known.get(chip, 0) for chip in bank)
         cargo = " ".join(unit.name for unit in state.cargo[seat])
         more = f" + {hidden} hidden" if hidden else ""
-        rows.append((SEAT_LETTERS[seat], name, where, cargo, f"{points}{more}"))
+        rows.append((SEAT_LETTERS[seat], name, place_words(place), cargo, f"{points}{more}"))
     return rows
 
 
@@ -87,8 +85,3 @@ def place_of(text: str) -> Cursor:
     numbers = [whole_number(part) or 0 for part in text.split(".")[:3]]
     news, game, known = (*numbers, 0, 0, 0)[:3]
     return news, game, known
-
-
-def asset(name: str) -> str:
-    """A file of the page: play.js or play.css."""
-    return files("deepsea_web.play").joinpath(name).read_text(encoding="utf-8")

@@ -30,9 +30,9 @@ from deepsea_web.http import (
     read_fields,
     same_secret,
 )
-from deepsea_web.play.page import asset, deed_of, place_of, values
+from deepsea_web.play.page import deed_of, place_of, values
 from deepsea_web.play.seat import Cursor, PageSeat
-from deepsea_web.viewer.assets import render, script, styles
+from deepsea_web.viewer.assets import file_text, render, script, styles
 
 LINGER_S = 60
 """The time for which the page stays after the games, at most."""
@@ -85,8 +85,8 @@ class PlayServer:
     def _app(self) -> ASGIApp:
         files = {
             "viewer.js": script(),
-            "play.js": asset("play.js"),
-            "play.css": styles() + asset("play.css"),
+            "play.js": file_text("play/play.js"),
+            "play.css": styles() + file_text("play/play.css"),
         }
         routes = [
             Route("/", self._page),

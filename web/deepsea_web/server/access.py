@@ -61,7 +61,7 @@ class Access:
         )
 
     def canonical(self, path: str, **query: object) -> str:
-        """The same with the origin, for other sites."""
+        """The same with the origin: a link that works from anywhere."""
         return self.origin + self.url(path, **query)
 
     def client(self, peer: str, forwarded: Sequence[str]) -> str | None:

@@ -79,8 +79,8 @@ class Site:
         gateway: Gateway,
         access: Access,
         pages: Sequence[Page[Any]],
-        endpoints: Mapping[str, Endpoint] | None = None,
-        members: Members | None = None,
+        endpoints: Mapping[str, Endpoint],
+        members: Members,
     ) -> None:
         """`endpoints` has by path what answers by itself; `members` what needs an account."""
         self.gateway = gateway
@@ -88,16 +88,14 @@ class Site:
         self.ladder = LocalLadder(gateway.service, READER)
         self.access = access
         links = [(page.nav, page.path) for page in pages if page.nav]
-        self.renderer = PageRenderer(access, links, members is not None, gateway.service.private)
+        self.renderer = PageRenderer(access, links, private=gateway.service.private)
         self.broadcast = Broadcast(gateway, access.url)
-        self.sessions = None if members is None else SessionAuth(access, gateway)
-        self._answers = None
-        if self.sessions is not None and members is not None:
-            self._answers = Answers(self.sessions, members, self.renderer, self.with_error_pages)
+        self.sessions = SessionAuth(access, gateway)
+        self._answers = Answers(self.sessions, members, self.renderer, self.with_error_pages)
         self._pages = pages
         self._cache = Cache()
         self._making: dict[tuple[_Wanted, Revision], asyncio.Task[Rendered]] = {}
-        self.app = self._application(endpoints or {})
+        self.app = self._application(endpoints)
 
     def _application(self, endpoints: Mapping[str, Endpoint]) -> ASGIApp:
         routes: list[BaseRoute] = []
@@ -111,9 +109,7 @@ class Site:
                 )
         for path, endpoint in endpoints.items():
             routes.append(Route(path, self.with_error_pages(partial(endpoint, self))))
-        routes.append(Route("/static/{name}", _static))
-        if self._answers is not None:
-            routes += self._answers.routes()
+        routes += [Route("/static/{name}", _static), *self._answers.routes()]
         name_routes(routes)
         if self.access.prefix:
             routes = [Mount(self.access.prefix, routes=routes), Route("/", self._to_prefix)]
@@ -123,7 +119,7 @@ class Site:
         )
         inner.router.redirect_slashes = False
         app: ASGIApp = inner
-        if self.sessions and self._answers and self.renderer.private:
+        if self.renderer.private:
             app = MembersOnly(inner, self.sessions, self._answers.open_paths(), self.refused)
         embeds = f"{self.access.prefix}/embed/"
         return Guarded(Gate(self._counted(app), self.access), self.access.hosts, embeds)
@@ -170,18 +166,17 @@ class Site:
 
     async def _member(self, request: Request) -> Seen | None:
         """Who asks, if it is somebody with an account."""
-        sessions = self.sessions
-        if sessions is None or not sessions.session.read(request.headers.getlist("cookie")):
+        if not self.sessions.session.read(request.headers.getlist("cookie")):
             return None
-        seen = await sessions.seen(request)
+        seen = await self.sessions.seen(request)
         return None if seen.session is None else seen
 
     async def _personal(
         self, request: Request, page: Page[Any], wanted: _Wanted, seen: Seen
     ) -> Response | None:
         """The page with what its reader alone sees; None if that is nothing."""
-        sessions, own, query = self.sessions, page.own, _query(request, wanted)
-        if sessions is None or own is None:
+        own, query = page.own, _query(request, wanted)
+        if own is None:
             return None
 
         def made() -> str | None:
@@ -191,13 +186,13 @@ class Site:
             return self.renderer.page(page, query, data, own=values, member=True)
 
         text = await self.gateway.in_thread(made)
-        return None if text is None else sessions.html(text)
+        return None if text is None else self.sessions.html(text)
 
     async def _answer(self, request: Request, page: Page[Any], wanted: _Wanted) -> Response:
         revision = await self.gateway.in_thread(self.store.revision)
         tag = self.tag(revision, wanted)
         # A page is another one for those who are logged in.
-        by_reader = self.sessions is not None and wanted.format == "html" and not wanted.embed
+        by_reader = wanted.format == "html" and not wanted.embed
         vary = "Accept-Encoding, Cookie" if by_reader else "Accept-Encoding"
         keep = f"private, {_AGAIN}" if wanted.member else _AGAIN
         headers = {"ETag": tag, "Cache-Control": keep, "Vary": vary}

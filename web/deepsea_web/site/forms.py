@@ -2,23 +2,36 @@
 
 Invariants: a page reads and a form acts through `Visit.ladder` alone, so that the service decides
 about rights; a refused form is shown again as it was typed, but for secrets; it counts only with
-the token that was made for its sender's cookie.
+the token that was made for its sender's cookie; a form with a file is read as it arrives, within
+the upload's limits.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
 from deepsea_arena.api.callers import Caller
-from deepsea_arena.api.uploads import Upload
+from deepsea_arena.api.uploads import PART, Upload
+from deepsea_bundle import names
+from deepsea_bundle.archive import LIMITS, pack
+from deepsea_bundle.program import collect_single
+from deepsea_ladder.limits import size_in_words
 from deepsea_referee.errors import UserError
+from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import quoted
 from deepsea_web.http import same_secret, whole_number
 from deepsea_web.server.access import Access, is_foreign
@@ -34,6 +47,15 @@ _FOREIGN = (
     "This form was not sent by a page of this site: open the page again, and send it from there."
 )
 OLD = "This form is from before you logged in or out: open the page again, and send it anew."
+LONGEST_FIELD = 4096
+MOST_FIELDS = 16
+_FRAME = 64 * 1024
+"""Bytes of a form besides its file."""
+DRAINED = 32 * 1024 * 1024
+DRAIN_US = 10_000_000
+"""Bytes, and the time, that are read of a form that is refused already."""
+_NO_FILE = "choose a file: a zip or a Python file"
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # what strangers send is no news
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +84,7 @@ class Redirect:
     path: str
     done: str = ""
     """A word of that page's `done`."""
+    ends_session: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +108,7 @@ class LoggedIn:
     """The time for which the browser keeps it; None: until it is closed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoggedOut:
-    """The session has ended."""
-
-    answer: Redirect
-
-
-Outcome = Redirect | OneTimePage | LoggedIn | LoggedOut
+Outcome = Redirect | OneTimePage | LoggedIn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,15 +162,17 @@ class Form:
         return number
 
 
-def form_token(secret: str) -> str:
-    """The token in forms for the holder of a cookie; it does not reveal the cookie."""
+def form_token(secret: str | None) -> str:
+    """The token in forms for the holder of a cookie, which it does not reveal; "" without one."""
+    if secret is None:
+        return ""
     return hmac.new(secret.encode(), b"deepsea form", hashlib.sha256).hexdigest()
 
 
 def check_form_token(form: Form, key: str | None) -> None:
     """Raise 403 unless a form was made for the holder of this cookie."""
     given = form.list(TOKEN)
-    expected = "" if key is None else form_token(key)
+    expected = form_token(key)
     if not (expected and len(given) == 1 and same_secret(given[0], expected)):
         raise HTTPException(403, OLD)
 
@@ -165,10 +183,88 @@ def check_origin(request: Request, access: Access) -> None:
         raise HTTPException(403, _FOREIGN)
 
 
-def form_of(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> Form:
+def form_of(pairs: Sequence[tuple[str, str]], wanted: Sequence[str]) -> Form:
     """A form with the fields that have these names; others are left out."""
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
-        if name in (TOKEN, *names):
+        if name in (TOKEN, *wanted):
             fields.setdefault(name, []).append(value)
     return Form(fields)
+
+
+# A form with a file
+
+
+async def read_upload(
+    request: Request, upload: Upload, clock: Clock
+) -> tuple[list[tuple[str, str]], UploadFile]:
+    """The fields of a form, and its file, to be closed.
+
+    Raises UserError, or HTTPException if its sender has left.
+    """
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    received, most = 0, upload.limits.archive_bytes + _FRAME
+    comes = True
+
+    async def receive() -> Message:
+        nonlocal received, comes
+        try:
+            async with time_limit(clock, max(0, int(1_000_000 * upload.left(received)))):
+                message = await request.receive()
+        except TimeoutError:
+            raise upload.too_slow() from None
+        received += len(message.get("body", b""))
+        comes = message.get("more_body", False)
+        if received > most:
+            raise UserError(f"a bot has at most {size_in_words(upload.limits.archive_bytes)}")
+        return message
+
+    try:
+        if kind != b"multipart/form-data" or b"charset" in options:
+            raise UserError("a form with a file is sent as multipart/form-data")
+        whole = Request(request.scope, receive)
+        form = await whole.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=LONGEST_FIELD)
+    except ClientDisconnect:
+        raise HTTPException(408, "The form did not arrive whole.") from None
+    except (HTTPException, MultiPartException, UserError) as error:
+        if comes:
+            await _drain(request, clock)
+        if isinstance(error, UserError):
+            raise
+        raise UserError("the form cannot be read, or has more than a bot's name and file") from None
+    given = form.multi_items()
+    files = [file for _, file in given if isinstance(file, UploadFile)]
+    if not files:
+        raise UserError(_NO_FILE)
+    return [(name, text) for name, text in given if isinstance(text, str)], files[0]
+
+
+def take_file(upload: Upload, form: Form, file: UploadFile) -> None:
+    """Feed an upload with a form's file, a zip or a Python file, of which a zip is made."""
+    if not file.filename:
+        raise UserError(_NO_FILE)
+    # Some browsers send a path; a name that is none is refused by what reads the bot.
+    name = PurePosixPath(PureWindowsPath(file.filename).name)
+    bot, key = form.text("bot"), form.text("key")
+    if name.suffix.lower() != ".py":
+        upload.form(iter(partial(file.file.read, PART), b""), bot=bot, key=key)
+        return
+    program = file.file.read(LIMITS.file_bytes + 1)
+    if len(program) > LIMITS.file_bytes:
+        raise UserError(f"a file of a bot has at most {LIMITS.file_bytes:,} bytes")
+    archive = pack(collect_single(program, LIMITS).files)
+    upload.form([archive], bot=bot or names.name_from(name.stem), key=key)
+
+
+async def _drain(request: Request, clock: Clock) -> None:
+    """Read on for a while: a browser shows no answer before it has sent all."""
+    left = DRAINED
+    try:
+        async with time_limit(clock, DRAIN_US):
+            while left > 0:
+                message = await request.receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
+    except TimeoutError:
+        return

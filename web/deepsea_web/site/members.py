@@ -32,7 +32,6 @@ from deepsea_web.site.forms import (
     Action,
     Form,
     LoggedIn,
-    LoggedOut,
     OneTimePage,
     Outcome,
     OwnPage,
@@ -40,11 +39,12 @@ from deepsea_web.site.forms import (
     check_form_token,
     check_origin,
     form_of,
+    read_upload,
+    take_file,
 )
 from deepsea_web.site.page import Query, Visit, parameters_of
 from deepsea_web.site.rendering import PageRenderer, Refusal, refusal
 from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
-from deepsea_web.site.uploads import read_upload, take_file
 
 _PLAIN = "What you send here can be read by others: use the https address of this ladder."
 _IN_PATH = re.compile(r"\{(\w+)\}")
@@ -206,11 +206,15 @@ class Answers:
         return self._sessions.html(text, problem.status, problem.headers)
 
     async def _done(self, outcome: Outcome, visit: Visit) -> Response:
+        answer: Response
         match outcome:
             case Redirect():
                 # A word of a page's own, and no text of anybody's.
                 url = self._access.url(outcome.path, done=outcome.done)
-                return RedirectResponse(url, 303, UNSEEN)
+                answer = RedirectResponse(url, 303, UNSEEN)
+                if outcome.ends_session:
+                    answer.headers.append("Set-Cookie", self._sessions.session.take())
+                return answer
             case OneTimePage():
                 own = self._renderer.own
                 return self._sessions.html(
@@ -227,10 +231,6 @@ class Answers:
                     "Set-Cookie", self._sessions.session.give(outcome.secret, outcome.seconds)
                 )
                 answer.headers.append("Set-Cookie", self._sessions.visitor.take())
-                return answer
-            case LoggedOut():
-                answer = await self._done(outcome.answer, visit)
-                answer.headers.append("Set-Cookie", self._sessions.session.take())
                 return answer
 
     async def _to_page(self, action: Action, request: Request) -> Response:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
-from importlib.resources import files
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,11 +25,10 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line
 from deepsea_web.charts.files import chart_styles
 from deepsea_web.http import FILE_KINDS
-from deepsea_web.play.page import asset
 from deepsea_web.server.access import Access
 from deepsea_web.site import words
 from deepsea_web.site.page import Page, Query, Visit
-from deepsea_web.viewer.assets import base_styles, render, script, viewer_styles
+from deepsea_web.viewer.assets import base_styles, file_text, render, script, viewer_styles
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -177,8 +175,8 @@ def _texts() -> Mapping[str, str]:
         "feed.js": _read("feed.js"),
         "tv.js": _linked("tv.js"),
         "own.css": _read("own.css"),
-        "play.css": asset("play.css"),
-        "play.js": _linked("play.js", asset("play.js")),
+        "play.css": file_text("play/play.css"),
+        "play.js": _linked("play.js", file_text("play/play.js")),
         **{name: _read(name) for name in OWN},
         "icon.svg": _read("icon.svg"),
     }
@@ -193,7 +191,7 @@ def _linked(name: str, text: str = "") -> str:
 
 
 def _read(name: str) -> str:
-    return files("deepsea_web.site").joinpath("static", name).read_text(encoding="utf-8")
+    return file_text(f"site/static/{name}")
 
 
 def refusal(error: Exception) -> Refusal:
@@ -227,19 +225,13 @@ class PageRenderer:
     access: Access
     navigation: Sequence[tuple[str, str]]
     """Names and paths of the pages that are linked from every page."""
-    accounts: bool = False
-    """Whether people may log in."""
     private: bool = False
     """Whether visitors see the login and nothing else."""
     published: bool = False
-    """Whether its pages are files, without a server behind them."""
+    """Whether its pages are files, without a server behind them to log in to."""
 
     def url(self, path: str, **query: object) -> str:
         return self.access.url(path, **query)
-
-    def address(self, path: str) -> str:
-        """A link that works from anywhere."""
-        return self.access.canonical(path)
 
     def static(self, name: str) -> str:
         """The address of a script or a style sheet."""

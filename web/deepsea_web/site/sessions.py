@@ -22,10 +22,7 @@ from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
-from deepsea_web.site.forms import (
-    SIGNED_OUT,
-    form_token,
-)
+from deepsea_web.site.forms import SIGNED_OUT, form_token
 from deepsea_web.site.page import Visit
 from deepsea_web.site.rendering import KINDS
 
@@ -114,11 +111,7 @@ class SessionAuth:
         """Somebody who looks, with a cookie for forms; it is all that is known of a visitor."""
         if key is not None and not caller.author_id:
             caller = replace(caller, visitor=hashlib.sha256(key.encode()).hexdigest())
-        return Visit(
-            caller=caller,
-            service=self.service,
-            form_token="" if key is None else form_token(key),
-        )
+        return Visit(caller=caller, service=self.service, form_token=form_token(key))
 
     async def holds(self, seen: Seen) -> bool:
         """Whether a session still is one."""

@@ -61,30 +61,30 @@ def script() -> str:
 @cache
 def styles() -> str:
     """The style sheet of pages that are about games alone."""
-    return base_styles() + _squeezed(_read("page.css")) + viewer_styles()
+    return base_styles() + _squeezed(file_text("viewer/page.css")) + viewer_styles()
 
 
 @cache
 def base_styles() -> str:
     """Colours and controls, for every page."""
-    return _squeezed(_read("base.css"))
+    return _squeezed(file_text("viewer/base.css"))
 
 
 @cache
 def viewer_styles() -> str:
     """The style sheet of the viewer and its board, for a page that has base_styles() before."""
-    return board_styles() + _squeezed(_read("viewer.css"))
+    return board_styles() + _squeezed(file_text("viewer/viewer.css"))
 
 
 @cache
 def board_styles() -> str:
     """The style sheet of a board, for pictures."""
-    return _squeezed(_read("board.css"))
+    return _squeezed(file_text("viewer/board.css"))
 
 
 def _scope(module: str) -> str:
     """A module as a function of its own, whose result has what the module exports."""
-    text = _read(f"{module}.js")
+    text = file_text(f"viewer/{module}.js")
     names = _EXPORT.findall(text)
     text = _IMPORT.sub(lambda found: f"const {found[1] or found[2]} = ${found[3]};\n", text)
     text = re.sub(r"^export ", "", text, flags=re.MULTILINE)
@@ -98,8 +98,9 @@ def _squeezed(text: str) -> str:
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
 
 
-def _read(name: str) -> str:
-    return files("deepsea_web").joinpath("viewer", name).read_text(encoding="utf-8")
+def file_text(path: str) -> str:
+    """The text of a file of this package, such as `live/live.js`."""
+    return files("deepsea_web").joinpath(path).read_text(encoding="utf-8")
 
 
 def render(name: str, **values: object) -> Iterator[str]:
@@ -179,8 +180,3 @@ LAYOUT: dict[str, Any] = {
         [818, 590, 4],
     ],
 }
-
-
-def level_path(level: int) -> str:
-    """The shape of a chip of that level."""
-    return str(LAYOUT["shapes"][str(level)])

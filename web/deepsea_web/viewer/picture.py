@@ -15,7 +15,7 @@ from deepsea_rules.events import unit_text
 from deepsea_rules.position import Public, position_text
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS
-from deepsea_web.viewer.assets import LAYOUT, board_styles, level_path
+from deepsea_web.viewer.assets import LAYOUT, board_styles
 
 _SUBMARINE = ("screw", "tower", "hull")
 _AIR = ("x", "y", "step", "width", "height", "full")
@@ -139,7 +139,7 @@ def _space(unit: Unit, number: int, laid: frozenset[Unit], known: Mapping[int, i
 def _chip(chip: int, known: Mapping[int, int]) -> list[Element]:
     level = LEVEL_OF[chip]
     drawn = [
-        _element("path", {"class": f"ds-chip ds-level-{level}", "d": level_path(level)}),
+        _element("path", {"class": f"ds-chip ds-level-{level}", "d": LAYOUT["shapes"][str(level)]}),
         _text(f"ds-level ds-on-level-{level}", 0, 17 if level == 1 else 13, str(level)),
     ]
     return drawn + (_worth(known[chip]) if chip in known else [])
@@ -239,45 +239,28 @@ def picture(position: Public, known: Mapping[int, int], *, title: str, names: Se
     SubElement(root, "style").text = board_styles()
     SubElement(root, "rect", {"class": "ds-paper", "width": "100%", "height": "100%", "rx": "20"})
     root.extend(scene(position, known))
-    _line(root, board + 36, [("ds-caption", 24, one_line(title))])
+    root.append(_text("ds-caption", 24, board + 36, one_line(title)))
     for seat, name in enumerate(names):
         y = board + 36 + LINE * (seat + 1)
         points = sum(known.get(chip, 0) for chip in position.bank[seat])
         hidden = sum(chip not in known for chip in position.bank[seat])
-        SubElement(
-            root,
-            "circle",
-            {
-                "class": f"ds-badge ds-seat-{SEAT_LETTERS[seat]}",
-                "cx": "46",
-                "cy": str(y - 9),
-                "r": "18",
-            },
-        )
+        badge = {"class": f"ds-badge ds-seat-{SEAT_LETTERS[seat]}", "cx": 46, "cy": y - 9, "r": 18}
         cargo = " ".join(unit.name for unit in position.cargo[seat])
         carries = f"carries {one_line(cargo, LONGEST_CARGO)}" if cargo else ""
-        _line(
-            root,
-            y,
+        worth = f"{points}{f' + {hidden} ?' if hidden else ''}"
+        root.extend(
             [
-                ("ds-letter ds-small", 46, SEAT_LETTERS[seat]),
-                ("ds-row", 78, one_line(name, LONGEST_NAME)),
-                ("ds-row", 400, _where(position, seat)),
-                ("ds-row", 530, carries),
-                ("ds-row ds-end", width - 24, f"{points}{f' + {hidden} ?' if hidden else ''}"),
-            ],
+                _element("circle", badge),
+                _text("ds-letter ds-small", 46, y, SEAT_LETTERS[seat]),
+                _text("ds-row", 78, y, one_line(name, LONGEST_NAME)),
+                _text("ds-row", 400, y, place_words(position.place[seat])),
+                _text("ds-row", 530, y, carries),
+                _text("ds-row ds-end", width - 24, y, worth),
+            ]
         )
     return tostring(root, encoding="unicode") + "\n"
 
 
-def _where(position: Public, seat: int) -> str:
-    place = position.place[seat]
-    if place == HOME:
-        return "home"
-    return "submarine" if place == ABOARD else f"space {place}"
-
-
-def _line(root: Element, y: int, texts: Sequence[tuple[str, int, str]]) -> None:
-    for looks, x, words in texts:
-        place = {"class": looks, "x": str(x), "y": str(y)}
-        SubElement(root, "text", place).text = words
+def place_words(place: int) -> str:
+    """Where a diver is."""
+    return {HOME: "home", ABOARD: "submarine"}.get(place, f"space {place}")

@@ -23,7 +23,6 @@ from deepsea_web.site.forms import (
     Action,
     Form,
     LoggedIn,
-    LoggedOut,
     OneTimePage,
     OwnPage,
     Redirect,
@@ -181,9 +180,9 @@ def _enter(visit: Visit, form: Form) -> LoggedIn:
     )
 
 
-def _leave(visit: Visit, form: Form) -> LoggedOut:
+def _leave(visit: Visit, form: Form) -> Redirect:
     visit.service.log_out(visit.caller)
-    return LoggedOut(answer=Redirect(path=LOGIN.path, done="out"))
+    return Redirect(path=LOGIN.path, done="out", ends_session=True)
 
 
 def _read_form(visit: Visit, query: Query) -> Values:
