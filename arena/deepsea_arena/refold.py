@@ -26,8 +26,7 @@ from deepsea_ladder.standings import StandingLine, standings
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.database import damages
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.worker import Link, Perform
-from deepsea_referee.workers import Died, Done, Failed, LocalWorkers, Task
+from deepsea_referee.workers import Died, Done, Failed, Link, LocalWorkers, Perform, Task
 
 Progress: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], object]]]
 PORTION = 50

@@ -37,16 +37,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BotSummary": "results.summary",
-    "Comparison": "workbench.comparison",
-    "ConfidenceSequence": "workbench.confidence",
-    "GameResult": "results.summary",
-    "MatchResult": "results.summary",
-    "RefereeError": "errors",
-    "UserError": "errors",
-    "VoidGame": "results.summary",
-    "run_comparison": "script",
-    "run_match": "script",
+    "errors": ("RefereeError", "UserError"),
+    "results.summary": ("BotSummary", "GameResult", "MatchResult", "VoidGame"),
+    "script": ("run_comparison", "run_match"),
+    "workbench.comparison": ("Comparison",),
+    "workbench.confidence": ("ConfidenceSequence",),
 }
 
 # What is logged here goes to whoever listens, and not to stderr by itself: the results report it.
@@ -55,6 +50,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 def __getattr__(name: str) -> Any:
     # On demand: every module of this package imports this one, and most do without gRPC.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

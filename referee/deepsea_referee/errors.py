@@ -1,13 +1,4 @@
-"""Exceptions: a bot's faults, errors of the referee, bad input.
-
-    BotFault            a bot did something wrong: counted, the default action is played
-    RefereeError        the referee failed: the game is void, never scored, and reported
-    └── HostTooBusy     the host was too busy to time a bot; names the seat
-    UserError           bad input: one line, exit status 2
-    └── BotStartError   a bot's program exited before it connected
-
-Every message is one line.
-"""
+"""Exceptions: a bot's faults, errors of the referee, bad input. Every message is one line."""
 
 from __future__ import annotations
 
@@ -15,7 +6,10 @@ from deepsea_rules.faults import Fault
 
 
 class BotFault(Exception):
-    """A bot's fault at one decision: what it was, one line of detail, and the time it took."""
+    """A bot's fault at one decision: what it was, one line of detail, and the time it took.
+
+    It is counted, and the default action is played.
+    """
 
     def __init__(self, fault: Fault, detail: str, us: int = 0) -> None:
         super().__init__(detail)
@@ -25,7 +19,7 @@ class BotFault(Exception):
 
 
 class RefereeError(Exception):
-    """An error of the referee: the game is void and counts for no bot."""
+    """An error of the referee: the game is void, counts for no bot, and is reported."""
 
 
 class HostTooBusy(RefereeError):
@@ -45,7 +39,7 @@ class HostTooBusy(RefereeError):
 
 
 class UserError(Exception):
-    """Bad input: one line that says what happened, where, and what to do.
+    """Bad input, exit status 2: one line that says what happened, where, and what to do.
 
     detail  lines to show below it, such as the author's traceback; safe to print
     """

@@ -30,8 +30,19 @@ from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.system import SYSTEM, equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.pauses import OffTurn
-from deepsea_referee.worker import GRACE_S, Link, Perform
-from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Sent, Task, Workers
+from deepsea_referee.workers import (
+    GRACE_S,
+    Died,
+    Done,
+    Event,
+    Failed,
+    Link,
+    LocalWorkers,
+    Perform,
+    Sent,
+    Task,
+    Workers,
+)
 from deepsea_rules.record import GameRecord
 
 DEATHS_IN_A_ROW = 3

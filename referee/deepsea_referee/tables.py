@@ -102,20 +102,16 @@ class Tables:
 
     def _adapt(self, played: PlayedGame | None) -> None:
         if played is None or played.faults:
-            self._start_over()
-            return
-        names = [seat.name for seat in played.record.seats]
-        for decision in played.record.decisions:
-            self._times.setdefault(names[decision.seat], []).append(decision.us)
-        self._seen += 1
-        if self._seen >= GAMES and not self._again:
+            self._allowed = 1
+        else:
+            names = [seat.name for seat in played.record.seats]
+            for decision in played.record.decisions:
+                self._times.setdefault(names[decision.seat], []).append(decision.us)
+            self._seen += 1
+            if self._seen < GAMES or self._again:
+                return
             quick = all(median_low(times) < QUICK_US for times in self._times.values())
             more, fewer = min(2 * self._allowed, self._limit), max(1, self._allowed // 2)
             self._allowed = more if quick else fewer
-            self._seen = 0
-            self._times.clear()
-
-    def _start_over(self) -> None:
-        self._allowed = 1
         self._seen = 0
         self._times.clear()

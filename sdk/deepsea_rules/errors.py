@@ -1,12 +1,4 @@
-"""Exceptions of the rules.
-
-    RulesError (ValueError)
-    ├── InvalidAction      the text is not an action
-    ├── IllegalAction      a well-formed action or roll that this position does not allow
-    ├── InvalidPosition    the text is not a position of this game
-    ├── InvalidRules       unknown options, wrong values, combinations that make no sense
-    ├── InvalidTimeControl a clock that is not valid, such as `soon`
-    └── InvalidRecord      a record that is damaged, or that its own re-run contradicts
+"""Exceptions of the rules; each is a RulesError, and that is a ValueError.
 
 Every message is one line and names what was found. The game is unchanged after an exception.
 """

@@ -186,7 +186,6 @@ class _Diver:
         match = _DIVER.match(word)
         if not match:
             raise InvalidPosition(f"{quoted(word)} is no diver; write A5v:1,[23] or Bh1/4=12,1")
-        self.word = word
         self.to_move = bool(match["star"])
         self.letter = match["seat"]
         self.home = bool(match["home"])

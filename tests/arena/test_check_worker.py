@@ -22,7 +22,7 @@ from deepsea_arena.play.check_worker import (
 )
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.season import Season
-from deepsea_referee import worker
+from deepsea_referee import workers
 from helpers.programs import opponent_in
 from helpers.submissions import zipped
 
@@ -38,7 +38,7 @@ run(Mine)
 TOML = b'command = "python bot.py"\n'
 
 
-class Link(worker.Link):
+class Link(workers.Link):
     """What a worker has of its pool."""
 
     def __init__(self) -> None:

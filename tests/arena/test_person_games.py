@@ -14,7 +14,7 @@ from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.model.games import PersonGame, PersonGameState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_referee import worker
+from deepsea_referee import workers
 from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.workers import Died, Event, Failed, Task
 from deepsea_rules.game import Decision, Game
@@ -59,7 +59,7 @@ def begun(store: Store) -> PersonGame:
     return store.person_games.get(GAME)
 
 
-class Link(worker.Link):
+class Link(workers.Link):
     """A connection on which nothing comes."""
 
     def __init__(self) -> None:

@@ -222,7 +222,7 @@ async def _play(
 
 
 def _reports_in(process: BotProcess) -> list[dict[str, Any]]:
-    lines = process._stdout.text().split("\n")[:-1]
+    lines = process._stdout.tail.text().split("\n")[:-1]
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 

@@ -151,7 +151,7 @@ def captured(arena: Arena, program: str) -> str:
             assert contained.poll() == 0
             contained.close()
             capture.finish()
-        return capture.text()
+        return capture.tail.text()
 
     return asyncio.run(play())
 

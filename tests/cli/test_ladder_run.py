@@ -30,7 +30,7 @@ from deepsea_ladder.model.games import GameNote, Job, JobStatus, SeatLog
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox import probe
-from deepsea_referee.worker import Link
+from deepsea_referee.workers import Link
 from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.commands import Run, start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def test_seeds_follow_from_that_of_the_match_in_the_folder(
     path = tmp_path / "game-0007.json"
     path.write_text(record.to_json())
     assert run("verify", path).status == 0
-    with ResultsJson() as document:
+    with closing(ResultsJson()) as document:
         pieces = document.pieces(replace(empty(), seed=seed))
         (tmp_path / "results.json").write_text("".join(pieces))
     done = run("verify", path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from deepsea_arena.play.tasks import FinishedGame, Outcome
 from deepsea_ladder.model.games import Job
 from deepsea_referee.errors import UserError
-from deepsea_referee.worker import Link
+from deepsea_referee.workers import Link
 
 from . import ladder
 

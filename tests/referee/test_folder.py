@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import tracemalloc
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_match(tmp_path: P
 
 
 def text(it: MatchResult, *entries: GameResult | VoidGame) -> str:
-    with ResultsJson() as document:
+    with closing(ResultsJson()) as document:
         for entry in entries:
             if isinstance(entry, VoidGame):
                 document.add_void(entry)
@@ -173,7 +174,7 @@ def test_games_come_in_their_order_in_whichever_they_ended() -> None:
 
 
 def test_it_can_be_written_twice_and_goes_on() -> None:
-    with ResultsJson() as document:
+    with closing(ResultsJson()) as document:
         document.add(SHARED)
         once = "".join(document.pieces(match()))
         assert "".join(document.pieces(match())) == once
@@ -192,7 +193,7 @@ def peak_bytes(games: int) -> int:
     it, made = empty(), decisions(*((n % 2, 10 * n) for n in range(16)))
     tracemalloc.start()
     try:
-        with ResultsJson() as document:
+        with closing(ResultsJson()) as document:
             for number in range(1, games + 1, 2):
                 result = replace(FORFEITED, game=number)
                 it.add(result, made)

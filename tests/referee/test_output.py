@@ -176,16 +176,16 @@ def captured(*parts: bytes, kept_bytes: int = 64) -> OutputCapture:
 
 def test_what_fits_is_kept_as_it_is() -> None:
     capture = captured(b"one\n", "zwölf\n".encode())
-    assert capture.text() == "one\nzwölf\n"
+    assert capture.tail.text() == "one\nzwölf\n"
 
 
 def test_the_end_is_kept_with_a_marker_before_it() -> None:
     capture = captured(b"a" * 40 + b"b" * 1000, b"c" * 40)
-    assert capture.text() == "[... 1016 bytes left out ...]\n" + "b" * 24 + "c" * 40
+    assert capture.tail.text() == "[... 1016 bytes left out ...]\n" + "b" * 24 + "c" * 40
 
 
 def test_nothing_printed_is_no_text() -> None:
-    assert captured().text() == ""
+    assert captured().tail.text() == ""
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ async def test_a_flood_waits_and_the_loop_goes_on() -> None:
         await _pass(loop.call_soon)
     capture.close_writing()
     capture.finish()
-    assert len(capture.text()) < 70_000
-    assert "bytes left out" in capture.text()
+    assert len(capture.tail.text()) < 70_000
+    assert "bytes left out" in capture.tail.text()
 
 
 async def _pass(call_soon: Callable[..., object]) -> None:
@@ -232,7 +232,7 @@ async def test_a_descriptor_that_stays_open_holds_nobody_up() -> None:
     child = os.dup(capture.writing)
     os.write(child, b"still here\n")
     capture.finish()  # with the child's end still open
-    assert capture.text() == "still here\n"
+    assert capture.tail.text() == "still here\n"
     os.close(child)
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def test_records_and_results_are_those_of_one_worker(workers: int) -> None:
 
 def results_json(match: Played) -> object:
     """What is in results.json, without times."""
-    with ResultsJson() as document:
+    with closing(ResultsJson()) as document:
         for game in match.games:
             document.add(game)
         data = json.loads("".join(document.pieces(match.result)))

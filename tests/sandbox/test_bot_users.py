@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,10 @@ def test_two_sandboxes_at_once_have_two_users() -> None:
     own = bot_users.configured()
     assert own is not None, bot_users.wanted().trouble()
     show = (sys.executable, "-I", "-S", "-c", "print(open('/proc/self/uid_map').read())")
-    with probe.ProgramRun(Sandbox(), show) as first, probe.ProgramRun(Sandbox(), show) as two:
+    with (
+        closing(probe.ProgramRun(Sandbox(), show)) as first,
+        closing(probe.ProgramRun(Sandbox(), show)) as two,
+    ):
         seen = {int(one.outcome().stdout.split()[1]) for one in (first, two)}
     assert len(seen) == 2
     assert all(own.range.first <= user <= own.range.last for user in seen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_look_that_was_begun_early_is_the_one_that_counts(
 def test_a_look_that_shows_a_hole_is_believed() -> None:
     needs_sandbox()
     hole = "import json, sys; json.dump({}, sys.stdout)"
-    with probe.ProgramRun(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
+    with closing(probe.ProgramRun(Sandbox(), (sys.executable, "-I", "-S", "-c", hole))) as begun:
         assert probe.choose("auto", begun).name == "process"
 
 

@@ -16,8 +16,7 @@ from math import fsum, sqrt
 from typing import NamedTuple
 
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.worker import Link, Perform
-from deepsea_referee.workers import Died, Done, Failed, LocalWorkers, Task
+from deepsea_referee.workers import Died, Done, Failed, Link, LocalWorkers, Perform, Task
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.faults import Fault
 from deepsea_rules.record import GameRecord, RecordSeat, verify

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import game_document, record_file
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.worker import Link, Perform
+from deepsea_referee.workers import Link, Perform
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.roll_outs import COACH_VERSION

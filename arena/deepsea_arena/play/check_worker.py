@@ -19,7 +19,7 @@ from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import read_in_subprocess
 from deepsea_referee.sandbox import cleanup
-from deepsea_referee.worker import Link, Perform
+from deepsea_referee.workers import Link, Perform
 
 _ZIP = b"PK"
 _NAMELESS = "-"

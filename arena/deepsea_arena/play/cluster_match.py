@@ -19,7 +19,7 @@ from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.worker import Link
+from deepsea_referee.workers import Link
 from deepsea_sdk.launch import split_parameters
 
 GAMES_OF_A_SHARE = 20

@@ -21,7 +21,7 @@ from deepsea_referee.sandbox import cleanup
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock
 from deepsea_referee.workbench.folder import block_line, read_block
-from deepsea_referee.worker import Link, Perform
+from deepsea_referee.workers import Link, Perform
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.time_control import TimeControl
 

@@ -31,8 +31,17 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import WakePipe, pause
 from deepsea_referee.system import CpuShare, equal_shares
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.worker import GRACE_S, Setup
-from deepsea_referee.workers import Died, Event, Failed, LocalWorkers, Sent, Task, no_files
+from deepsea_referee.workers import (
+    GRACE_S,
+    Died,
+    Event,
+    Failed,
+    LocalWorkers,
+    Sent,
+    Setup,
+    Task,
+    no_files,
+)
 from deepsea_rules.printable import one_line
 from deepsea_sdk import __version__
 from deepsea_sdk.entropy import fresh_seed

@@ -24,7 +24,7 @@ from deepsea_referee.sandbox import cleanup
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.timing.pauses import Freezer
 from deepsea_referee.transport.session import OnAnswer, TimedAnswer
-from deepsea_referee.worker import Link, Perform
+from deepsea_referee.workers import Link, Perform
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.ruleset import preset
 from deepsea_rules.time_control import TimeControl

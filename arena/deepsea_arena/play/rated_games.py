@@ -37,7 +37,7 @@ from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.pauses import Freezer
-from deepsea_referee.worker import Link
+from deepsea_referee.workers import Link
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl

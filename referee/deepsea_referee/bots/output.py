@@ -251,10 +251,6 @@ class OutputCapture:
         if self._sink is not None:
             self._sink(data)
 
-    def text(self) -> str:
-        """The end of what was read, safe to print."""
-        return self.tail.text()
-
     def _read(self) -> None:
         if not self._is_open or (data := self._take()) is None:
             return

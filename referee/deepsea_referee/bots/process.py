@@ -271,13 +271,13 @@ class BotProcess:
 
     def error_text(self) -> str:
         """The last error that it wrote to stderr, as its author needs it."""
-        return author_error(self._stderr.text(), self.bot.folder)
+        return author_error(self._stderr.tail.text(), self.bot.folder)
 
     def log(self) -> tuple[str, str]:
         """The end of its stdout and of its stderr, as text that is safe to show."""
         self._stdout.drain()
         self._stderr.drain()
-        return self._stdout.text(), with_short_stack(self._stderr.text(), self.bot.folder)
+        return self._stdout.tail.text(), with_short_stack(self._stderr.tail.text(), self.bot.folder)
 
     def _note(self, text: str) -> None:
         """Tell the author of a bot that has no SDK to do so: a line beside its own on stderr."""

@@ -154,12 +154,6 @@ class ResultsJson:
         self._games = Spool(folder)
         self._voids = Spool(folder)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Delete the games."""
         self._games.close()

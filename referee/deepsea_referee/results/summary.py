@@ -128,14 +128,11 @@ class LatencyHistogram:
         """The slowest one; None if there is none."""
         return self._slowest if self._counts else None
 
-    @property
-    def median_us(self) -> int | None:
-        """The lower median; None if there is none."""
-        return self.quantile_us(50)
-
     def quantile_us(self, percent: int) -> int | None:
-        """The time that this percentage does not exceed: exact up to 1,023 us, else off by at most
-        0.1 %, because it is the middle of its bucket; None if there is none."""
+        """What this percentage does not exceed, for 50 the lower median; None without any.
+
+        It is exact up to 1,023 us, else off by at most 0.1 %: the middle of its bucket.
+        """
         before, total = 0, self.count
         for us, count in self.counts():
             before += count
@@ -338,7 +335,7 @@ class MatchResult:
                 faults=tally.faults,
                 forfeits=tally.forfeits,
                 decisions=tally.times.count,
-                median_us=tally.times.median_us,
+                median_us=tally.times.quantile_us(50),
                 slowest_us=tally.times.slowest_us,
                 off_turn=self.off_turn[bot].share if self.off_turn else None,
             )

@@ -283,7 +283,7 @@ class SandboxedProcess(IsolatedProcess):
             if self._group is not None and self._group.freezes:
                 self._group.set_frozen(False)
             else:
-                process_tree.go_all(self._members)
+                process_tree.send_signal(self._members(), signal.SIGCONT)
 
     def over_limit(self) -> str | None:
         if self._over_limit is None and self._group is not None:

@@ -17,9 +17,9 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from deepsea_referee.sandbox import bot_users, probe_inside, process_tree, seccomp
 from deepsea_referee.sandbox.bubblewrap import Sandbox
@@ -65,7 +65,7 @@ def look(level: IsolationLevel) -> AbstractContextManager[ProgramRun | None]:
     if level == "process" or not all(basic.ok for basic in (_platform(), _programs())):
         return nullcontext()
     try:
-        return _look_inside(ResourceLimits())
+        return closing(_look_inside(ResourceLimits()))
     except OSError:  # `choose` will get it too, and report it
         return nullcontext()
 
@@ -134,7 +134,7 @@ def _look_inside(limits: ResourceLimits) -> ProgramRun:
 
 def _outcome(begin: Callable[[], ProgramRun]) -> RunOutcome:
     try:
-        with begin() as begun:
+        with closing(begin()) as begun:
             return begun.outcome()
     except OSError as error:
         return RunOutcome(False, None, "", str(error), None, str(error))
@@ -309,18 +309,12 @@ class ProgramRun:
                 os.close(descriptor)
         self._out = self._err = -1
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
 
 def run(
     isolation: Isolation, command: tuple[str, ...], *, milliseconds: int = 10_000, **launch: Any
 ) -> RunOutcome:
     """Start a program, wait for its exit until the timeout, kill it, and return the outcome."""
-    with ProgramRun(isolation, command, **launch) as trial:
+    with closing(ProgramRun(isolation, command, **launch)) as trial:
         return trial.outcome(milliseconds)
 
 

@@ -228,10 +228,6 @@ def stop_all(members: Members) -> bool:
     return False
 
 
-def go_all(members: Members) -> None:
-    send_signal(members(), signal.SIGCONT)
-
-
 # Exits
 
 

@@ -205,12 +205,7 @@ class PortableSystem:
 
 def _entries() -> CleanupProcess:
     """The entries of this process at its guardian."""
-    return of_this_process(
-        lambda: CleanupProcess(
-            GUARDIAN,
-            flags=OWN_GROUP_FLAGS,
-        )
-    )
+    return of_this_process(lambda: CleanupProcess(GUARDIAN, flags=OWN_GROUP_FLAGS))
 
 
 # Bots

@@ -381,42 +381,34 @@ class _Examination:
         If it is void because the host was too busy, another one is played once. A bot that has used
         its share of the time for the checks is asked no more, and chance plays on.
         """
+
+        async def once() -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
+            count = next(self._numbers)
+            game = Game(rules, players, game_seed(SEED, number or count))
+            seats: dict[int, Callable[[Session], AskedSeat]] = {
+                other: partial(AtRandom, game, other) for other in range(players) if other != seat
+            }
+            asked: list[UntilTired] = []
+
+            def tested(session: Session) -> AskedSeat:
+                bot = session if between is None else between(session)
+                limit_us = max(0, self._time_us // GAMES_IN_TIME * beside)
+                asked.append(UntilTired(bot, AtRandom(game, seat), limit_us))
+                return asked[-1]
+
+            seats[seat] = tested
+            refereed = RefereedGame(game, f"check-{count:03}", control or self._control)
+            blamed = [seat] if between is None else []
+            played = await play_game(refereed, self._pool, [0] * players, seats, blamed=blamed)
+            self._on_game(self._check)
+            own = [decision for decision in played.record.decisions if decision.seat == seat]
+            faults = [fault for fault in played.faults if fault.seat == seat]
+            return played, faults, own[: asked[-1].asked]
+
         try:
-            return await self._play_once(rules, players, seat, between, number, control, beside)
+            return await once()
         except HostTooBusy:
-            return await self._play_once(rules, players, seat, between, number, control, beside)
-
-    async def _play_once(
-        self,
-        rules: RuleSet,
-        players: int,
-        seat: int,
-        between: Between | None,
-        number: int | None,
-        control: TimeControl | None,
-        beside: int,
-    ) -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
-        count = next(self._numbers)
-        game = Game(rules, players, game_seed(SEED, number or count))
-        seats: dict[int, Callable[[Session], AskedSeat]] = {
-            other: partial(AtRandom, game, other) for other in range(players) if other != seat
-        }
-        asked: list[UntilTired] = []
-
-        def tested(session: Session) -> AskedSeat:
-            bot = session if between is None else between(session)
-            limit_us = max(0, self._time_us // GAMES_IN_TIME * beside)
-            asked.append(UntilTired(bot, AtRandom(game, seat), limit_us))
-            return asked[-1]
-
-        seats[seat] = tested
-        refereed = RefereedGame(game, f"check-{count:03}", control or self._control)
-        blamed = [seat] if between is None else []
-        played = await play_game(refereed, self._pool, [0] * players, seats, blamed=blamed)
-        self._on_game(self._check)
-        own = [decision for decision in played.record.decisions if decision.seat == seat]
-        faults = [fault for fault in played.faults if fault.seat == seat]
-        return played, faults, own[: asked[-1].asked]
+            return await once()
 
 
 def _no_fault(decisions: Mapping[int, int]) -> str:
