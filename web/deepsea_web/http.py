@@ -98,15 +98,13 @@ class Guarded:
             await send(message)
 
         app, given = self._app, Headers(scope=scope)
+        hosts = given.getlist("host")
         if "content-length" in given and "transfer-encoding" in given:
             closing = {"Connection": "close"}
             app = PlainTextResponse("a request has one length, not two\n", 400, closing)
-        elif not self._is_ours(given.getlist("host")):
+        elif len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
             app = PlainTextResponse("this host is not served here\n", 421)
         await app(scope, receive, guarded)
-
-    def _is_ours(self, hosts: list[str]) -> bool:
-        return len(hosts) == 1 and host_name(hosts[0]) in self._hosts
 
 
 ROUTE = "deepsea.route"

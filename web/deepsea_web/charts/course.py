@@ -200,8 +200,10 @@ def lead(lead: Lead) -> Chart:
     drawing.text(233, 9, f"no difference: ±{lead.margin:g}", "small")
     drawing.text(0, _LEAD_TOP - 11, f"▲ {short(lead.a, 40)} leads", "label")
     drawing.rect(LEFT, y(lead.margin), RIGHT - LEFT, y(-lead.margin) - y(lead.margin), "margin")
+    # The distance of grid lines, of which two to four fit on each side.
+    gap = next(step for step in (0.5, 0.25, 0.1, 0.05, 0.025, 0.01) if reach / step >= 2)
     for step in range(-4, 5):
-        value = step * _nice(reach)
+        value = step * gap
         if abs(value) <= reach:
             drawing.line(LEFT, y(value), RIGHT, y(value), "grid" if step else "base")
             drawing.text(
@@ -245,11 +247,6 @@ def _lead_words(lead: Lead) -> str:
     last = lead.points[-1]
     count = "1 block" if last.blocks == 1 else f"{last.blocks:,} blocks"
     return f"after {count}: {last.mean:+.3f}, between {last.low:+.3f} and {last.high:+.3f}"
-
-
-def _nice(reach: float) -> float:
-    """The distance of grid lines, of which two to four fit on each side."""
-    return next(step for step in (0.5, 0.25, 0.1, 0.05, 0.025, 0.01) if reach / step >= 2)
 
 
 def numbers(search: Spsa) -> list[Chart]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -140,18 +140,14 @@ def _made(record: str, file: str) -> PageGame:
 
 
 def main() -> None:
-    """Serve the match that stdin tells of; prints the port."""
-
-    def announce(port: int) -> None:
-        print(port, flush=True)  # noqa: T201  (to the match, which waits for it)
-
-    asyncio.run(_main(announce))
+    """Serve the match that stdin tells of; prints the port, which the match waits for."""
+    asyncio.run(_main())
 
 
-async def _main(announce: Callable[[int], object]) -> None:
+async def _main() -> None:
     reader = asyncio.StreamReader(_LONGEST)
     await SYSTEM.read_stdin(reader)
-    await serve(reader, announce, SystemClock())
+    await serve(reader, partial(print, flush=True), SystemClock())
 
 
 async def serve(

@@ -46,7 +46,6 @@ from deepsea_rules import narration
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_web.http import Source
@@ -159,7 +158,8 @@ class PageSeat(Source[Cursor]):
         choosing = Choosing(asked.view)
         note: list[str] = []
         while asked.is_wanted() and not (self.interrupted or self.dropped):
-            self._ask(asked.view, choosing, note)
+            self._asked += 1
+            self._change(asked=question(self._asked, asked.view, choosing), note=note)
             deed = self._deeds.get()
             while deed is not None and deed.asked != self._asked:
                 deed = self._deeds.get()
@@ -182,10 +182,6 @@ class PageSeat(Source[Cursor]):
                             return action
                     note = choosing.note
         return None
-
-    def _ask(self, view: View, choosing: Choosing, note: list[str]) -> None:
-        self._asked += 1
-        self._change(asked=question(self._asked, view, choosing), note=note)
 
     # Of who plays the games
 

@@ -102,7 +102,8 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
     given: dict[str, Any] = dict(request.path_params)
     if method.verb in _IN_ADDRESS:
         for name, value in request.query_params.multi_items():
-            if name in method.parameters and _is_list(method, name):
+            parameter = method.parameters.get(name)
+            if parameter is not None and get_origin(parameter.annotation) is Sequence:
                 given.setdefault(name, []).append(value)
             elif name in given:
                 raise ApiError(Kind.INVALID, f"{one_line(name, 40)} is given twice")
@@ -135,10 +136,6 @@ def _value(method: Method, name: str, value: object, request: Request) -> object
     if isinstance(found, int) and abs(found) > LARGEST_INT64:  # no database has it
         raise ApiError(Kind.INVALID, f"{name}: {found} is too large")
     return found
-
-
-def _is_list(method: Method, name: str) -> bool:
-    return get_origin(method.parameters[name].annotation) is Sequence
 
 
 def _document(body: bytes) -> dict[str, Any]:

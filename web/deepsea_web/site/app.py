@@ -50,8 +50,6 @@ from deepsea_web.site.rendering import (
 )
 from deepsea_web.site.sessions import MEMBER, Seen, SessionAuth
 
-ANYBODY = "anybody"
-"""The reader of a page that is the same for everybody."""
 _FOR_EVER = "public, max-age=31536000, immutable"
 _AGAIN = "no-cache"  # kept, and asked for every time whether it is still so
 _log = logging.getLogger(__name__)
@@ -245,8 +243,7 @@ class Site:
     def tag(self, revision: Revision, *asked: object) -> str:
         """The ETag of what was asked for, at a revision."""
         # Weak: the packed form has the same one.
-        where = self.access.origin, self.access.prefix
-        text = repr((__version__, where, tuple(revision), ANYBODY, asked))
+        text = repr((__version__, self.access.canonical("/"), tuple(revision), asked))
         return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
     async def refused(self, request: Request, error: Exception) -> Response:

@@ -69,71 +69,63 @@ class Members:
     """By path."""
 
 
+@dataclass(frozen=True)
 class Answers:
     """The addresses of people with an account."""
 
-    def __init__(
-        self,
-        sessions: SessionAuth,
-        members: Members,
-        renderer: PageRenderer,
-        with_error_pages: Callable[[RequestHandler], RequestHandler],
-    ) -> None:
-        self._sessions = sessions
-        self._members = members
-        self._renderer = renderer
-        self._with_error_pages = with_error_pages
-        self._access = sessions.access
-        self._clock = sessions.gateway.clock
+    sessions: SessionAuth
+    members: Members
+    renderer: PageRenderer
+    with_error_pages: Callable[[RequestHandler], RequestHandler]
 
     def routes(self) -> list[BaseRoute]:
         """The addresses of pages, forms and what answers by itself."""
-        pages = self._members.pages
+        pages = self.members.pages
         routes: list[BaseRoute] = [
             self._route(page.path, partial(self._page, page)) for page in pages
         ]
-        for action in self._members.actions:
+        for action in self.members.actions:
             routes.append(self._route(action.path, partial(self._action, action), "POST"))
             if action.path not in [page.path for page in pages]:
                 # Somebody reloads what a form has shown, or follows a link to it.
                 routes.append(self._route(action.path, partial(self._to_page, action)))
-        for path, endpoint in self._members.endpoints.items():
+        for path, endpoint in self.members.endpoints.items():
             routes.append(self._route(path, partial(self._own, endpoint)))
         return routes
 
     def open_paths(self) -> frozenset[str]:
         """The addresses that visitors of a private ladder may ask for."""
-        return frozenset(page.path for page in self._members.pages if page.open)
+        return frozenset(page.path for page in self.members.pages if page.open)
 
     def _route(self, path: str, answer: RequestHandler, method: str = "GET") -> Route:
         async def answered(request: Request) -> Any:
             client = request.client.host if request.client else ""
-            if not self._access.keeps_secrets(client):
+            if not self.sessions.access.keeps_secrets(client):
                 raise HTTPException(403, _PLAIN)
             return await answer(request)
 
-        return Route(path, self._with_error_pages(answered), methods=[method])
+        return Route(path, self.with_error_pages(answered), methods=[method])
 
     async def _page(self, page: OwnPage, request: Request) -> Response:
-        seen, headers = await self._with_key(page, await self._sessions.seen(request))
+        seen, headers = await self._with_key(page, await self.sessions.seen(request))
         given = parameters_of(request, (*page.parameters, "done"))
         query = Query(dict(request.path_params), given)
         try:
-            text = await self._sessions.in_thread(partial(self._made, page, seen.visit, query))
+            text = await self.sessions.in_thread(partial(self._made, page, seen.visit, query))
         except ApiError as error:
             if error.kind is Kind.UNAUTHENTICATED:
-                return self._sessions.to_login(request)
+                return self.sessions.to_login(request)
             raise
-        return self._sessions.html(text, headers=headers)
+        return self.sessions.html(text, headers=headers)
 
     async def _with_key(self, page: OwnPage, seen: Seen) -> tuple[Seen, Mapping[str, str]]:
         """A visitor with a cookie for the forms of a page that visitors may send."""
         if seen.key is not None or not page.open:
             return seen, {}
-        raw = await self._sessions.in_thread(self._sessions.service.entropy)
+        raw = await self.sessions.in_thread(self.sessions.service.entropy)
         key = base64.urlsafe_b64encode(raw).decode().rstrip("=")
-        visit = self._sessions.visit(seen.visit.caller, key)
-        return Seen(visit, None, key), {"Set-Cookie": self._sessions.visitor.give(key)}
+        visit = self.sessions.visit(seen.visit.caller, key)
+        return Seen(visit, None, key), {"Set-Cookie": self.sessions.visitor.give(key)}
 
     def _made(
         self,
@@ -144,7 +136,7 @@ class Answers:
         typed: Mapping[str, Sequence[str]] | None = None,
     ) -> str:
         values = page.read(visit, query)
-        return self._renderer.own(
+        return self.renderer.own(
             page.template,
             page.title(values),
             visit,
@@ -160,33 +152,33 @@ class Answers:
     # Forms
 
     async def _action(self, action: Action, request: Request) -> Response:
-        check_origin(request, self._access)
+        check_origin(request, self.sessions.access)
         if action.begin is not None:
             return await self._upload(action, action.begin, request)
-        fields = await read_fields(request, self._clock)
+        fields = await read_fields(request, self.sessions.clock)
         return await self._act(action, request, form_of(fields, action.fields))
 
     async def _upload(
         self, action: Action, begin: Callable[[Visit], Upload], request: Request
     ) -> Response:
         """A form with a file, of somebody who may send one."""
-        seen, form = await self._sessions.seen(request), Form()
+        seen, form = await self.sessions.seen(request), Form()
         try:
-            with await self._sessions.in_thread(partial(begin, seen.visit)) as upload:
-                fields, file = await read_upload(request, upload, self._clock)
+            with await self.sessions.in_thread(partial(begin, seen.visit)) as upload:
+                fields, file = await read_upload(request, upload, self.sessions.clock)
                 with file.file:
                     form = form_of(fields, action.fields)
                     check_form_token(form, seen.key)
-                    await self._sessions.in_thread(partial(take_file, upload, form, file))
+                    await self.sessions.in_thread(partial(take_file, upload, form, file))
                 return await self._act(action, request, replace(form, upload=upload))
         except UserError as error:
             return await self._again(action, seen.visit, form, error)
 
     async def _act(self, action: Action, request: Request, form: Form) -> Response:
-        seen = await self._sessions.seen(request)
+        seen = await self.sessions.seen(request)
         check_form_token(form, seen.key)
         try:
-            outcome = await self._sessions.in_thread(partial(action.act, seen.visit, form))
+            outcome = await self.sessions.in_thread(partial(action.act, seen.visit, form))
         except UserError as error:
             return await self._again(action, seen.visit, form, error)
         return await self._done(outcome, seen.visit)
@@ -198,58 +190,58 @@ class Answers:
             raise error
         path = {name: form.text(name) for name in _IN_PATH.findall(action.page.path)}
         try:
-            text = await self._sessions.in_thread(
+            text = await self.sessions.in_thread(
                 partial(self._made, action.page, visit, Query(path), problem, action.typed(form))
             )
         except UserError:
             raise error from None
-        return self._sessions.html(text, problem.status, problem.headers)
+        return self.sessions.html(text, problem.status, problem.headers)
 
     async def _done(self, outcome: Outcome, visit: Visit) -> Response:
         answer: Response
         match outcome:
             case Redirect():
                 # A word of a page's own, and no text of anybody's.
-                url = self._access.url(outcome.path, done=outcome.done)
+                url = self.sessions.access.url(outcome.path, done=outcome.done)
                 answer = RedirectResponse(url, 303, UNSEEN)
                 if outcome.ends_session:
-                    answer.headers.append("Set-Cookie", self._sessions.session.take())
+                    answer.headers.append("Set-Cookie", self.sessions.session.take())
                 return answer
             case OneTimePage():
-                own = self._renderer.own
-                return self._sessions.html(
-                    await self._sessions.in_thread(
+                own = self.renderer.own
+                return self.sessions.html(
+                    await self.sessions.in_thread(
                         partial(own, outcome.template, outcome.title, visit, outcome.values)
                     )
                 )
             case LoggedIn():
                 # A new login has a new session; the browser's former one ends.
-                await self._sessions.in_thread(partial(visit.service.log_out, visit.caller))
-                now = self._sessions.visit(outcome.caller, outcome.secret)
+                await self.sessions.in_thread(partial(visit.service.log_out, visit.caller))
+                now = self.sessions.visit(outcome.caller, outcome.secret)
                 answer = await self._done(outcome.answer, now)
                 answer.headers.append(
-                    "Set-Cookie", self._sessions.session.give(outcome.secret, outcome.seconds)
+                    "Set-Cookie", self.sessions.session.give(outcome.secret, outcome.seconds)
                 )
-                answer.headers.append("Set-Cookie", self._sessions.visitor.take())
+                answer.headers.append("Set-Cookie", self.sessions.visitor.take())
                 return answer
 
     async def _to_page(self, action: Action, request: Request) -> Response:
-        url = self._access.url(action.page.path.partition("/{")[0])
+        url = self.sessions.access.url(action.page.path.partition("/{")[0])
         return RedirectResponse(url, 303, UNSEEN)
 
     async def _own(self, endpoint: OwnEndpoint, request: Request) -> ASGIApp:
-        seen = await self._sessions.seen(request)
-        answer = await endpoint(self._sessions, seen, request)
-        return WhileValid(answer, partial(self._sessions.holds, seen), self._clock)
+        seen = await self.sessions.seen(request)
+        answer = await endpoint(self.sessions, seen, request)
+        return WhileValid(answer, partial(self.sessions.holds, seen), self.sessions.clock)
 
 
+@dataclass(frozen=True)
 class WhileValid:
     """An application whose reader leaves when `valid` says no."""
 
-    def __init__(self, app: ASGIApp, valid: Callable[[], Awaitable[bool]], clock: Clock) -> None:
-        self._app = app
-        self._valid = valid
-        self._clock = clock
+    app: ASGIApp
+    valid: Callable[[], Awaitable[bool]]
+    clock: Clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ended = asyncio.Event()
@@ -259,9 +251,9 @@ class WhileValid:
                 valid = True
                 while valid:
                     with suppress(TimeoutError):
-                        async with time_limit(self._clock, CHECK_US):
+                        async with time_limit(self.clock, CHECK_US):
                             await ended.wait()
-                    valid = await self._valid()
+                    valid = await self.valid()
             finally:
                 ended.set()  # also if it cannot be found out
 
@@ -279,53 +271,52 @@ class WhileValid:
 
         watching = asyncio.create_task(watch())
         try:
-            await self._app(scope, received, send)
+            await self.app(scope, received, send)
         finally:
             watching.cancel()
 
 
+@dataclass(frozen=True)
 class MembersOnly:
     """An application for those with a session."""
 
-    def __init__(
-        self, app: ASGIApp, sessions: SessionAuth, open_paths: Collection[str], refused: Refused
-    ) -> None:
-        self._app = app
-        self._sessions = sessions
-        self._clock = sessions.gateway.clock
-        self._refused = refused
-        self._open = open_paths
+    app: ASGIApp
+    sessions: SessionAuth
+    open_paths: Collection[str]
+    refused: Refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or self._is_open(scope["path"]):
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         request = Request(scope)
         try:
-            seen = await self._sessions.seen(request)
+            seen = await self.sessions.seen(request)
         except Exception as error:  # noqa: BLE001  (every error has its page)
-            answer = await self._refused(request, error)
+            answer = await self.refused(request, error)
         else:
             if seen.session is not None:
-                inner = WhileValid(self._app, partial(self._sessions.holds, seen), self._clock)
+                inner = WhileValid(
+                    self.app, partial(self.sessions.holds, seen), self.sessions.clock
+                )
                 await inner(scope, receive, _unkept(send))
                 return
             answer = await self._refuse(request)
         await answer(scope, receive, send)
 
     def _is_open(self, path: str) -> bool:
-        path = path.removeprefix(self._sessions.access.prefix)
-        return path in self._open or path.startswith(_OPEN)
+        path = path.removeprefix(self.sessions.access.prefix)
+        return path in self.open_paths or path.startswith(_OPEN)
 
     async def _refuse(self, request: Request) -> Response:
         wanted = request.query_params.get("format", "html")
-        path = request.scope["path"].removeprefix(self._sessions.access.prefix)
+        path = request.scope["path"].removeprefix(self.sessions.access.prefix)
         # What is made for programs and frames gets no page of another address.
         is_page = wanted == "html" and not path.startswith(("/embed/", "/events"))
         if request.method in ("GET", "HEAD") and is_page and not path.endswith(".json"):
-            return self._sessions.to_login(request)
+            return self.sessions.to_login(request)
         error = HTTPException(403, "This ladder is private: log in at its first page.")
-        return await self._refused(request, error)
+        return await self.refused(request, error)
 
 
 def _unkept(send: Send) -> Send:

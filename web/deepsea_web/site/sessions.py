@@ -81,6 +81,7 @@ class SessionAuth:
         self.gateway = gateway
         self.service = gateway.service
         self.in_thread = gateway.in_thread
+        self.clock = gateway.clock
         self.session = Cookie(access, "session")
         self.visitor = Cookie(access, "visitor")
 
