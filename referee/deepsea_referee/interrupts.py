@@ -59,7 +59,6 @@ class WakePipe:
         return self._reading.fileno()
 
     def clear(self) -> None:
-        """Remove all rings."""
         with suppress(BlockingIOError):
             self._reading.recv(4096)
 
@@ -68,7 +67,6 @@ class WakePipe:
         pause(seconds, self)
 
     def close(self) -> None:
-        """Free the pipe."""
         self._reading.close()
         self._writing.close()
 

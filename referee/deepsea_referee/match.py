@@ -176,7 +176,8 @@ async def play_match(
     BotStartError if a bot's program does not start. The same seed and deterministic bots give the
     same records, except for times.
     """
-    match = _Match(settings, on_game, on_void, clock or SystemClock(), players or {})
+    result = settings.result(settings.hosting.isolation_text)
+    match = _Match(settings, on_game, on_void, clock or SystemClock(), players or {}, result)
     playing = asyncio.create_task(match.play())
     stop = asyncio.create_task(interrupt.wait() if interrupt else asyncio.Event().wait())
     try:
@@ -184,37 +185,30 @@ async def play_match(
     finally:
         stop.cancel()
         if not playing.done():
-            match.result.interrupted = True
+            result.interrupted = True
             playing.cancel()
             await asyncio.wait((playing,))
     if not playing.cancelled():
         playing.result()
-    return match.result
+    return result
 
 
+@dataclass(frozen=True)
 class _Match:
     """One match under way."""
 
-    def __init__(
-        self,
-        settings: MatchSettings,
-        on_game: OnGame | None,
-        on_void: OnVoid | None,
-        clock: Clock,
-        players: Mapping[int, Sit],
-    ) -> None:
-        self._settings = settings
-        self._players = players
-        self._on_game = on_game
-        self._on_void = on_void
-        self._clock = clock
-        self._suspects: set[int] = set()
-        """Bots that the host delayed so that a game is void: the next time it is their timeout."""
-        self.result = settings.result(settings.hosting.isolation_text)
+    settings: MatchSettings
+    on_game: OnGame | None
+    on_void: OnVoid | None
+    clock: Clock
+    players: Mapping[int, Sit]
+    result: MatchResult
+    suspects: set[int] = field(default_factory=set)
+    """Bots that the host delayed so that a game is void: the next time it is their timeout."""
 
     async def play(self) -> None:
-        settings = self._settings
-        pool = BotPool(self.result.bots, settings.hosting, self._clock, settings.output)
+        settings = self.settings
+        pool = BotPool(self.result.bots, settings.hosting, self.clock, settings.output)
         self.result.logs = pool.logs
         self.result.off_turn = pool.off_turn
         try:
@@ -239,39 +233,39 @@ class _Match:
             raise failed.exceptions[0] from None
 
     async def _play_number(self, number: int, attempt: int, pool: BotPool, tables: Tables) -> None:
-        line_up = self._settings.line_up(number)
-        settings = replace(self._settings, attempt=attempt) if attempt else self._settings
+        line_up = self.settings.line_up(number)
+        settings = replace(self.settings, attempt=attempt) if attempt else self.settings
         game = settings.game(number)
         between = {
-            seat: partial(self._players[bot], game, seat)
+            seat: partial(self.players[bot], game, seat)
             for seat, bot in enumerate(line_up)
-            if bot in self._players
+            if bot in self.players
         }
         # In the pool, such a seat goes by the number of a bot that has a process.
-        other = next(bot for bot in line_up if bot not in self._players)
+        other = next(bot for bot in line_up if bot not in self.players)
         in_pool = [other if seat in between else bot for seat, bot in enumerate(line_up)]
         try:
-            suspects = [seat for seat, bot in enumerate(in_pool) if bot in self._suspects]
+            suspects = [seat for seat, bot in enumerate(in_pool) if bot in self.suspects]
             played = await play_game(game, pool, in_pool, between, suspects)
         except RefereeError as error:
             seat = error.seat if isinstance(error, HostTooBusy) else None
             if seat is not None:
-                self._suspects.add(in_pool[seat])
+                self.suspects.add(in_pool[seat])
             if not tables.counts(number, None):
                 return
             _log.error("game %s is void: %s", game.game_id, error, exc_info=error.__cause__)
             void = VoidGame(number + 1, game.game_id, str(error), seat)
             self.result.add_void(void)
-            if self._on_void is not None:
-                await _wait_for_room(self._on_void(void))
+            if self.on_void is not None:
+                await _wait_for_room(self.on_void(void))
             return
         if not tables.counts(number, played):
             return
         self.result.tables = tables.most
         result = GameResult.of(number, line_up, played)
         self.result.add(result, played.record.decisions)
-        if self._on_game is not None:
-            await _wait_for_room(self._on_game(result, played.record))
+        if self.on_game is not None:
+            await _wait_for_room(self.on_game(result, played.record))
 
 
 async def _wait_for_room(answer: object) -> None:

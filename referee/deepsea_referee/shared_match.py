@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -141,110 +141,101 @@ class _Progress:
         return replace(self.settings, share=share)
 
 
+@dataclass
 class _SharedMatch:
     """A match under way."""
 
-    def __init__(
-        self,
-        settings: MatchSettings,
-        pool: Workers,
-        result: MatchResult,
-        on_game: OnGame | None,
-        on_void: OnVoid | None,
-        replay: bool,
-        needs: tuple[str, ...],
-    ) -> None:
-        self._settings = settings
-        self._pool = pool
-        self._result = result
-        self._on_game = on_game
-        self._on_void = on_void
-        self._replay = replay
-        self._needs = needs
-        self._clock = SystemClock()
-        self._waiting: deque[_Progress] = deque()
-        self._playing: dict[Task, _Progress] = {}
-        self._started = 0
+    settings: MatchSettings
+    pool: Workers
+    result: MatchResult
+    on_game: OnGame | None
+    on_void: OnVoid | None
+    replay: bool
+    needs: tuple[str, ...]
+    waiting: deque[_Progress] = field(default_factory=deque)
+    playing: dict[Task, _Progress] = field(default_factory=dict)
+    started: int = 0
 
     def interrupt(self, wake: WakePipe) -> None:
         """End the match early; for a signal handler."""
-        self._result.interrupted = True
+        self.result.interrupted = True
         wake.ring()
 
     def play(self, wake: WakePipe, share_games: int | None) -> None:
         """Play until all games are played, or interrupted."""
-        games = self._settings.games
-        count = max(len(self._pool.free()), -(-games // (share_games or games)))
+        games = self.settings.games
+        count = max(len(self.pool.free()), -(-games // (share_games or games)))
         count = min(count, games)
         for place in range(count):
-            part = self._settings.share._replace(worker=place, workers=count)
-            self._waiting.append(_Progress(replace(self._settings, share=part)))
-        while not self._result.interrupted and (self._waiting or self._playing):
-            for worker in self._pool.free()[: len(self._waiting)]:
-                progress = self._waiting.popleft()
-                self._started += 1
-                output = replace(progress.settings.output, worker=self._started)
+            part = self.settings.share._replace(worker=place, workers=count)
+            self.waiting.append(_Progress(replace(self.settings, share=part)))
+        while not self.result.interrupted and (self.waiting or self.playing):
+            for worker in self.pool.free()[: len(self.waiting)]:
+                progress = self.waiting.popleft()
+                self.started += 1
+                output = replace(progress.settings.output, worker=self.started)
                 share = replace(progress.settings, output=output)
-                task = self._pool.start(share, worker, self._needs)
-                self._playing[task] = progress
-            for event in self._pool.wait(None, wake):
+                task = self.pool.start(share, worker, self.needs)
+                self.playing[task] = progress
+            for event in self.pool.wait(None, wake):
                 self._on_event(event)
-        if self._result.interrupted:
+        if self.result.interrupted:
             self._break_off()
 
     def _break_off(self) -> None:
-        self._pool.stop()
-        end_us = self._clock.now_us() + int(GRACE_S * 1_000_000)
-        while self._playing and (left_us := end_us - self._clock.now_us()) > 0:
-            for event in self._pool.wait(left_us / 1_000_000):
+        self.pool.stop()
+        clock = SystemClock()
+        end_us = clock.now_us() + int(GRACE_S * 1_000_000)
+        while self.playing and (left_us := end_us - clock.now_us()) > 0:
+            for event in self.pool.wait(left_us / 1_000_000):
                 self._on_event(event)
-        for task in self._playing:
-            self._pool.kill(task)
+        for task in self.playing:
+            self.pool.kill(task)
 
     def _on_event(self, event: Event) -> None:
-        progress = self._playing[event.task]
+        progress = self.playing[event.task]
         match event:
             case Sent(_, VoidGame() as void):
                 progress.report(void.game - 1)
                 self._void(void)
             case Sent(_, (result, record)):
                 progress.report(result.game - 1)
-                self._result.add(result, record.decisions)
-                if self._on_game is not None:
-                    _wait_for(self._on_game(result, record))
+                self.result.add(result, record.decisions)
+                if self.on_game is not None:
+                    _wait_for(self.on_game(result, record))
             case Done(task, result):
-                del self._playing[task]
-                self._result.logs += result.logs
-                self._result.tables = max(self._result.tables, result.tables)
-                self._result.late_share = max(self._result.late_share, result.late_share)
-                for ours, theirs in zip(self._result.off_turn, result.off_turn, strict=True):
+                del self.playing[task]
+                self.result.logs += result.logs
+                self.result.tables = max(self.result.tables, result.tables)
+                self.result.late_share = max(self.result.late_share, result.late_share)
+                for ours, theirs in zip(self.result.off_turn, result.off_turn, strict=True):
                     ours.add(theirs)
                 self._finish_share(progress, "it was stopped")
             case Died(task, ending):
-                del self._playing[task]
+                del self.playing[task]
                 self._finish_share(progress, ending)
             case Failed(_, error):
                 raise error
 
     def _finish_share(self, progress: _Progress, ending: str) -> None:
         """Let a new worker play what is left of a share whose worker has ended."""
-        if self._result.interrupted:
+        if self.result.interrupted:
             return
         lost = progress.lost()
-        if not self._replay:
+        if not self.replay:
             for number in lost:
                 reason = f"its worker ended ({ending})"
-                self._void(VoidGame(number + 1, self._settings.game_id(number), reason))
-        if (rest := progress.rest(lost if self._replay else ())) is not None:
+                self._void(VoidGame(number + 1, self.settings.game_id(number), reason))
+        if (rest := progress.rest(lost if self.replay else ())) is not None:
             if progress.deaths + 1 == DEATHS_IN_A_ROW:
                 raise RefereeError(f"workers exit before they have played a game ({ending})")
-            self._waiting.append(_Progress(rest, progress.deaths + 1))
+            self.waiting.append(_Progress(rest, progress.deaths + 1))
 
     def _void(self, void: VoidGame) -> None:
         _log.error("game %s is void: %s", void.game_id, void.reason)
-        self._result.add_void(void)
-        if self._on_void is not None:
-            _wait_for(self._on_void(void))
+        self.result.add_void(void)
+        if self.on_void is not None:
+            _wait_for(self.on_void(void))
 
 
 def _wait_for(answer: object) -> None:

@@ -92,17 +92,15 @@ class ResultsFolder:
 
     def add_analysis(self, game: int, analysis: object) -> None:
         """Write what was found of a game."""
-        self._thread.do(self._write_analysis, game, json.dumps(analysis, indent=2) + "\n")
+        if self._folder is not None:
+            path = self._folder / f"analysis-{game:04}.json"
+            self._thread.do(write_atomically, path, json.dumps(analysis, indent=2) + "\n")
 
     def finish(self, match: MatchResult) -> None:
         """Write results.json, once everything that it names is there."""
         self._thread.finish()
         if self._folder is not None:
             write_atomically(self._folder / RESULTS, self.document.pieces(match))
-
-    def _write_analysis(self, game: int, text: str) -> None:
-        if self._folder is not None:
-            write_atomically(self._folder / f"analysis-{game:04}.json", text)
 
     def _write_game(self, result: GameResult, record: str | None, notes: list[Any]) -> None:
         if self._folder is not None and record is not None:
@@ -141,7 +139,6 @@ class Spool:
                 yield self._texts.read(length).decode()
 
     def close(self) -> None:
-        """Delete everything."""
         self._texts.close()
         self._places.close()
 

@@ -120,7 +120,6 @@ class LatencyHistogram:
 
     @property
     def count(self) -> int:
-        """The number of times."""
         return self._counts.total()
 
     @property

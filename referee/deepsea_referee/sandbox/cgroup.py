@@ -188,7 +188,6 @@ def _move_into_leaf(folder: Path) -> None:
 
 
 def group_name() -> str:
-    """A name for a new group."""
     return f"deepsea-{os.getpid()}-{next(_number)}"
 
 

@@ -76,7 +76,6 @@ class CleanupProcess:
                     self._send("+", other_kind, other, other_extra)
 
     def unregister(self, kind: Kind, value: str) -> None:
-        """Remove an entry."""
         with self._lock:
             if self._entries.pop((kind, value), None) is not None:
                 self._send("-", kind, value, 0)

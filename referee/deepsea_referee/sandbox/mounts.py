@@ -44,7 +44,6 @@ class Layout(NamedTuple):
     links: tuple[tuple[str, str], ...]
     """Symbolic links of the host's root: text and path."""
     directory: str
-    """The working directory."""
     hidden: tuple[Path, ...] = ()
     """Files and folders inside of what is shown that a bot must not see."""
 
@@ -60,12 +59,10 @@ def layout_for(launch: LaunchSpec) -> Layout:
     bot = [Mount(path, str(path), is_bot=True) for path in bot_paths]
     if launch.socket is not None:
         bot.append(Mount(launch.socket.absolute(), SOCKET))
-    wanted = [
-        *system,
-        *_with_real_paths([*files, *python, *python_paths.sdk_folders()]),
-        *bot,
-    ]
-    shown = tuple(_without_nested(wanted))
+    # Each path, and its real path if there are symbolic links on the way.
+    paths = [*files, *python, *python_paths.sdk_folders()]
+    libraries = [Mount(one, str(one)) for path in paths for one in (path, path.resolve())]
+    shown = tuple(_without_nested([*system, *libraries, *bot]))
     links += [
         (text, str(path))
         for text, path in more_links
@@ -102,13 +99,6 @@ def _system() -> tuple[list[tuple[str, str]], list[Mount]]:
         elif path.exists():
             shown.append(Mount(path, name, is_system=True))
     return links, shown
-
-
-def _with_real_paths(paths: Sequence[Path]) -> Iterator[Mount]:
-    """Each path, and its real path if there are symbolic links on the way."""
-    for path in paths:
-        yield Mount(path, str(path))
-        yield Mount(path, str(path.resolve()))
 
 
 def _bot_paths(launch: LaunchSpec, directory: Path) -> Iterator[Path]:

@@ -53,7 +53,6 @@ class Check(NamedTuple):
     meaning: str
     """What it protects or proves."""
     found: str = ""
-    """What was found here."""
     remedy: str = ""
     """What to do if it is not ok."""
     needed: bool = True

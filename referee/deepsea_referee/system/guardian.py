@@ -77,7 +77,6 @@ def end_marked(marks: Iterable[str]) -> bool:
 
 
 def clean_up(kept: Kept) -> None:
-    """End the processes and remove the folders."""
     for session in kept["session"]:
         kill_group(int(session))
     end_marked(kept["mark"])

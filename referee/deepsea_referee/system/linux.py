@@ -34,8 +34,6 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 
 class LinuxSystem:
-    """Linux."""
-
     confines = True
     """Whether there are sandboxes, and ladders that play games: on Linux."""
     tells_delays = True

@@ -261,7 +261,6 @@ class Session:
             self._start([request], self._clock.now_us())
 
     def _start(self, requests: list[tuple[int, TimeLeft]], now_us: int) -> None:
-        """Start the clocks of requests."""
         if requests:
             self._begun_id = requests[-1][0]
             if self.timer.idle:
@@ -354,7 +353,6 @@ class Outbox:
         return next(waiting, None)
 
     def clear(self) -> None:
-        """Drop every message."""
         self._messages.clear()
         self._bytes = 0
 

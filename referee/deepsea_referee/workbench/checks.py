@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -138,48 +138,41 @@ def hints(log: str) -> list[CheckResult]:
     return [CheckResult("methods", False, False, hint, remedy) for hint in hints_in(log)]
 
 
+@dataclass
 class _Examination:
     """The checks of a bot that has started; it is the only one in the pool."""
 
-    def __init__(
-        self,
-        pool: BotPool,
-        control: TimeControl,
-        clock: Clock,
-        time_us: int,
-        on_game: Callable[[str], object],
-    ) -> None:
-        self._pool = pool
-        self._control = control
-        self._clock = clock
-        self._time_us = time_us
-        self._on_game = on_game
-        self._check = ""
-        """The name of the check that is on."""
-        self._numbers = itertools.count(1)
-        self._times_us: list[int] = []
-        self._timeouts: list[FaultReport] = []
-        self._points = 0
-        self._games = 0
-        self._idle = True
-        """Whether it has decided everywhere as a bot does that overrides nothing."""
-        self._sound = True
-        """Whether it has played without a fault so far."""
-        self._repeats = False
-        """Whether it has played the same game in the same way twice."""
+    pool: BotPool
+    control: TimeControl
+    time: Clock
+    time_us: int
+    on_game: Callable[[str], object]
+    check: str = ""
+    """The name of the check that is on."""
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    times_us: list[int] = field(default_factory=list)
+    timeouts: list[FaultReport] = field(default_factory=list)
+    points: int = 0
+    games: int = 0
+    idle: bool = True
+    """Whether it has decided everywhere as a bot does that overrides nothing."""
+    sound: bool = True
+    """Whether it has played without a fault so far."""
+    repeats: bool = False
+    """Whether it has played the same game in the same way twice."""
 
     async def presets(self, rules: Sequence[RuleSet]) -> list[CheckResult]:
         """Play each preset with every number of seats; if time runs short, with some of them.
 
         The first round has a game of each preset, and as far as it goes each number of seats.
         """
-        until_us = self._clock.now_us() + self._time_us * 2 // 5
+        until_us = self.time.now_us() + self.time_us * 2 // 5
         sizes = range(MIN_PLAYERS, MAX_PLAYERS + 1)
         played: dict[str, dict[int, int]] = {each.name: {} for each in rules}
         failed: dict[str, CheckResult] = {}
         for turn in range(len(sizes)):
             for number, preset in enumerate(rules):
-                if preset.name in failed or (turn and self._clock.now_us() > until_us):
+                if preset.name in failed or (turn and self.time.now_us() > until_us):
                     continue
                 size = sizes[(turn + number) % len(sizes)]
                 found = await self._preset(preset, size)
@@ -194,61 +187,61 @@ class _Examination:
 
     async def _preset(self, rules: RuleSet, players: int) -> CheckResult | int:
         """Play a game; the number of the bot's decisions, or the first fault."""
-        self._check = name = f"rules {rules.name}"
+        self.check = name = f"rules {rules.name}"
         seat = players % 3 % players  # the first, a middle and the last one
         played, faults, own = await self._play(rules, players, seat)
-        self._games += 1
-        self._points += played.record.points[seat]
-        again = RefereedGame(Game(rules, players, played.record.seed), "", self._control)
-        self._idle = self._idle and _decides_nothing(again, played.record, seat, len(own))
-        self._times_us += [decision.us for decision in own]
-        self._timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
+        self.games += 1
+        self.points += played.record.points[seat]
+        again = RefereedGame(Game(rules, players, played.record.seed), "", self.control)
+        self.idle = self.idle and _decides_nothing(again, played.record, seat, len(own))
+        self.times_us += [decision.us for decision in own]
+        self.timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
         for fault in faults:
-            self._sound = False
+            self.sound = False
             found = f"with {players} seats, decision {fault.decision}: {fault.explanation()}"
             return CheckResult(name, False, True, found, REMEDIES[fault.fault], fault.error)
         return len(own)
 
     def clock(self) -> list[CheckResult]:
         """Judge the times of all these games."""
-        if not self._times_us:
+        if not self.times_us:
             return []
-        slowest, median = max(self._times_us), statistics.median_low(self._times_us)
-        budget = self._control.budget_us
-        over = sum(us > budget for us in self._times_us)
+        slowest, median = max(self.times_us), statistics.median_low(self.times_us)
+        budget = self.control.budget_us
+        over = sum(us > budget for us in self.times_us)
         found = (
             f"median {median / 1000:.1f} ms, slowest {slowest / 1000:.1f} ms, "
-            f"the clock is {self._control.format()}"
+            f"the clock is {self.control.format()}"
         )
-        if self._timeouts:
+        if self.timeouts:
             remedy = REMEDIES[Fault.TIMEOUT]
             return [CheckResult("clock", False, True, f"timeouts: {found}", remedy)]
         if over:
-            found = f"{over} of {len(self._times_us)} decisions drew on the bank: {found}"
+            found = f"{over} of {len(self.times_us)} decisions drew on the bank: {found}"
             remedy = "plan with self.clock.budget, the seconds that cost nothing"
             return [CheckResult("clock", False, False, found, remedy)]
         return [CheckResult("clock", True, True, found)]
 
     def play(self) -> list[CheckResult]:
         """What it brought home in all these games, if that was nothing."""
-        if self._points or not self._sound:
+        if self.points or not self.sound:
             return []
-        found = f"it brought nothing home in {self._games} games"
+        found = f"it brought nothing home in {self.games} games"
         remedy = "have it take treasure, and turn back while the air lasts"
-        if self._idle:
+        if self.idle:
             found += ": it plays exactly like the empty Bot class, and no method of yours is called"
             remedy = "override turn_back and search, and spell them so"
         return [CheckResult("play", False, False, found, remedy)]
 
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
-        self._check = name = "late answer"
+        self.check = name = "late answer"
         _, faults, own = await self._play(PRESETS[DEFAULT], 2, 0, TooLate)
         others = [fault for fault in faults if fault.came != TooLate.SAID]
         if others:
             found = f"after a timeout: {others[0].explanation()}"
             remedy = "answer every request, also after on_fault: a fault does not end the game"
-            if not self._sound:
+            if not self.sound:
                 remedy = REMEDIES[others[0].fault]
             return CheckResult(name, False, True, found, remedy, others[0].error)
         answered = len(own) - len(faults)
@@ -257,8 +250,8 @@ class _Examination:
 
     async def dropped(self) -> CheckResult:
         """Drop the connection during a game: the program must exit, and start again."""
-        self._check = name = "dropped connection"
-        process = await self._pool.ready(0)
+        self.check = name = "dropped connection"
+        process = await self.pool.ready(0)
         await self._play(PRESETS[DEFAULT], 2, 0, Dropped)
         end = await process.exit_text()
         if process.running:
@@ -276,23 +269,23 @@ class _Examination:
 
         A search that stops by the clock may differ: so once more, with more time.
         """
-        self._check = name = "same again"
-        if not self._sound:
+        self.check = name = "same again"
+        if not self.sound:
             return CheckResult(name, False, False, "skipped", "fix its faults first")
         first, _, again = [await self._decisions(number) for number in (1, 2, 1)]
         differs = _first_difference(first, again)
         if differs is None:
-            self._repeats = True
+            self.repeats = True
             return CheckResult(name, True, False, "the same game was played in the same way twice")
         if await self._uses_all_its_time():
             found = f"not tested: {DIFFERS}, since it thinks for as long as the clock allows"
             return CheckResult(name, True, False, found)
-        more = _longer(self._control, MORE_TIME)
+        more = _longer(self.control, MORE_TIME)
         slow = await self._decisions(1, more)
         await self._decisions(2)
         if _first_difference(slow, await self._decisions(1, more)) is None:
-            self._repeats = True
-            clock, longer = self._control.format(), more.format()
+            self.repeats = True
+            clock, longer = self.control.format(), more.format()
             found = f"with {longer} it repeats its game: with {clock} the clock ends its search"
             return CheckResult(name, True, False, found)
         return CheckResult(
@@ -306,8 +299,8 @@ class _Examination:
 
     async def _uses_all_its_time(self) -> bool:
         """Whether it thinks longer if it has more time: its search has no end of its own."""
-        slow = await self._decisions(1, _longer(self._control, MORE_TIME))
-        return _median_us(slow) > 2 * statistics.median_low(self._times_us)
+        slow = await self._decisions(1, _longer(self.control, MORE_TIME))
+        return _median_us(slow) > 2 * statistics.median_low(self.times_us)
 
     async def tables(self, count: int, declare: str) -> CheckResult:
         """Play the same games one after another and all at once, and compare.
@@ -316,23 +309,23 @@ class _Examination:
 
         All at once have the time of one, so that each has as many times the clock as there are.
         """
-        self._check = name = "tables"
-        process = await self._pool.ready(0)
+        self.check = name = "tables"
+        process = await self.pool.ready(0)
         declared = CONCURRENT_GAMES in process.session.features
         untested = CheckResult(name, not declared, False, f"not tested: {DIFFERS}", APART)
-        if not self._repeats:
+        if not self.repeats:
             return untested
-        if not declared and statistics.median_low(self._times_us) >= QUICK_US:
+        if not declared and statistics.median_low(self.times_us) >= QUICK_US:
             found = "one game at a time, as for all bots that take more than 1 ms for a decision"
             return CheckResult(name, True, False, found)
-        limit_us = self._control.budget_us + self._control.bank_us
-        if max(self._times_us) > limit_us // MORE_TIME and await self._uses_all_its_time():
+        limit_us = self.control.budget_us + self.control.bank_us
+        if max(self.times_us) > limit_us // MORE_TIME and await self._uses_all_its_time():
             return untested
-        more = _longer(self._control, count)
+        more = _longer(self.control, count)
         alone: list[list[Decision]] = []
-        until_us = self._clock.now_us() + self._time_us // 8
+        until_us = self.time.now_us() + self.time_us // 8
         for number in range(1, count + 1):
-            if len(alone) > 1 and self._clock.now_us() > until_us:
+            if len(alone) > 1 and self.time.now_us() > until_us:
                 break
             alone.append(await self._decisions(number, more))
         count = len(alone)
@@ -383,7 +376,7 @@ class _Examination:
         """
 
         async def once() -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
-            count = next(self._numbers)
+            count = next(self.numbers)
             game = Game(rules, players, game_seed(SEED, number or count))
             seats: dict[int, Callable[[Session], AskedSeat]] = {
                 other: partial(AtRandom, game, other) for other in range(players) if other != seat
@@ -392,15 +385,15 @@ class _Examination:
 
             def tested(session: Session) -> AskedSeat:
                 bot = session if between is None else between(session)
-                limit_us = max(0, self._time_us // GAMES_IN_TIME * beside)
+                limit_us = max(0, self.time_us // GAMES_IN_TIME * beside)
                 asked.append(UntilTired(bot, AtRandom(game, seat), limit_us))
                 return asked[-1]
 
             seats[seat] = tested
-            refereed = RefereedGame(game, f"check-{count:03}", control or self._control)
+            refereed = RefereedGame(game, f"check-{count:03}", control or self.control)
             blamed = [seat] if between is None else []
-            played = await play_game(refereed, self._pool, [0] * players, seats, blamed=blamed)
-            self._on_game(self._check)
+            played = await play_game(refereed, self.pool, [0] * players, seats, blamed=blamed)
+            self.on_game(self.check)
             own = [decision for decision in played.record.decisions if decision.seat == seat]
             faults = [fault for fault in played.faults if fault.seat == seat]
             return played, faults, own[: asked[-1].asked]

@@ -30,13 +30,11 @@ class ReplayedDecision:
     number: int
     """Its index among the game's decisions."""
     view: View
-    """The seat's view."""
     events: list[Event]
     """The events since its last decision."""
     time_left: TimeLeft
     """The time that it had."""
     decision: Decision
-    """Its recorded decision."""
     bank_us: int
     """The rest of its bank after the decision."""
 

@@ -7,6 +7,7 @@ refused, since a season's packages are compared by name and version.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import metadata
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -85,20 +86,14 @@ def not_offered(requirements: Sequence[Requirement], offered: Sequence[str]) -> 
 
 def checked_package(text: str) -> str:
     """A package of a season as it is stored; raises `BundleError` unless it is a name or pinned."""
-    try:
+    with suppress(InvalidRequirement):
         package = _requirement(text)
-    except InvalidRequirement:
-        package = None
-    pins = list(package.specifier) if package else []
-    plain = package and not (package.extras or package.marker or package.url)
-    if (
-        not package
-        or not plain
-        or len(pins) > 1
-        or any(pin.operator != "==" or pin.version.endswith("*") for pin in pins)
-    ):
-        raise BundleError(f"package {text!a}: write a name, or a name and version as numpy==2.1.0")
-    return canonicalize_name(package.name) + str(package.specifier)
+        pins = list(package.specifier)
+        exact = all(pin.operator == "==" and not pin.version.endswith("*") for pin in pins)
+        plain = not (package.extras or package.marker or package.url)
+        if plain and exact and len(pins) < 2:
+            return canonicalize_name(package.name) + str(package.specifier)
+    raise BundleError(f"package {text!a}: write a name, or a name and version as numpy==2.1.0")
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

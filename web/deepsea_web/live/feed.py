@@ -42,8 +42,6 @@ class GameLine(TypedDict):
 
 
 class Table(TypedDict):
-    """A table of results."""
-
     head: list[str]
     rows: list[list[str]]
 

@@ -117,7 +117,6 @@ class PageSeat(Source[Cursor]):
     # Of the referee
 
     def begin(self, names: Sequence[str]) -> None:
-        """A game begins."""
         self.hints = 0
         self._change(
             game=self._document["game"] + 1,
@@ -227,12 +226,10 @@ class PageSeat(Source[Cursor]):
     # Of the page
 
     def do(self, deed: Deed) -> None:
-        """Do what a person wants."""
         self.skips = deed.what == "next"
         self._deeds.put(deed)
 
     def drop(self) -> None:
-        """Leave, and drop the game."""
         self.dropped = True
         self._deeds.put(None)
         self.on_drop()
@@ -245,7 +242,6 @@ class PageSeat(Source[Cursor]):
         return document
 
     def since(self, has: Cursor) -> tuple[Cursor, str]:
-        """What a reader lacks."""
         return news_of(self._document, has)
 
     async def settled(self, news: int) -> None:

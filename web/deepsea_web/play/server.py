@@ -72,7 +72,6 @@ class PlayServer:
         self._left.wait(LINGER_S if self._entered else 0)
 
     def close(self) -> None:
-        """End the page."""
         self._server.should_exit = True
         self._seat.close()
         self._thread.join()

@@ -13,7 +13,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -53,7 +53,6 @@ from deepsea_web.site.sessions import MEMBER, Seen, SessionAuth
 _FOR_EVER = "public, max-age=31536000, immutable"
 _AGAIN = "no-cache"  # kept, and asked for every time whether it is still so
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 Endpoint = Callable[["Site", Request], Awaitable[Any]]
 """Answers a request by itself, where a page is not enough: a stream, a file."""
 

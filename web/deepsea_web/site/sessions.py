@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -31,7 +30,6 @@ UNSEEN = {**NO_STORE, "Vary": "Cookie"}
 """The headers of what depends on who looks."""
 MEMBER = "deepsea.member"
 """In the scope of requests of somebody with a session."""
-T = TypeVar("T")
 
 
 class Cookie:

@@ -39,7 +39,6 @@ class PageGame:
     views: dict[str, Any]
     """The views of a watcher and of each seat, packed."""
     record: str
-    """The record's text."""
     file: str
     """The name under which the record is downloaded."""
 
