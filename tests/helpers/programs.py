@@ -276,7 +276,7 @@ def workers(of: int | str = "self") -> list[int]:
     for task in Path(f"/proc/{of}/task").iterdir():
         with suppress(FileNotFoundError):  # a thread that has just ended
             found += [int(pid) for pid in (task / "children").read_text().split()]
-    return [pid for pid in found if "deepsea_referee.worker" in _command(pid)]
+    return [pid for pid in found if "deepsea_referee.workers" in _command(pid)]
 
 
 def _command(pid: int) -> str:

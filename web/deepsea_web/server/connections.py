@@ -176,7 +176,7 @@ class Certificate:
 
     def context(self) -> ssl.SSLContext:
         """The settings of a server: each handshake has the pair as it is then."""
-        outer = _context(self._chain, self._key)
+        outer = self._read()
 
         def choose(
             handshake: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
@@ -198,22 +198,18 @@ class Certificate:
             return self._context
 
     def _read(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.set_ciphers(CIPHERS)
         try:
-            return _context(self._chain, self._key)
+            # Without a password: else it would be asked for on the terminal.
+            context.load_cert_chain(self._chain, self._key, password=lambda: "")
         except (OSError, ValueError) as error:
             words = getattr(error, "strerror", None) or error
             raise UserError(f"--tls-cert {self._chain} --tls-key {self._key}: {words}") from None
+        return context
 
     def _look(self) -> _Seen:
         return tuple(map(_state, (self._chain, self._key)))
-
-
-def _context(chain: Path, key: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.set_ciphers(CIPHERS)
-    # Without a password: else it would be asked for on the terminal.
-    context.load_cert_chain(chain, key, password=lambda: "")
-    return context
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:

@@ -100,24 +100,21 @@ def _endpoint(
 def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
     """The arguments of a call: of the path, and of the query or the body."""
     given: dict[str, Any] = dict(request.path_params)
-    if method.verb in _IN_ADDRESS:
-        for name, value in request.query_params.multi_items():
-            parameter = method.parameters.get(name)
-            if parameter is not None and get_origin(parameter.annotation) is Sequence:
-                given.setdefault(name, []).append(value)
-            elif name in given:
-                raise ApiError(Kind.INVALID, f"{one_line(name, 40)} is given twice")
-            else:
-                given[name] = value
-        if method.is_endless and (seen := request.headers.get("last-event-id")):
-            given["after"] = seen  # a browser that comes back
-    else:
-        if request.url.query:
-            raise ApiError(Kind.INVALID, "parameters stand in the body, not in the address")
-        for name, value in _document(body).items():
-            if name in given:
-                raise ApiError(Kind.INVALID, f"{one_line(name, 40)} is given twice")
+    in_address = method.verb in _IN_ADDRESS
+    if request.url.query and not in_address:
+        raise ApiError(Kind.INVALID, "parameters stand in the body, not in the address")
+    stated = request.query_params.multi_items() if in_address else _document(body).items()
+    for name, value in stated:
+        parameter = method.parameters.get(name)
+        is_list = parameter is not None and get_origin(parameter.annotation) is Sequence
+        if in_address and is_list:
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise ApiError(Kind.INVALID, f"{one_line(name, 40)} is given twice")
+        else:
             given[name] = value
+    if method.is_endless and (seen := request.headers.get("last-event-id")):
+        given["after"] = seen  # a browser that comes back
     return {name: _value(method, name, value, request) for name, value in given.items()}
 
 
