@@ -300,7 +300,8 @@ class _Examination:
     async def _uses_all_its_time(self) -> bool:
         """Whether it thinks longer if it has more time: its search has no end of its own."""
         slow = await self._decisions(1, _longer(self.control, MORE_TIME))
-        return _median_us(slow) > 2 * statistics.median_low(self.times_us)
+        median_us = statistics.median_low([decision.us for decision in slow] or [0])
+        return median_us > 2 * statistics.median_low(self.times_us)
 
     async def tables(self, count: int, declare: str) -> CheckResult:
         """Play the same games one after another and all at once, and compare.
@@ -424,10 +425,6 @@ def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> int
     """The first of a seat's decisions that differ; the rest of a game follows from them."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a.action != b.action), None)
-
-
-def _median_us(decisions: Sequence[Decision]) -> int:
-    return statistics.median_low([decision.us for decision in decisions] or [0])
 
 
 def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int, asked: int) -> bool:

@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, get_origin
 
 from starlette.applications import Starlette
@@ -209,24 +210,19 @@ _WRITERS: Mapping[Flow, Callable[[Any], str | bytes]] = {
 }
 
 
+@dataclass
 class AnswerStream:
     """A stream of answers as the body of a response, until it ends or the reader has left."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        answers: AsyncGenerator[Batch],
-        first: Batch | None,
-        flow: Flow,
-        write: Callable[[Any], str | bytes],
-    ) -> None:
-        self._gateway = gateway
-        self._answers = answers
-        self._first = first
-        self._flow = flow
-        self._write = write
-        self.headers = {**NO_STORE, "Content-Type": MEDIA_TYPES[flow]}
-        self._sent_us = gateway.clock.now_us()
+    gateway: Gateway
+    answers: AsyncGenerator[Batch]
+    first: Batch | None
+    flow: Flow
+    write: Callable[[Any], str | bytes]
+
+    def __post_init__(self) -> None:
+        self.headers = {**NO_STORE, "Content-Type": MEDIA_TYPES[self.flow]}
+        self._sent_us = self.gateway.clock.now_us()
 
     @classmethod
     async def begun(
@@ -243,18 +239,18 @@ class AnswerStream:
         raw = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
         left = asyncio.create_task(disconnected(receive))
         try:
-            async with aclosing(self._answers):
+            async with aclosing(self.answers):
                 await send({"type": "http.response.start", "status": 200, "headers": raw})
                 await self._send_all(send, left)
         finally:
             left.cancel()
 
     async def _send_all(self, send: Send, left: asyncio.Task[None]) -> None:
-        batch = self._first
+        batch = self.first
         try:
             while batch is not None:
                 await self._part(send, b"".join(map(self._body, batch.answers)))
-                step = asyncio.ensure_future(anext(self._answers, None))
+                step = asyncio.ensure_future(anext(self.answers, None))
                 await asyncio.wait({step, left}, return_when=asyncio.FIRST_COMPLETED)
                 if not step.done():
                     step.cancel()
@@ -265,23 +261,23 @@ class AnswerStream:
             return  # it is not being read
         except Exception as error:  # noqa: BLE001  (every error has its line)
             found = refused(error)
-            if self._flow is Flow.FILE:
+            if self.flow is Flow.FILE:
                 return  # the server hangs up, so that nobody takes a part for the whole
-            name = b"event: error\ndata: " if self._flow is Flow.EVENTS else b""
+            name = b"event: error\ndata: " if self.flow is Flow.EVENTS else b""
             await self._part(send, name + _refusal(found) + b"\n")
         await send({"type": "http.response.body", "body": b""})
 
     async def _part(self, send: Send, body: bytes) -> None:
-        now = self._gateway.clock.now_us()
-        if not body and self._flow is Flow.EVENTS and now - self._sent_us >= BEAT_US:
+        now = self.gateway.clock.now_us()
+        if not body and self.flow is Flow.EVENTS and now - self._sent_us >= BEAT_US:
             body = b": still here\n\n"
         if body:
             self._sent_us = now
-            async with time_limit(self._gateway.clock, PATIENCE_US):
+            async with time_limit(self.gateway.clock, PATIENCE_US):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
 
     def _body(self, answer: Any) -> bytes:
-        written = self._write(answer)
+        written = self.write(answer)
         return written if isinstance(written, bytes) else written.encode()
 
 

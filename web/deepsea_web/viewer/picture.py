@@ -30,6 +30,7 @@ def scene(position: Public, known: Mapping[int, int]) -> list[Element]:
     known  the values that are shown, by chip id
     """
     trail = list(position.trail)[1:]
+    rope = [LAYOUT["rope"], *LAYOUT["spaces"][: len(trail)]]
     at = {place: seat for seat, place in enumerate(position.place) if place > ABOARD}
     divers = []
     for place in sorted(at):
@@ -37,7 +38,7 @@ def scene(position: Public, known: Mapping[int, int]) -> list[Element]:
         divers.append(_diver(position, at[place], x, y - 46))
     return [
         *_water(),
-        _element("polyline", {"class": "ds-rope", "points": _rope(len(trail))}),
+        _element("polyline", {"class": "ds-rope", "points": " ".join(f"{x},{y}" for x, y in rope)}),
         _submarine(position),
         _air(position),
         *[_space(unit, number, position.laid, known) for number, unit in enumerate(trail, start=1)],
@@ -62,11 +63,6 @@ def _water() -> list[Element]:
             for cx, cy, r in LAYOUT["bubbles"]
         ],
     ]
-
-
-def _rope(length: int) -> str:
-    points = [LAYOUT["rope"], *LAYOUT["spaces"][:length]]
-    return " ".join(f"{x},{y}" for x, y in points)
 
 
 def _submarine(position: Public) -> Element:
