@@ -35,8 +35,8 @@ from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position, parse_position, parse_roll, read_position
 from deepsea_rules.ruleset import OPTIONS, PRESETS, OptionValue
 from deepsea_rules.state import GameState
-from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2
+from deepsea_sdk.wire.games import start_from_wire
 from helpers import ladder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -415,7 +415,7 @@ def test_the_worked_exchange_is_made_of_real_messages() -> None:
     assert len(messages) == len(re.findall("^# Play", exchange, re.M))
     game = Game(PRESETS["manual"], 2, randomness.game_seed(randomness.seed_from_text("demo"), 0))
     (start,) = [start for message in messages for start in getattr(message, "starts", ())]
-    assert wire.start_from_wire(start).rules == game.rules
+    assert start_from_wire(start).rules == game.rules
     assert start.commitment == game.commitment
     (over,) = [over for message in messages for over in getattr(message, "results", ())]
     assert over.seed == game.seed

@@ -24,6 +24,13 @@ from .bot import Bot, GameInfo, NewBot, SeatedBot
 from .clock import Clock, monotonic
 from .errors import ERROR_BYTES, ConnectionRejected, NotInMatch, SdkError, WireError, cut
 from .launch import ADDRESS, TOKEN
+from .wire.games import (
+    events_from_wire,
+    fault_from_wire,
+    last_events_from_wire,
+    result_from_wire,
+    start_from_wire,
+)
 
 OPTIONS = (
     # The referee is where the address says; a proxy for the web has no business here.
@@ -73,7 +80,7 @@ class Player:
         if message.HasField("welcome"):
             self.welcomed = True
         for start in message.starts:
-            info = wire.start_from_wire(start)
+            info = start_from_wire(start)
             bot = SeatedBot(self._bot)
             self._seats[info.game_id] = _Seat(info, bot)
             bot.start(info)
@@ -91,7 +98,7 @@ class Player:
                 break
         else:
             raise WireError(f"a fault at request {message.request_id}, which no game has open")
-        seat.bot.fault(wire.fault_from_wire(message, seat.info.game_id))
+        seat.bot.fault(fault_from_wire(message, seat.info.game_id))
 
     def _answer(self, requests: Sequence[pb.DecisionRequest], arrived: float) -> pb.PlayRequest:
         # However many games fail at once, their tracebacks fit into one message.
@@ -103,7 +110,7 @@ class Player:
             bot = seat.bot
             _, request_id, view, time_left = wire.request_from_wire(message, seat.info.rules)
             seat.request_id = request_id
-            events = wire.events_from_wire(message.events) if bot.hears_events else ()
+            events = events_from_wire(message.events) if bot.hears_events else ()
             clock = Clock.of(time_left, now=self._now, arrived=arrived)
             action, error, note = bot.decide(view, clock, events)
             if error is not None:
@@ -116,8 +123,8 @@ class Player:
         del self._seats[message.game_id]
         bot = seat.bot
         if bot.hears_end or bot.hears_events:
-            events = wire.last_events_from_wire(message) if bot.hears_events else ()
-            bot.end(wire.result_from_wire(message, seat.info.seat), events)
+            events = last_events_from_wire(message) if bot.hears_events else ()
+            bot.end(result_from_wire(message, seat.info.seat), events)
 
     def _seat(self, game_id: str) -> _Seat:
         try:

@@ -22,8 +22,6 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk._pb.play_pb2_grpc import PlayServiceServicer, add_PlayServiceServicer_to_server
 from deepsea_sdk.bot import GameEnd, GameInfo
 from deepsea_sdk.clock import TimeLeft
-from deepsea_sdk.wire.games import result_to_wire, start_to_wire
-from deepsea_sdk.wire.messages import decision_from_wire
 
 T = TypeVar("T")
 Stream = Any
@@ -62,7 +60,7 @@ class Peer:
         if message is None:
             return []
         assert message.decisions, "a bot speaks only to answer"
-        return [decision_from_wire(decision) for decision in message.decisions]
+        return [wire.decision_from_wire(decision) for decision in message.decisions]
 
     async def refuse(self, code: grpc.StatusCode, details: str) -> None:
         """End the stream with a status."""
@@ -155,7 +153,8 @@ def without_referee() -> dict[str, str]:
 def start_of(game: Game, game_id: str, seat: int = 0) -> pb.GameStart:
     """What a seat gets when the game begins."""
     info = GameInfo(game_id, seat, game.players, game.rules, 100_000, 2_000_000, game.commitment)
-    return pb.GameStart.FromString(start_to_wire(info))
+    (start,) = pb.PlayResponse.FromString(wire.start_message(info)).starts
+    return start
 
 
 def request_of(
@@ -198,10 +197,7 @@ async def play_with_itself(peer: Peer, game: Game, game_id: str) -> None:
         (answer,) = await peer.answers()
         assert answer.request_id == request.request_id
         game.decide(answer.action)
-    results = [
-        pb.GameResult.FromString(
-            result_to_wire(end_of(game, ids[seat], seat), game.events[marks[seat] :])
-        )
-        for seat in range(game.players)
-    ]
-    await peer.send(results=results)
+    for seat in range(game.players):
+        end = end_of(game, ids[seat], seat)
+        data = wire.result_message(end, game.events[marks[seat] :])
+        await peer.send(results=pb.PlayResponse.FromString(data).results)

@@ -13,8 +13,7 @@ from deepsea_rules.view import View
 from deepsea_sdk import Bot, FaultNotice, GameEnd, GameInfo, wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.client import Player
-from deepsea_sdk.wire.games import result_to_wire
-from deepsea_sdk.wire.messages import Hello
+from deepsea_sdk.wire import Hello
 from helpers import newer
 from helpers.in_loop import run
 from helpers.scripted import end_of, request_of, start_of
@@ -84,8 +83,8 @@ class NewerReferee:
             game.decide(self._ask(request).action)
         for seat in range(game.players):
             end = end_of(game, f"g{seat}", seat)
-            data = result_to_wire(end, game.events[self._marks[seat] :])
-            self._send(pb.PlayResponse(results=[pb.GameResult.FromString(data)]))
+            data = wire.result_message(end, game.events[self._marks[seat] :])
+            self._send(pb.PlayResponse.FromString(data))
         self._send(pb.PlayResponse(goodbye=pb.Goodbye()))
         assert self._player.done
         return game.decisions

@@ -37,8 +37,7 @@ from deepsea_sdk import (
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import NewBot
 from deepsea_sdk.client import OPTIONS, Player, features_of, play
-from deepsea_sdk.wire.games import fault_to_wire
-from deepsea_sdk.wire.messages import decision_from_wire
+from deepsea_sdk.wire import decision_from_wire, fault_message
 from helpers.in_loop import run
 from helpers.scripted import (
     TOKEN,
@@ -221,7 +220,7 @@ def test_a_bot_knows_its_time_and_its_faults(tmp_path: Path, diaries: list[Diary
         request.budget_us, request.bank_us = 5, 9
         await peer.send(starts=[start_of(game, "g")], requests=[request])
         await peer.answers()
-        await peer.send(faults=[fault_to_wire(notice)])
+        await peer.send(faults=pb.PlayResponse.FromString(fault_message(notice)).faults)
         await peer.goodbye()
 
     run(played(tmp_path, script, Diary))

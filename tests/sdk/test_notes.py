@@ -15,8 +15,8 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.notes import GAME_BYTES, NAME_BYTES, TEXT_BYTES, Note, note_of
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play_to_end
+from deepsea_sdk.wire import decision_from_wire
 from deepsea_sdk.wire.lines import answer_from_line
-from deepsea_sdk.wire.messages import decision_from_wire
 
 
 class Noting(Bot):

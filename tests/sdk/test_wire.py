@@ -24,17 +24,18 @@ from deepsea_rules.view import View, view_for
 from deepsea_sdk import FaultNotice, GameEnd, GameInfo, Unit, WireError, wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.clock import TimeLeft
-from deepsea_sdk.wire import framing
+from deepsea_sdk.wire import decision_from_wire, framing
 from deepsea_sdk.wire.games import (
     event_from_wire,
     event_to_wire,
-    fault_to_wire,
-    result_to_wire,
+    events_from_wire,
+    fault_from_wire,
+    last_events_from_wire,
+    result_from_wire,
     rules_from_wire,
     rules_to_wire,
-    start_to_wire,
+    start_from_wire,
 )
-from deepsea_sdk.wire.messages import decision_from_wire
 from deepsea_sdk.wire.views import ViewWriter, view_from_wire
 from helpers import games
 from helpers.positions import at
@@ -52,6 +53,11 @@ numbers = st.integers(0, 2**63 - 1)
 def sent(message: M) -> M:
     """The message after its way over the wire."""
     return type(message).FromString(message.SerializeToString())
+
+
+def fault_sent(notice: FaultNotice) -> pb.FaultNotice:
+    (fault,) = pb.PlayResponse.FromString(wire.fault_message(notice)).faults
+    return fault
 
 
 def view_sent(view: View) -> View:
@@ -179,7 +185,7 @@ def test_an_event_whose_beginning_is_unknown() -> None:
 def test_unknown_events_are_skipped(message: pb.Event) -> None:
     assert event_from_wire(message) is None
     dive = pb.Event(dive=pb.DiveEvent(dive=2))
-    (event,) = wire.events_from_wire([message, dive, message])
+    (event,) = events_from_wire([message, dive, message])
     assert event["event"] == "dive"
 
 
@@ -292,7 +298,7 @@ def test_the_requests_of_a_game_are_each_as_if_it_were_the_only_one(
         assert wire.request_from_wire(request, rules).view == view
         known = game.view(seat).known
         since = [event_for(happening, known) for happening in game.events[marks[seat] :]]
-        assert wire.events_from_wire(request.events) == since
+        assert events_from_wire(request.events) == since
         marks[seat] = len(game.events)
 
     games.play_out(game, chooser, look)
@@ -343,7 +349,8 @@ def test_a_number_that_needs_two_bytes_is_refused(number: int) -> None:
     )
 )
 def test_game_start(info: GameInfo) -> None:
-    assert wire.start_from_wire(pb.GameStart.FromString(start_to_wire(info))) == info
+    (start,) = pb.PlayResponse.FromString(wire.start_message(info)).starts
+    assert start_from_wire(start) == info
 
 
 @whole_games
@@ -357,19 +364,19 @@ def test_game_over(
     )
     values = game.state.values
     end = GameEnd("g", 1, *game.result(), game.seed, values, tuple(forfeits), is_void=False)
-    message = pb.GameResult.FromString(result_to_wire(end, game.events[3:]))
-    assert wire.result_from_wire(message, 1) == end
+    (message,) = pb.PlayResponse.FromString(wire.result_message(end, game.events[3:])).results
+    assert result_from_wire(message, 1) == end
     # The last event is made of the result: what is in one is not sent in the other.
-    assert wire.last_events_from_wire(message) == game.events_for(1, 3)
+    assert last_events_from_wire(message) == game.events_for(1, 3)
     assert len(message.events) == len(game.events) - 3
 
 
 def test_a_void_game_has_no_result() -> None:
     end = GameEnd("g", 0, (), (), b"", (), (), is_void=True)
     (message,) = pb.PlayResponse.FromString(wire.void_message("g")).results
-    assert message == pb.GameResult.FromString(result_to_wire(end, ()))
-    assert wire.result_from_wire(message, 0) == end
-    assert wire.last_events_from_wire(message) == []
+    assert wire.void_message("g") == wire.result_message(end, ())
+    assert result_from_wire(message, 0) == end
+    assert last_events_from_wire(message) == []
 
 
 # Questions and answers
@@ -449,16 +456,16 @@ def test_no_action_breaks_the_stream_however_senseless(action: str) -> None:
     st.builds(FaultNotice, names, numbers, st.sampled_from(Fault), names, st.booleans()),
 )
 def test_fault_notice(notice: FaultNotice) -> None:
-    assert wire.fault_from_wire(sent(fault_to_wire(notice)), notice.game_id) == notice
+    assert fault_from_wire(fault_sent(notice), notice.game_id) == notice
 
 
 def test_every_fault_has_its_number() -> None:
-    numbers = {fault_to_wire(FaultNotice("g", 1, fault, "", False)).fault for fault in Fault}
+    numbers = {fault_sent(FaultNotice("g", 1, fault, "", False)).fault for fault in Fault}
     assert numbers == set(pb.Fault.values()) - {pb.FAULT_UNSPECIFIED}
 
 
 def test_an_unknown_fault_has_no_name() -> None:
-    notice = wire.fault_from_wire(pb.FaultNotice(fault=pb.Fault.ValueType(99), message="m"), "g")
+    notice = fault_from_wire(pb.FaultNotice(fault=pb.Fault.ValueType(99), message="m"), "g")
     assert (notice.fault, notice.message) == ("unknown", "m")
 
 

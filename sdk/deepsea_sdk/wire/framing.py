@@ -26,13 +26,12 @@ from deepsea_rules.position import Phase
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
 
-_NUMBER = 0
+NUMBER = 0
 """The wire type of numbers: a varint."""
 _NESTED = 2
 """The wire type of messages, bytes and texts: their length, then they themselves."""
 
 _LAST = tuple(bytes((number,)) for number in range(0x80))
-_MORE = tuple(bytes((number | 0x80,)) for number in range(0x80))
 
 
 def varint(number: int) -> bytes:
@@ -43,7 +42,7 @@ def varint(number: int) -> bytes:
         return bytes((number & 0x7F | 0x80, number >> 7))
     if number < 0x20_0000:
         return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
-    return _MORE[number & 0x7F] + varint(number >> 7)
+    return bytes((number & 0x7F | 0x80,)) + varint(number >> 7)
 
 
 def tag(message: Descriptor, field: str, wire_type: int = _NESTED) -> bytes:
@@ -59,7 +58,7 @@ def framed(tag: bytes, content: bytes) -> bytes:
 
 def small_tags(message: Descriptor, *fields: str) -> tuple[int, ...]:
     """What number fields of a message begin with, for `small_fields`."""
-    tags = b"".join([tag(message, field, _NUMBER) for field in fields])
+    tags = b"".join([tag(message, field, NUMBER) for field in fields])
     if len(tags) != len(fields):
         raise ValueError(f"a field of {message.name} has too high a number for one byte")
     return tuple(tags)
@@ -123,11 +122,11 @@ _STACK_CHIPS = tag(pb.Stack.DESCRIPTOR, "chips")
 _CHIP, _VALUE = small_tags(pb.KnownValue.DESCRIPTOR, "chip", "value")
 _SINGLES = (BLANK, *(Unit((chip,)) for chip in CHIPS))
 _NUMBER_OF_SINGLE = {unit: number for number, unit in enumerate(_SINGLES)}
-_NOTHING_LAID: frozenset[Unit] = frozenset()
+NOTHING_LAID: frozenset[Unit] = frozenset()
 
 
 def units_to_wire(
-    units: Sequence[Unit], laid: frozenset[Unit] = _NOTHING_LAID, first: int = FIRST_STACK
+    units: Sequence[Unit], laid: frozenset[Unit] = NOTHING_LAID, first: int = FIRST_STACK
 ) -> tuple[bytes, list[bytes]]:
     """The units as numbers, one byte each, and the `pb.Stack`s that they refer to, as bytes.
 
@@ -163,7 +162,7 @@ def known_value(chip: int, value: int) -> bytes:
 def stacks_from_wire(stacks: Sequence[pb.Stack]) -> tuple[tuple[Unit, ...], frozenset[Unit]]:
     """The stacks of a message, and which of them are tail piles."""
     if not stacks:
-        return (), _NOTHING_LAID
+        return (), NOTHING_LAID
     units, laid = [], []
     for stack in stacks:
         unit = _stacked(tuple(stack.chips[:]))

@@ -1,4 +1,4 @@
-"""Rules, the start and end of games, faults, and events on the wire."""
+"""Rules and events on the wire; the start and end of games and faults, as a bot reads them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from .framing import (
     END_REASON_NAMES,
     END_REASONS,
     FAULT_NAMES,
-    FAULTS,
     framed,
     known_value,
     name_of,
@@ -43,8 +42,6 @@ from .framing import (
     zigzag,
 )
 
-_RULES = tag(pb.GameStart.DESCRIPTOR, "rules")
-_LAST_EVENTS = tag(pb.GameResult.DESCRIPTOR, "events")
 _EVENTS = tag(pb.DecisionRequest.DESCRIPTOR, "events")
 _TURN = tag(pb.Event.DESCRIPTOR, "turn")
 _DECLARE, _DICE, _SEARCH = (
@@ -101,24 +98,6 @@ def _rules_of(data: bytes) -> RuleSet:
 # A game's start and end
 
 
-@lru_cache(maxsize=16)
-def _rules_field(rules: RuleSet) -> bytes:
-    """The same in all games of a match."""
-    return framed(_RULES, rules_to_wire(rules).SerializeToString())
-
-
-def start_to_wire(info: GameInfo) -> bytes:
-    """The bytes of a `pb.GameStart`: a game begins."""
-    start = pb.GameStart(
-        game_id=info.game_id,
-        seat=info.seat,
-        seats=info.players,
-        clock=pb.ClockSettings(budget_us=info.budget_us, bank_us=info.bank_us),
-        commitment=info.commitment,
-    )
-    return start.SerializeToString() + _rules_field(info.rules)
-
-
 def start_from_wire(message: pb.GameStart) -> GameInfo:
     return GameInfo(
         game_id=message.game_id,
@@ -129,28 +108,6 @@ def start_from_wire(message: pb.GameStart) -> GameInfo:
         bank_us=message.clock.bank_us,
         commitment=message.commitment,
     )
-
-
-def result_to_wire(end: GameEnd, happenings: Sequence[Happening]) -> bytes:
-    """The bytes of a `pb.GameResult`: a game is over.
-
-    happenings  what happened since the seat's last request
-    """
-    known = dict(enumerate(end.values)) if happenings else {}
-    events = [framed(_LAST_EVENTS, event_to_wire(one, known)) for one in happenings]
-    result = pb.GameResult(
-        game_id=end.game_id,
-        is_void=end.is_void,
-        points=end.points,
-        placements=end.placements,
-        seed=end.seed,
-        values=end.values[1:],
-        forfeits=[
-            pb.Forfeit(seat=seat, fault=FAULTS[fault], decision=decision)
-            for seat, fault, decision in end.forfeits
-        ],
-    )
-    return result.SerializeToString() + b"".join(events)
 
 
 def result_from_wire(message: pb.GameResult, seat: int) -> GameEnd:
@@ -180,15 +137,6 @@ def last_events_from_wire(message: pb.GameResult) -> list[Event]:
 
 
 # Faults
-
-
-def fault_to_wire(notice: FaultNotice) -> pb.FaultNotice:
-    return pb.FaultNotice(
-        request_id=notice.request_id,
-        fault=FAULTS[notice.fault],
-        message=notice.message,
-        forfeit=notice.forfeit,
-    )
 
 
 def fault_from_wire(message: pb.FaultNotice, game_id: str) -> FaultNotice:

@@ -20,9 +20,9 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
 from deepsea_sdk.notes import Note, note_of
 
+from . import OF_REFEREE, decision_to_wire
 from .framing import FAULT_NAMES, KINDS, UNKNOWN, name_of
 from .games import events_from_wire, result_from_wire, start_from_wire
-from .messages import OF_REFEREE, decision_to_wire
 
 PROTOCOL = "deepsea-lines/1"
 LINE_BYTES = 64 * 1024

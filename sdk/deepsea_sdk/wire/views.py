@@ -20,6 +20,7 @@ from deepsea_sdk.errors import WireError
 
 from .framing import (
     FIRST_STACK,
+    NOTHING_LAID,
     PHASE_NAMES,
     PHASES,
     UNKNOWN,
@@ -60,7 +61,6 @@ _PLACES = {
 _IS_HOMEWARD = small_fields(_HOMEWARD, True)
 _IS_BARRED = small_fields(_BARRED, True)
 _UNKNOWN_PHASE = cast(Phase, UNKNOWN)
-_NOTHING_LAID: frozenset[Unit] = frozenset()
 
 
 class _Written(NamedTuple):
@@ -82,7 +82,7 @@ class ViewWriter:
 
     def __init__(self) -> None:
         self._trail: tuple[Unit, ...] = ()
-        self._laid = _NOTHING_LAID
+        self._laid = NOTHING_LAID
         self._trail_field = b""
         self._stacks: list[bytes] = []
         self._known: Mapping[int, int] = {}
@@ -90,7 +90,7 @@ class ViewWriter:
         self._divers: list[_Written] = []
 
     def write(self, view: View) -> bytes:
-        """The bytes of a `pb.View`. Rules and legal actions travel elsewhere: see `messages`."""
+        """The bytes of a `pb.View`. Rules come with the start, legal actions with a request."""
         seat = view.seat
         if seat is None:
             raise ValueError("a watcher's view is not sent to bots")
