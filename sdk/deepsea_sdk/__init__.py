@@ -26,16 +26,11 @@ from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.state import GameState
 from deepsea_rules.view import Diver, View
 
+from . import bot as _bot
+from . import launch as _launch
 from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, NewBot
-from .bot import check_new_bot as _check_new_bot
-from .bot import first_at_once as _first_at_once
-from .bot import never_run as _never_run
-from .bot import with_hints as _with_hints
 from .clock import Clock
 from .errors import ConnectionRejected, IllegalAnswer, NotInMatch, SdkError, WireError
-from .launch import ADDRESS as _ADDRESS
-from .launch import PARAMETERS as _PARAMETERS
-from .launch import apply_parameters as _apply_parameters
 from .policies import (
     MANY_TURNS,
     ROLLS,
@@ -104,29 +99,29 @@ def run(bot: NewBot) -> None:
     started the program, 1 if the referee refused it.
     """
     atexit.unregister(_hint_that_run_is_missing)
-    _check_new_bot(bot)
+    _bot.check_new_bot(bot)
     # At the end the system takes everything back at once; looking for garbage first takes longer
     # than what it frees is worth.
     atexit.register(gc.freeze)
-    if text := os.environ.get(_PARAMETERS, ""):
+    if text := os.environ.get(_launch.PARAMETERS, ""):
         try:
-            bot = _apply_parameters(text, bot, sys.modules["__main__"])
+            bot = _launch.apply_parameters(text, bot, sys.modules["__main__"])
         except (TypeError, ValueError) as error:
             raise SystemExit(f"parameters {text!r}: {error}") from None
-    bot = _first_at_once(bot)
+    bot = _bot.first_at_once(bot)
     # gRPC takes a tenth of a second to import, and bots that play in-process never need it.
     from .client import features_of
     from .client import run as run_client
 
-    run_client(_with_hints(bot), features_of(bot))
+    run_client(_bot.with_hints(bot), features_of(bot))
 
 
 def _hint_that_run_is_missing() -> None:
     # After an exception its traceback is the last thing to be read.
     if not hasattr(sys, "last_value"):
-        sys.stderr.writelines(f"{hint}\n" for hint in _never_run(sys.argv[0]))
+        sys.stderr.writelines(f"{hint}\n" for hint in _bot.never_run(sys.argv[0]))
 
 
-if _ADDRESS in os.environ:
+if _launch.ADDRESS in os.environ:
     # A referee started this program: the SDK is there to call `run`.
     atexit.register(_hint_that_run_is_missing)

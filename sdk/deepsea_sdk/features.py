@@ -178,22 +178,14 @@ def _unknown_means(known: Mapping[int, int]) -> list[float]:
 @lru_cache(_KEPT)
 def _trail(trail: tuple[Unit, ...], laid: frozenset[Unit]) -> bytes:
     """All spaces, from the submarine outward."""
-    if laid:
-        spaces = [_pile(unit) if unit in laid else _unit(unit) for unit in trail[1:]]
-    else:
-        spaces = [*map(_unit, trail[1:])]
+    spaces = [_space(unit, unit in laid) for unit in trail[1:]]
     return b"".join(spaces).ljust(SPACES * _SPACE.size, b"\0")
 
 
 @lru_cache(_KEPT)
-def _unit(unit: Unit) -> bytes:
-    """A space with a unit, or a blank, that nobody laid there as a pile."""
-    return _SPACE.pack(1, False, *count_levels(unit))
-
-
-@lru_cache(_KEPT)
-def _pile(unit: Unit) -> bytes:
-    return _SPACE.pack(1, True, *count_levels(unit))
+def _space(unit: Unit, laid: bool) -> bytes:
+    """A space with a unit or a blank; `laid`: somebody laid it there as a pile."""
+    return _SPACE.pack(1, laid, *count_levels(unit))
 
 
 @lru_cache(_KEPT)

@@ -12,12 +12,12 @@ docs/dev/field.md has the whole course.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import shake_256
 from typing import Literal, NamedTuple, TypeAlias
 
-from deepsea_rules.actions import BACK, CHIPS, DOWN, LEAVE, LEVEL_OF, TAKE, Unit, drop
+from deepsea_rules.actions import BACK, CHIPS, DOWN, LEAVE, LEVEL_OF, TAKE, drop
 from deepsea_rules.randomness import NumberSource
 from deepsea_rules.ruleset import DIVES, FACES, FULL_AIR
 from deepsea_rules.state import GameState
@@ -273,10 +273,14 @@ def home_chances() -> HomeChances:
     return (*table, *[table[-1]] * len(CHIPS))
 
 
+MEAN_VALUES = tuple([4 * level - 2.5 if level else 0.0 for level in LEVEL_OF])
+"""By chip id, the mean of the values that it may have, as long as none has been seen."""
+
+
 @lru_cache(maxsize=4096)
-def _worth(unit: Unit) -> float:
-    """The mean value of a unit's chips, as long as none has been seen."""
-    return sum([4 * LEVEL_OF[chip] - 2.5 for chip in unit])
+def mean_worth(unit: Sequence[int]) -> float:
+    """The mean worth of a unit's chips."""
+    return sum([MEAN_VALUES[chip] for chip in unit])
 
 
 def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
@@ -315,31 +319,24 @@ def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
             unit = position.trail[place]
             chance = homes[load + 1][-(-air // (breath + 1))][place]
             if not load:
-                good = chance * _worth(unit) >= first_unit[position.dive - 1]
+                good = chance * mean_worth(unit) >= first_unit[position.dive - 1]
                 return TAKE if good else LEAVE
-            points = sum(map(_worth, own))
+            points = sum(map(mean_worth, own))
             factor = next_unit * homes[load][-(-air // breath)][place]
-            return TAKE if chance * (points + _worth(unit)) > factor * points else LEAVE
-        poorest = min(own, key=_worth)
-        points = sum(map(_worth, own))
+            return TAKE if chance * (points + mean_worth(unit)) > factor * points else LEAVE
+        poorest = min(own, key=mean_worth)
+        points = sum(map(mean_worth, own))
         turns = -(-air // (breath - 1)) if breath > 1 else MANY_TURNS
-        rest = homes[load - 1][turns][place] * (points - _worth(poorest))
+        rest = homes[load - 1][turns][place] * (points - mean_worth(poorest))
         factor = drop_unit * homes[load][-(-air // breath)][place]
         return drop(poorest) if rest > factor * points else LEAVE
 
     return choose
 
 
-def by_seats(table: Mapping[int, Numbers]) -> Callable[[View | GameState], str]:
-    """A policy that goes by the numbers for as many seats as there are."""
-    policies = {seats: policy(numbers) for seats, numbers in table.items()}
-
-    def choose(position: View | GameState) -> str:
-        """The action of the seat to move: one of `legal`, by what everybody knows."""
-        return policies[position.players](position)
-
-    return choose
+_POLICIES = {seats: policy(numbers) for seats, numbers in STEADY.items()}
 
 
-steady = by_seats(STEADY)
-"""The policy of these numbers, for `roll_out`: the coach plays on with it."""
+def steady(position: View | GameState) -> str:
+    """The action of the seat to move, by what everybody knows; the coach plays on with it."""
+    return _POLICIES[position.players](position)

@@ -16,28 +16,18 @@ kept for the later one, whose factor depends on nothing that has happened since.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import TypeAlias
 
-from deepsea_rules.actions import LEVEL_OF, values_of_level
+from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.game import Game
 from deepsea_rules.ruleset import HOME
 
-from .luck import Evaluation, Outlook, Step, course, rolls
+from .luck import Evaluation, Outlook, Step, course, rolls, unseen_values
 
 Luck: TypeAlias = tuple[float, float]
 """How far chance moved a lead: never above the bound, and never below minus the bound."""
-
-
-def _unseen(chip: int, known: Mapping[int, int]) -> list[int]:
-    """The values that a chip may have, as often as there are such chips left."""
-    level = LEVEL_OF[chip]
-    unseen = list(values_of_level(level))
-    for other, value in known.items():
-        if LEVEL_OF[other] == level:
-            unseen.remove(value)
-    return unseen
 
 
 def chance_sum(
@@ -83,7 +73,7 @@ def _reveal(
     values = first.step.after.known
     for chip in sorted(values.keys() - first.known.keys()):
         if chip not in shown:
-            unseen = _unseen(chip, shown)
+            unseen = unseen_values(LEVEL_OF[chip], shown)
             cases = sorted(set(unseen))
             concerned = [walk for walk in going if walk is first or walk.has(chip)]
             event = [unseen.count(value) for value in cases], cases.index(values[chip])
@@ -114,69 +104,51 @@ def _sum(events: Sequence[_Event]) -> _Event:
 
 
 class _BoundedSums:
-    """A sum of luck that is never above its bound, and one that is never below minus the bound."""
+    """A sum of luck that is never above its bound, and one that is never below minus the bound.
+
+    Each event is scaled to the room that is left.
+    """
 
     def __init__(self, bound: float) -> None:
         self._bound = bound
-        self._up = _BoundedSum(bound)
-        self._down = _BoundedSum(bound)
-        """With all signs changed."""
+        self._sums = [0.0, 0.0]
+        """The second one with all signs changed."""
+        self._kept: tuple[dict[_Later, float], ...] = ({}, {})
+        """The room that each keeps for a die in a game that comes to it later."""
 
     @property
     def luck(self) -> Luck:
         """Both sums; sums of rounded numbers may be beyond the bound by their last bits."""
-        return min(self._bound, self._up.value), max(-self._bound, -self._down.value)
+        up, down = self._sums
+        return min(self._bound, up), max(-self._bound, -down)
 
     def add(self, event: _Event, later: Sequence[_Later] = ()) -> None:
         """Add an event, and keep room for the games that have the same one later."""
-        moves, came = _moves(event)
-        self._up.add(moves[came], max(moves), later)
-        self._down.add(-moves[came], -min(moves), later)
+        for i, (move, largest) in enumerate(_moves(event)):
+            kept = self._kept[i]
+            room = max(0.0, self._bound - self._sums[i] - sum(kept.values()))
+            room /= 1 + len(later)
+            kept |= dict.fromkeys(later, room)
+            self._sums[i] += _scaled(move, largest, room)
 
     def add_late(self, which: _Later, event: _Event) -> None:
-        """Add an event whose die has been rolled in another game."""
-        moves, came = _moves(event)
-        self._up.add_late(which, moves[came], max(moves))
-        self._down.add_late(which, -moves[came], -min(moves))
+        """Add an event whose die has been rolled in another game: room was kept for it."""
+        for i, (move, largest) in enumerate(_moves(event)):
+            self._sums[i] += _scaled(move, largest, self._kept[i].pop(which, 0.0))
 
     def release(self) -> None:
         """Give up the room for dice that are not needed after all."""
-        self._up.release()
-        self._down.release()
+        for kept in self._kept:
+            for walk, die in [one for one in kept if not one[0].may_need(one[1])]:
+                del kept[walk, die]
 
 
-class _BoundedSum:
-    """A sum that is never above its bound: each event is scaled to the room that is left."""
-
-    def __init__(self, bound: float) -> None:
-        self._bound = bound
-        self.value = 0.0
-        self._kept: dict[_Later, float] = {}
-        """The room that is kept for a die in a game that comes to it later."""
-
-    def add(self, move: float, largest: float, later: Sequence[_Later]) -> None:
-        """Add what came, where so much could have come."""
-        room = max(0.0, self._bound - self.value - sum(self._kept.values()))
-        room /= 1 + len(later)
-        for one in later:
-            self._kept[one] = room
-        self.value += _scaled(move, largest, room)
-
-    def add_late(self, which: _Later, move: float, largest: float) -> None:
-        """Add an event that room was kept for."""
-        self.value += _scaled(move, largest, self._kept.pop(which, 0.0))
-
-    def release(self) -> None:
-        """Give up the room for dice that are not needed after all."""
-        for walk, die in [one for one in self._kept if not one[0].may_need(one[1])]:
-            del self._kept[walk, die]
-
-
-def _moves(event: _Event) -> tuple[list[float], int]:
-    """What could have come less the mean, and which of these came."""
+def _moves(event: _Event) -> tuple[tuple[float, float], ...]:
+    """What came less the mean, and the most that could have come; and with all signs changed."""
     leads, ways, came = event
     mean = sum([way * lead for way, lead in zip(ways, leads, strict=True)]) / sum(ways)
-    return [lead - mean for lead in leads], came
+    moves = [lead - mean for lead in leads]
+    return (moves[came], max(moves)), (-moves[came], -min(moves))
 
 
 def _scaled(move: float, largest: float, room: float) -> float:

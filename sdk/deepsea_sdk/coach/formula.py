@@ -19,13 +19,13 @@ from functools import lru_cache
 from math import exp, sqrt
 from typing import NamedTuple, TypeAlias
 
-from deepsea_rules.actions import CHIPS, LEVEL_OF, LEVELS, values_of_level
+from deepsea_rules.actions import LEVEL_OF, LEVELS, values_of_level
 from deepsea_rules.ruleset import DIVES, FULL_AIR, HOME
 from deepsea_rules.scoring import final_result
 from deepsea_rules.state import GameState
-from deepsea_sdk.policies import MANY_TURNS, home_chances
+from deepsea_sdk.policies import MANY_TURNS, MEAN_VALUES, home_chances
 
-from .luck import Outlook
+from .luck import Outlook, unseen_values
 
 VERSION = "formula-2"
 """The name and version of the formula, for results that depend on it."""
@@ -42,7 +42,6 @@ DOUBT = 4.0
 """What cargo that comes home adds to the square of a spread: it may be other cargo by then."""
 PER_CHIP = 0.38
 """What a chip of unknown value in a bank adds: its variance is 1.25."""
-_OPENING_MEANS = tuple([4 * LEVEL_OF[chip] - 2.5 for chip in (0, *CHIPS)])
 
 
 class _Prospect(NamedTuple):
@@ -194,7 +193,7 @@ def _breath(state: GameState, seat: int) -> tuple[int, int]:
 def _worths(known: Mapping[int, int]) -> Sequence[float]:
     """What each chip is worth on average, by its id."""
     if not known:
-        return _OPENING_MEANS
+        return MEAN_VALUES
     left, count = [0.0] * (LEVELS[-1] + 1), [0] * (LEVELS[-1] + 1)
     for level in LEVELS:
         values = values_of_level(level)
@@ -218,10 +217,7 @@ Spread: TypeAlias = Mapping[int, float]
 def final_scores(state: GameState, known: Mapping[int, int]) -> list[float]:
     """The placement score that each seat is expected to have if the banks stay as they are."""
     players = state.players
-    left = {level: list(values_of_level(level)) for level in LEVELS}
-    for chip, value in known.items():
-        left[LEVEL_OF[chip]].remove(value)
-    pools = {level: tuple(values) for level, values in left.items()}
+    pools = {level: tuple(unseen_values(level, known)) for level in LEVELS}
     points = [sum([known[chip] for chip in bank if chip in known]) for bank in state.bank]
     unknown = [[LEVEL_OF[chip] for chip in bank if chip not in known] for bank in state.bank]
     scores = [0.0] * players

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 
-from deepsea_rules.actions import BACK, LEAVE, LEVEL_OF, TAKE, drop
+from deepsea_rules.actions import BACK, LEAVE, TAKE, drop
 from deepsea_rules.ruleset import ABOARD, DIVES, HOME
 from deepsea_rules.view import View
-from deepsea_sdk.policies import MANY_TURNS, home_chances
+from deepsea_sdk.policies import MANY_TURNS, MEAN_VALUES, home_chances, mean_worth
 
 from .inputs import REACH, STEEPNESS, Arithmetic, Diver, Facts, inputs
 from .net import Weights, output, sdk_weights
@@ -51,8 +51,8 @@ def choices(view: View, weights: Weights | None = None) -> dict[str, float]:
     facts = _facts(view, seat, (seat + 1) % view.players)
     here = view.trail[max(view.place[seat], 0)]
     own = facts.divers[facts.own]
-    changes = {LEAVE: 0.0, TAKE: _worth(here)}
-    changes.update({drop(unit): -_worth(unit) for unit in view.cargo[seat]})
+    changes = {LEAVE: 0.0, TAKE: mean_worth(here)}
+    changes.update({drop(unit): -mean_worth(unit) for unit in view.cargo[seat]})
     return {
         action: _value(
             weights,
@@ -85,9 +85,7 @@ def _at_end_of_dive(view: View, weights: Weights) -> list[float]:
 def points_of_view(view: View) -> list[float]:
     """What each seat has banked, as far as the view shows it."""
     known = view.known
-    return [
-        sum([known[chip] if chip in known else _MEAN[chip] for chip in bank]) for bank in view.bank
-    ]
+    return [sum([known.get(chip, MEAN_VALUES[chip]) for chip in bank]) for bank in view.bank]
 
 
 def _facts(view: View, seat: int, first: int) -> Facts:
@@ -95,7 +93,7 @@ def _facts(view: View, seat: int, first: int) -> Facts:
     points = points_of_view(view)
     ring = [(first + i) % view.players for i in range(view.players)]
     place = max(view.place[seat], ABOARD)
-    worths = [_worth(unit) for unit in view.trail]
+    worths = [mean_worth(unit) for unit in view.trail]
     rules = view.rules
     rolled = view.phase == "roll"
     return Facts(
@@ -104,7 +102,7 @@ def _facts(view: View, seat: int, first: int) -> Facts:
                 max(view.place[other], ABOARD),
                 view.place[other] != HOME,
                 len(view.cargo[other]),
-                sum(map(_worth, view.cargo[other])),
+                sum(map(mean_worth, view.cargo[other])),
                 view.homeward[other],
                 points[other],
             )
@@ -127,15 +125,6 @@ def _facts(view: View, seat: int, first: int) -> Facts:
 
 def _value(weights: Weights, facts: Facts) -> float:
     return output(weights, inputs(_arithmetic(), facts))
-
-
-_MEAN = tuple([4 * level - 2.5 if level else 0.0 for level in LEVEL_OF])
-
-
-@lru_cache(maxsize=4096)
-def _worth(unit: Sequence[int]) -> float:
-    """The mean worth of a unit's chips."""
-    return sum([_MEAN[chip] for chip in unit])
 
 
 @cache
