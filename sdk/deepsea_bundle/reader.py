@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deepsea_bundle import names
-from deepsea_bundle.archive import (
-    LIMITS,
-    BundleLimits,
-    Collected,
-    Files,
-    digest,
-    pack,
-)
+from deepsea_bundle.archive import LIMITS, BundleLimits, Collected, Files, digest, pack
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.folder import read_folder
 from deepsea_bundle.manifest import MANIFEST, Manifest, Protocol, read_manifest

@@ -64,7 +64,12 @@ def collect_zip(data: bytes, limits: BundleLimits) -> Collected:
             continue
         collection.announce(entry.name, entry.size)
         grown += entry.size
-        _check_ratio(len(data), grown, entry.name, limits)
+        # Of all together, because many small files are a bomb as one large one is.
+        if grown > max(_SMALL, len(data) * limits.ratio):
+            raise BundleError(
+                f"with {entry.name!a} the zip grows from {len(data)} to {grown} bytes, more than "
+                f"{limits.ratio} times; send what it is made from"
+            )
         content = _content(data, entry)
         if skipped_part(entry.name) is None:
             collection.file(entry.name, content)
@@ -126,10 +131,8 @@ def _entry(data: bytes, at: int, end: int) -> tuple[_Entry, int]:
     if made_by >> 8 == _UNIX:
         _check_mode(name, attributes >> 16)
     entry = _Entry(name, raw_name, flags, method, crc, packed, size, offset, 0)
-    start = _check_local(data, entry)
-    return entry._replace(start=start), at + _CENTRAL.size + (
-        name_length + extra_length + comment_length
-    )
+    after = at + _CENTRAL.size + name_length + extra_length + comment_length
+    return entry._replace(start=_check_local(data, entry)), after
 
 
 def _name(raw: bytes, flags: int) -> str:
@@ -200,15 +203,6 @@ def _check_tiling(data: bytes, entries: list[_Entry], directory: int) -> None:
                 raise BundleError(f"{entry.name!a}: the sizes behind it are not its own")
     if at != directory:
         raise BundleError("the zip has data between its files and its directory")
-
-
-def _check_ratio(packed: int, grown: int, name: str, limits: BundleLimits) -> None:
-    """Refuse a zip that grows too much as a whole: many small files are a bomb as one large is."""
-    if grown > max(_SMALL, packed * limits.ratio):
-        raise BundleError(
-            f"with {name!a} the zip grows from {packed} to {grown} bytes, more than "
-            f"{limits.ratio} times; send what it is made from"
-        )
 
 
 def _content(data: bytes, entry: _Entry) -> bytes:

@@ -228,9 +228,7 @@ def is_own(method: Callable[..., object], inherited: object) -> bool:
 def take_note(bot: Bot) -> Note | None:
     """What a bot has noted since its last decision."""
     # The attribute is private because a public name would be in the author's way.
-    note = bot._note  # noqa: SLF001
-    if note is not None:
-        bot._note = None  # noqa: SLF001
+    note, bot._note = bot._note, None  # noqa: SLF001
     return note
 
 

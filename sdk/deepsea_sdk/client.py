@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import grpc
 
@@ -50,14 +51,14 @@ _ERRORS_BYTES = 32 * 1024
 """The limit of error texts in one message; the referee refuses messages of more than 64 KiB."""
 
 
+@dataclass(slots=True)
 class _Seat:
     """One game in progress."""
 
-    def __init__(self, info: GameInfo, bot: SeatedBot) -> None:
-        self.info = info
-        self.bot = bot
-        self.request_id = 0
-        """The last request of this game."""
+    info: GameInfo
+    bot: SeatedBot
+    request_id: int = 0
+    """The last request of this game."""
 
 
 class Player:

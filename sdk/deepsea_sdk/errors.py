@@ -20,7 +20,7 @@ from deepsea_rules.printable import one_line
 
 ERROR_BYTES = 8 * 1024
 """The limit of an error's text, in bytes."""
-_LONGEST_SUMMARY = 200
+LONGEST_SUMMARY = 200
 
 
 class SdkError(Exception):
@@ -61,7 +61,7 @@ def own_traceback(error: BaseException) -> str:
     text = "".join(traceback.format_exception(error.with_traceback(frames))).rstrip("\n")
     what = "".join(traceback.format_exception_only(error)).rstrip("\n")
     if "\n" in what:
-        text = f"{text}\n{' '.join(what.split())[:_LONGEST_SUMMARY]}"
+        text = f"{text}\n{' '.join(what.split())[:LONGEST_SUMMARY]}"
     return cut(text)
 
 
@@ -74,13 +74,8 @@ def cut(text: str, limit: int = ERROR_BYTES) -> str:
 def summary(text: str) -> str:
     """The last line of an error's text: short, and safe to print."""
     lines = text.strip().splitlines()
-    line = one_line(lines[-1], _LONGEST_SUMMARY) if lines else ""
+    line = one_line(lines[-1], LONGEST_SUMMARY) if lines else ""
     return f"it raised {line}" if line else "it answered with an error"
-
-
-def reason(text: str) -> str:
-    """Why an action is not legal, in one line: short, and safe to print."""
-    return one_line(text, _LONGEST_SUMMARY)
 
 
 def _is_sdk(frames: TracebackType) -> bool:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from deepsea_rules.errors import RulesError
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game, Question
-from deepsea_rules.printable import quoted
+from deepsea_rules.printable import one_line, quoted
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import Bank, TimeControl, overrun
 
 from .bot import FaultNotice, GameEnd, GameInfo
 from .clock import NO_CLOCK, TimeLeft
-from .errors import reason, summary
+from .errors import LONGEST_SUMMARY, summary
 from .notes import GAME_BYTES, Note
 
 
@@ -120,7 +120,9 @@ class RefereedGame:
         try:
             self.game.decide(action, us)
         except RulesError:
-            came = reason(error) if error else f"it answered {quoted(action)}, which is not legal"
+            came = f"it answered {quoted(action)}, which is not legal"
+            if error:
+                came = one_line(error, LONGEST_SUMMARY)
             return self.fault(question, Fault.ILLEGAL_ACTION, came, us)
         if over:
             self._spend(question.seat, us)

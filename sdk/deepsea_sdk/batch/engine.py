@@ -54,15 +54,7 @@ from .moves import (
     TRAIL_BITS,
     next_seats,
 )
-from .orders import (
-    Orders,
-    Runs,
-    asked_at_once,
-    asked_in_turn,
-    check_orders,
-    in_order,
-    runs_of,
-)
+from .orders import Orders, Runs, asked_at_once, asked_in_turn, check_orders, in_order, runs_of
 from .results import Results, results_of
 from .units import CHIP_BITS, LAID, SUMMED, U64, Array, name_bits, singles
 

@@ -16,7 +16,7 @@ from deepsea_rules.ruleset import PILE_ITEMS, SEAT_LETTERS, RuleSet
 from deepsea_rules.state import GameState
 
 from .clean_up import WIDTH, Stranded, older_rooms
-from .units import LAID, Array, unpack
+from .units import Array, unpack, unpack_trail
 
 
 class Orders(NamedTuple):
@@ -84,11 +84,7 @@ def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, ru
     for run, diver in enumerate(runs.diver.tolist()):
         game, seat = divmod(diver, players)
         state = GameState(rules, (), players)
-        numbers = trail[game].tolist()
-        state.trail = [unpack(number, False) for number in numbers]
-        state.laid = frozenset(
-            unit for unit, n in zip(state.trail, numbers, strict=True) if n & int(LAID)
-        )
+        state.trail, state.laid = unpack_trail(trail[game], by_chip=False)
         state.place = place[game].tolist()
         own = laid.diver == game * players + np.arange(players)[:, None]
         state.cargo = [tuple(unpack(n, False) for n in laid.items[of].tolist()) for of in own]

@@ -17,7 +17,7 @@ from deepsea_rules.state import GameState
 from .clean_up import SLOTS, WIDTH
 from .engine import Batch
 from .moves import taken_bits
-from .units import LAID, SUMMED, U64, Array, chip_bits, pack, unpack
+from .units import SUMMED, U64, Array, chip_bits, pack, unpack, unpack_trail
 
 
 def put(batch: Batch, games: Array, state: GameState) -> None:
@@ -97,12 +97,8 @@ def state_of(
     state.phase = phase
     state.to_move = int(batch.to_move[game])
     state.quiet = int(batch.quiet[game])
-    numbers = batch.trail[game, : batch.last[game] + 1].tolist()
-    state.trail = [unpack(number, batch.by_chip) for number in numbers]
-    laid = int(LAID)
-    state.laid = frozenset(
-        unit for unit, number in zip(state.trail, numbers, strict=True) if number & laid
-    )
+    numbers = batch.trail[game, : batch.last[game] + 1]
+    state.trail, state.laid = unpack_trail(numbers, batch.by_chip)
     divers = range(game * players, (game + 1) * players)
     state.place = batch.place[divers].tolist()
     state.homeward = batch.homeward[divers].tolist()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from itertools import compress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,6 +73,13 @@ def unpack(number: int, by_chip: bool) -> Unit:
     levels = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(chips))]
     left = {level: [chip for chip in chips if LEVEL_OF[chip] == level] for level in LEVELS}
     return Unit([left[level].pop(0) for level in reversed(levels)])
+
+
+def unpack_trail(numbers: Array, by_chip: bool) -> tuple[list[Unit], frozenset[Unit]]:
+    """The units of a trail, and those that stranded divers laid."""
+    trail = [unpack(number, by_chip) for number in numbers.tolist()]
+    laid = (numbers & LAID != 0).tolist()
+    return trail, frozenset(compress(trail, laid))
 
 
 @cache
