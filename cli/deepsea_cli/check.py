@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import click
 
@@ -16,10 +16,9 @@ from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.options import bot_uids_option, clock_option, complete_bot, isolation_option
 from deepsea_cli.output import echo, print_check, print_command, print_json
 from deepsea_cli.progress import Progress
+from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.workbench.scaffold import Language, Template, create
-
-if TYPE_CHECKING:
-    from deepsea_referee.sandbox.interface import IsolationLevel
+from deepsea_rules.time_control import TimeControl
 
 
 @click.command("new")
@@ -71,7 +70,6 @@ def command(
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.system import SYSTEM
     from deepsea_referee.workbench.checks import examine
-    from deepsea_rules.time_control import TimeControl
 
     spec, control = resolve(bot), TimeControl.parse(clock)
     hosting = Hosting(isolation=SYSTEM.choose(isolation), grace_us=5_000_000)

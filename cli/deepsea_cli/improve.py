@@ -10,6 +10,7 @@ at Ctrl-C, what is complete counts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -30,19 +31,17 @@ from deepsea_cli.options import (
 )
 from deepsea_cli.output import count, echo, print_command, print_json
 from deepsea_cli.progress import Progress
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_sdk.coach.decisions import Effort
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from deepsea_arena.coach.analysis import GameAnalysis
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
     from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
     from deepsea_referee.workbench.blocks import CompareGames, PlayedBlock
-    from deepsea_rules.record import GameRecord
-    from deepsea_sdk.coach.decisions import Effort
 
 GAMES = 40
 PANEL = "greedy,heuristic,steady"
@@ -124,7 +123,6 @@ def command(
     from deepsea_referee.bots.resolve import read_in_subprocess, resolve, split_list
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
-    from deepsea_sdk.coach.decisions import Effort
 
     mine = resolve(bot)
     text = seed_text(play.seed)

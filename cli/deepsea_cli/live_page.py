@@ -17,14 +17,13 @@ import click
 
 from deepsea_cli.match_report import columns, facts
 from deepsea_cli.output import count
+from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.system import SYSTEM
-from deepsea_web.live.feed import LivePage
+from deepsea_rules.record import GameRecord
+from deepsea_web.live.feed import LivePage, Standing
 
 if TYPE_CHECKING:
     from deepsea_referee.match import MatchSettings
-    from deepsea_referee.results.summary import GameResult, MatchResult
-    from deepsea_rules.record import GameRecord
-    from deepsea_web.live.feed import Standing
 
 
 class LiveCommand:

@@ -32,10 +32,10 @@ from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
     from deepsea_referee.workbench.replay import ReplayedDecision
-    from deepsea_rules.time_control import TimeControl
     from deepsea_sdk.notes import Note
 
 LISTED = 40

@@ -14,6 +14,8 @@ from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.options import needs_linux
 from deepsea_cli.output import echo, print_document, print_error
+from deepsea_referee.errors import UserError
+from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.ladder_analyses import AnalysisFound, LadderAnalysis
@@ -43,7 +45,8 @@ def analyse(
         with open_store(place.store_text) as store:
             found, record = _here(store, game_id, wait=wait), store.games.record(game_id)
     if as_json:
-        _print_json(found)
+        document = json.loads(found.document) if found.document else None
+        print_document({"done": found.done, "last": found.last, "document": document})
     else:
         _print(found, game_id, record, show_all=show_all)
     if found.last is not None and found.last.state == "failed":
@@ -84,18 +87,11 @@ def _from_afar(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound
         return ladder.analysis(game_id=game_id), ladder.record(game_id=game_id).record
 
 
-def _print_json(found: AnalysisFound) -> None:
-    document = json.loads(found.document) if found.document else None
-    print_document({"done": found.done, "last": found.last, "document": document})
-
-
 def _print(found: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
     if found.document:
         from deepsea_arena.coach.document import read_analysis
         from deepsea_arena.documents import DocumentError
         from deepsea_cli.analysis_report import report_game
-        from deepsea_referee.errors import UserError
-        from deepsea_rules.record import GameRecord
 
         try:
             document = read_analysis(found.document)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deepsea_cli.errors import NEGATIVE
+from deepsea_cli.ladder import logins
 from deepsea_cli.ladder.options import VARIABLE, default_store
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.output import echo, print_document
@@ -60,7 +62,6 @@ def login(
     if code is None and (author is not None or label is not None):
         raise UserError("--author and --label belong to --code")
     from deepsea_arena.api.remote import RemoteLadder
-    from deepsea_cli.ladder import logins
 
     known = logins.read_logins()
     url = logins.read_url(url)
@@ -96,8 +97,6 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
     """
     from deepsea_arena.api.errors import ApiError, Kind, RemoteError
     from deepsea_arena.api.remote import RemoteLadder
-    from deepsea_cli.errors import NEGATIVE
-    from deepsea_cli.ladder import logins
 
     target = logins.default_target() if url is None else logins.find_target(url)
     if target is None or target.login is None:
@@ -124,9 +123,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def whoami(*, remote: str | None, as_json: bool) -> None:
     """Say who you are at a ladder on another machine, and until when."""
-    from deepsea_cli.ladder.logins import default_target, find_target
-
-    target = default_target() if remote is None else find_target(remote)
+    target = logins.default_target() if remote is None else logins.find_target(remote)
     if target is None:
         raise UserError("you are not logged in anywhere: run `deepsea-referee ladder login URL`")
     with target.authorised().opened() as ladder:
@@ -190,7 +187,6 @@ def _secret(what: str) -> str:
 
 def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tuple[str, Account]:
     from deepsea_arena.api.errors import ApiError
-    from deepsea_cli.ladder.logins import checked_token
 
     used_for = label or printable(platform.node())[:_LONGEST_LABEL] or "command line"
     try:
@@ -199,7 +195,7 @@ def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tup
         if author or "choose a name" not in str(error):
             raise
         raise UserError(f"{error}, with --author NAME") from None
-    return checked_token(found.token, "what the ladder gave"), found.account
+    return logins.checked_token(found.token, "what the ladder gave"), found.account
 
 
 def _described(account: Account) -> str:

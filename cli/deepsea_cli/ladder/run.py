@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepsea_arena.play.run_report import RunWatcher
+from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
@@ -36,19 +36,18 @@ from deepsea_cli.options import (
 )
 from deepsea_cli.output import Column, count, echo, grid, print_document, print_error, span
 from deepsea_cli.progress import Progress
+from deepsea_ladder.model.bots import SubmissionState
+from deepsea_ladder.model.games import AnalysisState, Job, Receipt, ReceiptStatus
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.tournament import FINAL_GAMES
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 
 if TYPE_CHECKING:
-    from deepsea_arena.play.run_report import RunReport
     from deepsea_arena.reports.finals import FinalReport
     from deepsea_arena.reports.standings import OrderReport
     from deepsea_arena.reports.tournaments import Kind, TournamentLine
     from deepsea_arena.tournaments import TournamentResult
-    from deepsea_ladder.model.bots import SubmissionState
-    from deepsea_ladder.model.games import AnalysisState, Job, Receipt
     from deepsea_ladder.model.verdicts import StoredComparison
 
 
@@ -92,8 +91,6 @@ class RunOutput(RunWatcher):
         print_error(f"{found.version.label}: {verdict_line(found).words}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
-        from deepsea_ladder.model.games import ReceiptStatus
-
         if receipt.status is ReceiptStatus.REFUSED:
             print_error(f"the result of game {job.game_id} was refused: {receipt.reason}")
         for name in receipt.disabled:
@@ -140,8 +137,6 @@ class TalkingStop(Stop):
 
 def print_report(report: RunReport) -> int:
     """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped."""
-    from deepsea_arena.play.run_report import RunEnd
-
     extra = [
         f"{number} {words}"
         for number, words in (

@@ -7,6 +7,7 @@ play in every season.
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,6 @@ from deepsea_cli.output import count, echo, print_document
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from deepsea_arena.season_check import FinalTable
     from deepsea_arena.seasons import SeasonInfo, Unfinished
 

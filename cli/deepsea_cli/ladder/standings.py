@@ -5,6 +5,7 @@ JSON and CSV have the numbers without rounding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,6 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from deepsea_arena.reports.bots import BotProfile
     from deepsea_arena.reports.games import BotLogLine, GameLine, GamesPage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -31,18 +32,16 @@ from deepsea_cli.output import Column, count, echo, grid, print_check, print_jso
 from deepsea_cli.progress import counting
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import size_in_words
+from deepsea_ladder.rating.trueskill_fold import TOLERANCE, Audit
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from deepsea_arena.refold import RatingCheck, WhatIf
     from deepsea_arena.reports.status import LadderStatus, SeasonStatus
     from deepsea_ladder.model.bots import BotConduct
     from deepsea_ladder.model.games import LadderCounts
-    from deepsea_ladder.rating.trueskill_fold import Audit
 
-_F = TypeVar("_F", bound="Callable[..., Any]")
+_F = TypeVar("_F", bound=Callable[..., Any])
 LISTED = 10
 
 
@@ -359,8 +358,6 @@ def _show_check(season: RatingCheck, *, records: bool) -> None:
 
 def _show_audit(season: str, found: Audit) -> bool:
     """Show it; whether the ratings are those of the package but for rounding."""
-    from deepsea_ladder.rating.trueskill_fold import TOLERANCE
-
     agrees = found.difference <= TOLERANCE
     words = f"{found.difference:.1e}" + (f" after game {found.sequence}" if found.sequence else "")
     echo(
