@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -22,14 +21,12 @@ from deepsea_cli.options import (
     margin_option,
     number_option,
     path_option,
+    seats_option,
     seed_text,
 )
 from deepsea_cli.output import print_json
 from deepsea_cli.pages import PlotFile, plot_option
 from deepsea_cli.progress import Progress
-
-if TYPE_CHECKING:
-    from deepsea_referee.workbench.blocks import PlayedBlock
 
 BLOCKS = 100
 BLOCKS_UNTIL_DECIDED = 2000
@@ -45,12 +42,7 @@ BLOCKS_UNTIL_DECIDED = 2000
     shell_complete=complete_bot,
     help="Bots in the other seats.",
 )
-@click.option(
-    "--seats",
-    metavar="N",
-    type=int,
-    help="Seats at the table.  [default: 4; with --field one for each named bot]",
-)
+@seats_option("4; with --field one for each named bot")
 @number_option(
     "--blocks",
     metavar="MAX",
@@ -100,7 +92,7 @@ def command(
     drawn = PlotFile(plot)
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve, split_list
-    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
+    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock
     from deepsea_referee.workbench.folder import kept_folder
 
     text = seed_text(play.seed, out, BlockSettings.kind)

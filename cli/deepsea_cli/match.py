@@ -6,6 +6,7 @@ stdout has the results only; progress goes to stderr.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from deepsea_cli.options import (
     path_option,
     refuse_workers_of_cluster,
     rules_option,
+    seed_option,
     seed_text,
     workers_option,
 )
@@ -35,16 +37,15 @@ from deepsea_cli.output import echo
 from deepsea_cli.pages import PlotFile, plot_option
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
+from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.results.folder import ResultsFolder
     from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-    from deepsea_referee.sandbox.interface import IsolationLevel
-    from deepsea_rules.record import GameRecord
 
 
 @click.command("match")
@@ -52,9 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--games", metavar="N", type=int, default=1, show_default=True, help="Number of games."
 )
-@click.option(
-    "--seed", metavar="TEXT", help="Seed text: the same text gives the same deal and dice."
-)
+@seed_option("deal and dice")
 @rules_option
 @clock_option
 @path_option(
@@ -138,7 +137,6 @@ def command(
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results.folder import ResultsFolder
         from deepsea_referee.shared_match import run_match
-        from deepsea_rules.time_control import TimeControl
 
         chosen = SYSTEM.choose(level, begun)
 

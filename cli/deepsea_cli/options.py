@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import click
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.sandbox.interface import BOT_USERS
+from deepsea_referee.sandbox.interface import BOT_USERS, IsolationLevel
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, PRESETS, SEAT_LETTERS, RuleSet, preset
-from deepsea_rules.time_control import DEFAULT_CLOCK
+from deepsea_rules.time_control import DEFAULT_CLOCK, TimeControl
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-    from deepsea_referee.sandbox.interface import IsolationLevel
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -65,6 +63,18 @@ def workers_option(most: int, help_text: str, default: int | None = None) -> Cal
         callback=_warn_of_workers,
         help=help_text,
     )
+
+
+def seats_option(default: str) -> Callable[[_F], _F]:
+    """`--seats` of `compare`, `rank` and `tune`; `default` says in words which are the usual."""
+    help_text = f"Seats at the table.  [default: {default}]"
+    return click.option("--seats", metavar="N", type=int, help=help_text)
+
+
+def seed_option(same: str) -> Callable[[_F], _F]:
+    """`--seed`; `same` is what a text for it gives again."""
+    help_text = f"Seed text: the same text gives the same {same}."
+    return click.option("--seed", metavar="TEXT", help=help_text)
 
 
 def path_option(*names: str, metavar: str = "FILE", **rest: Any) -> Callable[[_F], _F]:
@@ -219,7 +229,6 @@ class GroupPlay(NamedTuple):
         """What the settings of any match take from it; `text` is that of the seed."""
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.system import SYSTEM
-        from deepsea_rules.time_control import TimeControl
 
         level = SYSTEM.choose("process" if self.in_process else self.isolation)
         return {
@@ -231,12 +240,10 @@ class GroupPlay(NamedTuple):
 
 
 def group_options(same: str) -> Callable[[_F], _F]:
-    """Add the parameter `play` to a command; `same` is what a text for --seed gives again."""
+    """Add the parameter `play` to a command; `same` as for `seed_option`."""
     options = (
         rules_option,
-        click.option(
-            "--seed", metavar="TEXT", help=f"Seed text: the same text gives the same {same}."
-        ),
+        seed_option(same),
         clock_option,
         in_process_option,
         isolation_option,

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import webbrowser
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -30,23 +31,22 @@ from deepsea_cli.options import (
     number_option,
     path_option,
     rules_option,
+    seed_option,
     seed_text,
 )
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
+from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_rules.randomness import Stream, seed_from_text
+from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import MAX_PLAYERS, SEAT_LETTERS
+from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from deepsea_cli.person import TerminalPerson
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
     from deepsea_referee.results.summary import GameResult, MatchResult
-    from deepsea_referee.sandbox.interface import IsolationLevel
-    from deepsea_rules.record import GameRecord
-    from deepsea_rules.time_control import TimeControl
     from deepsea_web.play.seat import PageSeat
 
 OPPONENTS = ("cautious", "greedy", "heuristic")
@@ -60,9 +60,7 @@ MOST_GAMES = 1000
 @click.command("play")
 @click.argument("bots", metavar="[BOT]...", nargs=-1, shell_complete=complete_bot)
 @rules_option
-@click.option(
-    "--seed", metavar="TEXT", help="Seed text: the same text gives the same deal and dice."
-)
+@seed_option("deal and dice")
 @click.option(
     "--seat",
     type=Seat("random"),
@@ -128,7 +126,6 @@ def command(
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results.folder import ResultsFolder
-        from deepsea_rules.time_control import TimeControl
 
         chosen = SYSTEM.choose(isolation, begun)
     settings = MatchSettings(
@@ -266,8 +263,6 @@ class _Sitting:
             )
 
     def _on_game(self, outcome: GameResult, record: GameRecord) -> Future[None]:
-        from concurrent.futures import ThreadPoolExecutor
-
         seat = outcome.seats.index(self._number)
         if self._person.hints:
             seats = list(record.seats)

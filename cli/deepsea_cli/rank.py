@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,14 +19,12 @@ from deepsea_cli.options import (
     margin_option,
     number_option,
     path_option,
+    seats_option,
     seed_text,
 )
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
-
-if TYPE_CHECKING:
-    from deepsea_referee.workbench.blocks import PlayedBlock
 
 GAMES = 1000
 GAMES_UNTIL_DECIDED = 20_000
@@ -35,12 +32,7 @@ GAMES_UNTIL_DECIDED = 20_000
 
 @click.command("rank")
 @click.argument("bots", metavar="A B C...", nargs=-1, required=True, shell_complete=complete_bot)
-@click.option(
-    "--seats",
-    metavar="N",
-    type=int,
-    help="Seats at the table.  [default: one for each bot, 4 at most]",
-)
+@seats_option("one for each bot, 4 at most")
 @number_option(
     "--games",
     metavar="MAX",
@@ -83,6 +75,7 @@ def command(
         raise click.UsageError("--markdown and --json exclude each other")
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve
+    from deepsea_referee.workbench.blocks import PlayedBlock
     from deepsea_referee.workbench.folder import kept_folder
     from deepsea_referee.workbench.ranking import RankGames, RankSettings, seats_for
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
-from deepsea_cli.options import GroupPlay, complete_bot, group_options, path_option, seed_text
+from deepsea_cli.options import (
+    GroupPlay,
+    complete_bot,
+    group_options,
+    path_option,
+    seats_option,
+    seed_text,
+)
 from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
 from deepsea_cli.pages import plot_option, refuse_plot, write_plot
 from deepsea_cli.progress import Progress
@@ -35,12 +42,7 @@ MARGIN = 0.02
     shell_complete=complete_bot,
     help='Bots in the other seats; "" for copies of MINE in all seats.',
 )
-@click.option(
-    "--seats",
-    metavar="N",
-    type=int,
-    help="Seats at the table.  [default: two, and one for each bot of --against]",
-)
+@seats_option("two, and one for each bot of --against")
 @click.option(
     "--budget",
     metavar="TIME|GAMES",

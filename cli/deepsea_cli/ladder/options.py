@@ -209,13 +209,9 @@ def make_workers(store: Store, workers: int | None, cluster: str | None) -> Make
     return runner.local_workers(store, workers or 1)
 
 
-def season_option(function: _F) -> _F:
-    return click.option(
-        "--season",
-        "season_name",
-        metavar="NAME",
-        help="The season.  [default: the open one]",
-    )(function)
+season_option = click.option(
+    "--season", "season_name", metavar="NAME", help="The season.  [default: the open one]"
+)
 
 
 def _given(read: Callable[[str], _T]) -> Callable[[object, object, str | None], _T | None]:
