@@ -7,37 +7,30 @@ imported when there is something to draw; a file is written whole or not at all.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.options import load_record, naming, path_option, refuse_unwritable
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
+from deepsea_rules import narration
+from deepsea_rules.record import GameRecord
+from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from deepsea_arena.coach.analysis import GameAnalysis
     from deepsea_arena.reports.plot_data import PlotSums
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.results.summary import GameResult
     from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
     from deepsea_referee.workbench.folder import ComparisonFolder
-    from deepsea_rules.narration import NarratedPosition
-    from deepsea_rules.record import GameRecord
-    from deepsea_rules.time_control import TimeControl
     from deepsea_web.charts.svg import Chart
+    from deepsea_web.viewer.game_page import PageGame
 
 MOST_GAMES = 40
 """How many games a page has."""
-
-
-def open_in_browser(url: str) -> None:
-    """Open a page; raises UserError with its address if there is no browser."""
-    import webbrowser
-
-    if not webbrowser.open(url):
-        raise UserError(f"there is no browser to open here; open {url} in one of your own")
 
 
 def show_page(
@@ -53,43 +46,36 @@ def show_page(
 
     most  how many games the page has
     """
-    from deepsea_referee.results.folder import notes_beside
-    from deepsea_web.viewer.game_page import PageGame, game_page
+    from deepsea_web.viewer.game_page import game_page
 
     games = []
     for path in paths[:most]:
         record = load(path)
         with naming(path):
-            games.append(PageGame.of(record, _file_name(path), notes=notes_beside(path)))
+            games.append(_page_game(path, record))
     note = _left_out(len(paths), most)
     page = target or Path(tempfile.mkdtemp(prefix="deepsea-")) / "game.html"
-    _write(page, game_page(games, note))
+    write_atomically(page, game_page(games, note))
     if note:
         echo(f"{page}: {note}; for another one, name its record instead of the folder")
     if browser:
-        open_in_browser(page.resolve().as_uri())
+        import webbrowser
+
+        url = page.resolve().as_uri()
+        if not webbrowser.open(url):
+            raise UserError(f"there is no browser to open here; open {url} in one of your own")
 
 
 def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
     """Write the page with games and what an analysis found; with the first ones of very many."""
-    from deepsea_referee.results.folder import notes_beside
-    from deepsea_web.viewer.game_page import PageGame, game_page
+    from deepsea_web.viewer.game_page import game_page
 
-    games = [
-        PageGame.of(
-            analysis.record,
-            _file_name(Path(analysis.name)),
-            analysis=analysis,
-            notes=notes_beside(Path(analysis.name)),
-        )
-        for analysis in analyses[:MOST_GAMES]
-    ]
-    _write(target, game_page(games, _left_out(len(analyses), MOST_GAMES)))
+    games = [_page_game(Path(one.name), one.record, one) for one in analyses[:MOST_GAMES]]
+    write_atomically(target, game_page(games, _left_out(len(analyses), MOST_GAMES)))
 
 
-def write_picture(target: Path, record: GameRecord, moment: NarratedPosition) -> None:
+def write_picture(target: Path, record: GameRecord, moment: narration.NarratedPosition) -> None:
     """Write a position as SVG, with all its values."""
-    from deepsea_rules import narration
     from deepsea_web.viewer.picture import picture
 
     text = picture(
@@ -98,23 +84,19 @@ def write_picture(target: Path, record: GameRecord, moment: NarratedPosition) ->
         title=f"{narration.title(record)}, after turn {moment.turn}",
         names=narration.names(record),
     )
-    _write(target, text)
-
-
-def _write(path: Path, text: str | Iterable[str]) -> None:
-    from deepsea_bundle.atomic import write_atomically
-
-    write_atomically(path, text)
+    write_atomically(target, text)
 
 
 def _left_out(games: int, most: int) -> str:
     return f"the first {most} of {games} games" if games > most else ""
 
 
-def _file_name(path: Path) -> str:
-    if str(path) == "-":
-        return "record.json"
-    return path.name if path.suffix == ".json" else f"{path.name}.json"
+def _page_game(path: Path, record: GameRecord, analysis: GameAnalysis | None = None) -> PageGame:
+    from deepsea_referee.results.folder import notes_beside
+    from deepsea_web.viewer.game_page import PageGame
+
+    name = "record" if str(path) == "-" else path.name.removesuffix(".json")
+    return PageGame.of(record, f"{name}.json", analysis=analysis, notes=notes_beside(path))
 
 
 # Charts
@@ -140,7 +122,7 @@ def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> N
     from deepsea_web.charts.files import charts_html, charts_svg
 
     draw = charts_svg if path.suffix.lower() == ".svg" else charts_html
-    _write(path, draw(title, facts, charts))
+    write_atomically(path, draw(title, facts, charts))
 
 
 class PlotFile:
