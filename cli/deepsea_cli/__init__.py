@@ -12,6 +12,7 @@ import gc
 import io
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -75,23 +76,12 @@ class CommandLine(LazyGroup):
         except BrokenPipeError:
             raise ClosedPipe from None
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
-        def run() -> object:
-            return super(CommandLine, self).main(
-                args, PROGRAM, complete_var, standalone_mode=False, **extra
-            )
-
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
+        extra |= {"prog_name": PROGRAM, "standalone_mode": False}
         if args is None:  # a program, and not part of one
             _write_as_everywhere()
             _collect_garbage_seldom()
-        raise SystemExit(exit_status(run))
+        raise SystemExit(exit_status(partial(super().main, args, **extra)))
 
 
 def _collect_garbage_seldom() -> None:

@@ -88,10 +88,10 @@ def print_worst(analyses: Sequence[GameAnalysis]) -> GameAnalysis | None:
     for decision, analysis in shown:
         click.echo()
         print_decision(decision, analysis)
-        for words in (("show",), ("branch", "--action", decision.judged.best, "--games", "100")):
-            command, *options = words
-            at = (analysis.name, "--at", str(decision.number))
-            print_command("deepsea-referee", command, *at, *options)
+        at = (analysis.name, "--at", str(decision.number))
+        print_command("deepsea-referee", "show", *at)
+        action = ("--action", decision.judged.best, "--games", "100")
+        print_command("deepsea-referee", "branch", *at, *action)
     dives = [(dive, analysis) for analysis in analyses for dive in analysis.marked_dives]
     dives.sort(key=lambda entry: -entry[0].loss.low)
     if dives:
@@ -220,15 +220,18 @@ def _print_luck(analysis: GameAnalysis, least: float) -> None:
 
 def _columns(rows: Sequence[Lost]) -> list[Column]:
     """What decisions lost."""
-    marks = [
-        Column(name, [str(row.counts[index]) for row in rows])
-        for index, (_, name) in enumerate(MARKS)
-    ]
     return [
         Column("decisions", [str(row.decisions) for row in rows], spare=1),
         Column("lost", [_with_error(row.loss, 2) for row in rows]),
         Column("each", [f"{row.mean:.3f}" for row in rows], spare=2),
-        *marks,
+        *_marks(rows),
+    ]
+
+
+def _marks(rows: Sequence[Lost]) -> list[Column]:
+    return [
+        Column(name, [str(row.counts[index]) for row in rows])
+        for index, (_, name) in enumerate(MARKS)
     ]
 
 
@@ -242,10 +245,7 @@ def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
         Column("games", [str(row.games) for row in rows], spare=1),
         Column("lost a game", [_mean(row.losses) for row in rows]),
         Column("each", [f"{row.lost.mean:.3f}" for row in rows], spare=2),
-        *[
-            Column(name, [str(row.lost.counts[index]) for row in rows])
-            for index, (_, name) in enumerate(MARKS)
-        ],
+        *_marks([row.lost for row in rows]),
     )
     click.echo()
     grid(

@@ -86,13 +86,10 @@ def command(
         echo("every decision is the same")
     else:
         old, new = original.decisions[first], done.record.decisions[first]
-        echo(
-            f"first different decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}"
-            f" where {SEAT_LETTERS[old.seat]} played {old.action}"
-            if old.seat != new.seat
-            else f"first different decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}, "
-            f"not {old.action}"
-        )
+        was = f", not {old.action}"
+        if old.seat != new.seat:
+            was = f" where {SEAT_LETTERS[old.seat]} played {old.action}"
+        echo(f"first different decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}{was}")
     click.echo()
     _table(original, done.record)
     click.echo()

@@ -71,8 +71,6 @@ class TerminalPerson:
         """
         self.on_drop: Callable[[], object] = lambda: None
         """Called when the person drops the game."""
-        self.hints = 0
-        """How many hints it has asked for in this game."""
         self.away = False
         """It has left: default actions are played."""
         self.dropped = False
@@ -83,16 +81,15 @@ class TerminalPerson:
         self._in_place = in_place
         self._hint_effort = hint_effort
         self._closed = False
-        self._drawn = 0
         self._deciding = threading.Lock()
-        self._names: Sequence[str] = ()
-        self._story = narration.Story()
-        self._told = 0
+        self.begin(())
 
     def begin(self, names: Sequence[str]) -> None:
+        self.hints = 0
+        """How many hints it has asked for in this game."""
         self._names = names
         self._story = narration.Story()
-        self._told = self._drawn = self.hints = 0
+        self._told = self._drawn = 0
 
     def wake(self, why: str) -> None:
         """End the decision that waits, after a timeout."""

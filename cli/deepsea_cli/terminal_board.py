@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from rich.text import Text
 
@@ -203,33 +204,30 @@ def _scenes(record: GameRecord, game: Game) -> Iterator[Callable[[bool], Text]]:
     moments = list(narration.moments(game))
     for moment in moments:
         captions += moment.lines
-        yield _scene(record, moment, tuple(captions[-MOST_LINES:]))
+        yield partial(_scene, record, moment, captions[-MOST_LINES:])
     captions.append("the game is over")
     captions += [
         *narration.tell_end(game.result(), narration.names(record)),
         *narration.tell_faults(game),
     ]
-    yield _scene(record, moments[-1], tuple(captions[-MOST_LINES:]))
+    yield partial(_scene, record, moments[-1], captions[-MOST_LINES:])
 
 
 def _scene(
-    record: GameRecord, moment: narration.NarratedPosition, captions: tuple[str, ...]
-) -> Callable[[bool], Text]:
-    def draw(stepwise: bool) -> Text:
-        columns = width()
-        head = f"{narration.title(record)}, turn {moment.turn}"
-        lines = [Text(fit(head, columns), "bold")]
-        names = narration.names(record)
-        known = moment.known
-        lines += draw_board(moment.state, names, moment.dice, columns, known=known, steady=True)
-        lines.append(Text())
-        # One line stays free for the cursor and one for the keys.
-        free = shutil.get_terminal_size().lines - len(lines) - 2
-        room = max(FEWEST_LINES, min(MOST_LINES, free))
-        recent = [*captions[-room:], *[""] * (room - len(captions))]
-        lines += [Text(fit(text, columns)) for text in recent]
-        hint = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
-        lines.append(Text(hint, "dim"))
-        return Text("\n").join(lines)
-
-    return draw
+    record: GameRecord,
+    moment: narration.NarratedPosition,
+    captions: Sequence[str],
+    stepwise: bool,
+) -> Text:
+    columns = width()
+    head = f"{narration.title(record)}, turn {moment.turn}"
+    names, known = narration.names(record), moment.known
+    board = draw_board(moment.state, names, moment.dice, columns, known=known, steady=True)
+    lines = [Text(fit(head, columns), "bold"), *board, Text()]
+    # One line stays free for the cursor and one for the keys.
+    free = shutil.get_terminal_size().lines - len(lines) - 2
+    room = max(FEWEST_LINES, min(MOST_LINES, free))
+    recent = [*captions[-room:], *[""] * (room - len(captions))]
+    hint = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
+    lines += [*(Text(fit(text, columns)) for text in recent), Text(hint, "dim")]
+    return Text("\n").join(lines)

@@ -168,8 +168,7 @@ def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str
 
 def comparison_note(comparison: Comparison) -> str:
     """The lead so far, for the line of progress."""
-    mean, (low, high) = comparison.deciding.mean, comparison.deciding.interval
-    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}] {comparison.verdict or 'undecided'}"
+    return f"{_lead(comparison.deciding, 3)} {comparison.verdict or 'undecided'}"
 
 
 def comparison_standing(games: CompareGames) -> Standing:

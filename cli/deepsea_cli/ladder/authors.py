@@ -6,6 +6,7 @@ Invariant: a secret is printed once, by the command that made it, and listed by 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from deepsea_ladder.limits import CODE_DAYS
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from deepsea_ladder.accounts import CodeLine
 
 CUT = "- " * 31 + "8<"
@@ -229,12 +228,12 @@ def codes(
             else ladder.codes()
         )
     address = url.rstrip("/") if url else None
+    link = f"{address}/join#" if address else ""
     if as_json:
         print_document(found)
     elif slips:
         _print_slips(found.codes, address)
     elif as_csv:
-        link = "" if address is None else f"{address}/join#"
         rows = (
             {"name": one.author, "code": one.code, "link": link and f"{link}{one.code}"}
             for one in found.codes
@@ -242,8 +241,7 @@ def codes(
         click.echo("".join(csv_lines(rows)), nl=False)
     elif making:
         for one in found.codes:
-            shown = f"{address}/join#{one.code}" if address else one.code
-            click.echo(f"{shown}  {one.author}".rstrip())
+            click.echo(f"{link}{one.code}  {one.author}".rstrip())
     elif not found.codes:
         echo("no code may be redeemed; `ladder codes --count N` makes some")
     else:

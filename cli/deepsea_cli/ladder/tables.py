@@ -5,6 +5,8 @@ Invariant: rounding, units and widths only; what is shown, and in which order, c
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -12,9 +14,6 @@ import click
 from deepsea_cli.output import Column, count, echo, grid, span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from deepsea_arena.reports.standings import Standings
     from deepsea_arena.season_check import CheckLine, SeasonCheck
     from deepsea_arena.seasons import SeasonInfo
@@ -54,32 +53,30 @@ def closed_or_paused(season: SeasonInfo) -> str:
     return ", closed" if season.closed_at else ", paused" if season.paused_at else ""
 
 
-def peculiarities(season: SeasonInfo) -> list[str]:
+def peculiarities(season: SeasonInfo) -> Iterator[str]:
     """What a season has that others do not have, a line each."""
-    lines: list[str] = []
-    if season.same_author:
-        lines.append("bots of one author meet")
-    if season.former_versions:
-        lines.append("former versions play on")
-    if season.best_of_author:
-        lines.append("the standings have the best bot of each author")
     from deepsea_ladder.season import BotLimits
 
+    if season.same_author:
+        yield "bots of one author meet"
+    if season.former_versions:
+        yield "former versions play on"
+    if season.best_of_author:
+        yield "the standings have the best bot of each author"
     usual = BotLimits()
     if (season.memory_mib, season.processes) != (usual.memory_mib, usual.processes):
-        lines.append(f"a bot may take {season.memory_mib} MiB and {season.processes} processes")
+        yield f"a bot may take {season.memory_mib} MiB and {season.processes} processes"
     if season.require_cgroups:
-        lines.append("it is played only where there are control groups")
+        yield "it is played only where there are control groups"
     if season.submissions_until is not None and season.closed_at is None:
-        lines.append(f"takes in bots until {minute(season.submissions_until)} UTC")
+        yield f"takes in bots until {minute(season.submissions_until)} UTC"
     if season.embargo_until is not None:
-        lines.append(f"under embargo until {minute(season.embargo_until)} UTC")
+        yield f"under embargo until {minute(season.embargo_until)} UTC"
     if season.packages:
-        lines.append(f"its bots may count on {', '.join(season.packages)}")
+        yield f"its bots may count on {', '.join(season.packages)}"
     if season.missing_packages:
         missing = ", ".join(season.missing_packages)
-        lines.append(f"note: not installed here: {missing}; install them before games are played")
-    return lines
+        yield f"note: not installed here: {missing}; install them before games are played"
 
 
 def print_extensions(extensions: Sequence[Extension]) -> None:
