@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.output import Column, count, echo, echo_lines, grid, print_command
+from deepsea_cli.output import Column, count, echo, echo_lines, grid, number, print_command
 from deepsea_referee.bots.output import log_name
 from deepsea_referee.results.summary import (
     EXPLAINED,
@@ -89,16 +89,12 @@ def columns(rows: Sequence[BotSummary]) -> list[Column]:
         Column("bot", [row.name for row in ranked], text=True),
         Column("games", [str(row.games) for row in ranked], spare=2),
         Column("wins", [str(row.wins) for row in ranked], spare=1),
-        Column("placement", [_mean(row.mean_placement, 2) for row in ranked]),
-        Column("points", [_mean(row.mean_points, 1) for row in ranked]),
+        Column("placement", [number(row.mean_placement, 2) for row in ranked]),
+        Column("points", [number(row.mean_points, 1) for row in ranked]),
         Column("faults", [str(row.faults) for row in ranked]),
         Column("median", [_time(row.median_us) for row in ranked], spare=3),
         Column("slowest", [_time(row.slowest_us) for row in ranked], spare=4),
     ]
-
-
-def _mean(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _time(us: int | None) -> str:

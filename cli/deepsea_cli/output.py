@@ -144,6 +144,20 @@ class Column(NamedTuple):
     """0: always there. The higher, the sooner it is left out."""
 
 
+def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
+    """A number, or `-` where there is none."""
+    if value is None:
+        return "-"
+    text = f"{value:{'+' if sign else ''}.{digits}f}"
+    # What is rounded to nothing has no sign.
+    return text if float(text) else f"{0.0:.{digits}f}"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share of one, in percent."""
+    return "-" if share is None else f"{100 * share:.{digits}f} %"
+
+
 def span(first: int | None, last: int | None) -> str:
     """Ranks in a few characters: "2", "2-4", or "-" where they are not known."""
     if first is None:

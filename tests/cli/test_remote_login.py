@@ -17,7 +17,6 @@ from deepsea_arena.api.certificates import context, fingerprint, same_fingerprin
 from deepsea_cli.ladder.logins import (
     Login,
     Logins,
-    config_folder,
     logins_file,
     read_logins,
     read_url,
@@ -161,10 +160,10 @@ def test_a_damaged_file_costs_a_line(run: Run, file: Path, content: bytes) -> No
 def test_where_settings_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/settings")
-    assert config_folder() == Path("/settings/deepsea-referee")
+    assert logins_file() == Path("/settings/deepsea-referee/ladders.json")
     for unset in ("", "relative"):
         monkeypatch.setenv("XDG_CONFIG_HOME", unset)
-        assert config_folder() == Path("/home/somebody/.config/deepsea-referee")
+        assert logins_file() == Path("/home/somebody/.config/deepsea-referee/ladders.json")
 
 
 # ------------------------------------------------------------------------------ in and out again

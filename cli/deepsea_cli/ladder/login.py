@@ -174,9 +174,7 @@ def _certificate(url: str, wanted: str | None) -> str | None:
 def _secret(what: str) -> str:
     """A secret, typed without being shown, or the first line of stdin."""
     if sys.stdin.isatty():
-        text = click.prompt(
-            what[0].upper() + what[1:], hide_input=True, default="", show_default=False
-        )
+        text = click.prompt(what.capitalize(), hide_input=True, default="", show_default=False)
     else:
         text = sys.stdin.readline(_LONGEST_SECRET)
     if not text.strip():

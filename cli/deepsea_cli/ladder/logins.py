@@ -99,17 +99,14 @@ class Logins:
         return Logins(rest, default)
 
 
-def config_folder() -> Path:
-    """The user's folder for settings of this program."""
+def logins_file() -> Path:
+    """The file with the user's tokens, in its folder for settings."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     # By the XDG specification: a path that is not absolute counts as not set.
     if not Path(base).is_absolute():
         base = os.environ.get("APPDATA", "") if sys.platform == "win32" else ""
-    return (Path(base) if base else Path.home() / ".config") / "deepsea-referee"
-
-
-def logins_file() -> Path:
-    return config_folder() / "ladders.json"
+    folder = Path(base) if base else Path.home() / ".config"
+    return folder / "deepsea-referee" / "ladders.json"
 
 
 def checked_token(text: str, where: str) -> str:

@@ -26,7 +26,6 @@ from deepsea_cli.ladder.options import (
     store_option,
     until_option,
 )
-from deepsea_cli.ladder.tables import number, percent
 from deepsea_cli.options import (
     bot_uids_option,
     cluster_option,
@@ -34,7 +33,17 @@ from deepsea_cli.options import (
     number_option,
     workers_option,
 )
-from deepsea_cli.output import Column, count, echo, grid, print_document, print_error, span
+from deepsea_cli.output import (
+    Column,
+    count,
+    echo,
+    grid,
+    number,
+    percent,
+    print_document,
+    print_error,
+    span,
+)
 from deepsea_cli.progress import Progress
 from deepsea_ladder.model.bots import SubmissionState
 from deepsea_ladder.model.games import AnalysisState, Job, Receipt, ReceiptStatus

@@ -30,12 +30,11 @@ from deepsea_cli.ladder.options import (
 from deepsea_cli.ladder.tables import (
     minute,
     peculiarities,
-    percent,
     print_extensions,
     print_final_check,
     print_table,
 )
-from deepsea_cli.output import count, echo, print_document
+from deepsea_cli.output import count, echo, percent, print_document
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:

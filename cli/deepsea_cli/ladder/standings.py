@@ -14,9 +14,19 @@ import click
 
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import Place, open_store, place_option, season_option, store_option
-from deepsea_cli.ladder.tables import minute, number, percent, print_table, standing_columns
+from deepsea_cli.ladder.tables import minute, print_table, standing_columns
 from deepsea_cli.options import SEAT, number_option, path_option
-from deepsea_cli.output import Column, count, echo, echo_lines, grid, print_document, print_json
+from deepsea_cli.output import (
+    Column,
+    count,
+    echo,
+    echo_lines,
+    grid,
+    number,
+    percent,
+    print_document,
+    print_json,
+)
 from deepsea_cli.pages import refuse_plot, write_plot
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError

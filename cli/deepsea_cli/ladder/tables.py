@@ -1,4 +1,4 @@
-"""Numbers, times, standings and their check, as the commands of the ladder show them.
+"""Times, standings and their check, as the commands of the ladder show them.
 
 Invariant: rounding, units and widths only; what is shown, and in which order, comes from the arena.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.output import Column, count, echo, grid, span
+from deepsea_cli.output import Column, count, echo, grid, number, percent, span
 
 if TYPE_CHECKING:
     from deepsea_arena.reports.standings import Standings
@@ -28,20 +28,6 @@ _MARKS = {"same": "= same", "within": "~ within", "differs": "! differs", None: 
 def minute(time: datetime | None) -> str:
     """A time in UTC, to the minute."""
     return "-" if time is None else time.strftime("%Y-%m-%d %H:%M")
-
-
-def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
-    """A number, or `-` where there is none."""
-    if value is None:
-        return "-"
-    text = f"{value:{'+' if sign else ''}.{digits}f}"
-    # What is rounded to nothing has no sign.
-    return text if float(text) else f"{0.0:.{digits}f}"
-
-
-def percent(share: float | None, digits: int = 0) -> str:
-    """A share of one, in percent."""
-    return "-" if share is None else f"{100 * share:.{digits}f} %"
 
 
 def skill(mu: float, high: float) -> str:

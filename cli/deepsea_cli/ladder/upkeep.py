@@ -1,4 +1,4 @@
-"""Upkeep of a ladder: its status, games that were set aside, backups, and checks of the ratings."""
+"""Upkeep of a ladder: status, games set aside, backups, published seasons, and the ratings."""
 
 from __future__ import annotations
 
@@ -22,13 +22,21 @@ from deepsea_cli.ladder.options import (
 from deepsea_cli.ladder.tables import (
     closed_or_paused,
     minute,
-    number,
     peculiarities,
     print_extensions,
     skill,
 )
 from deepsea_cli.options import needs_linux, number_option, path_option
-from deepsea_cli.output import Column, count, echo, grid, print_check, print_json
+from deepsea_cli.output import (
+    Column,
+    count,
+    echo,
+    grid,
+    number,
+    print_check,
+    print_document,
+    print_json,
+)
 from deepsea_cli.progress import counting
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import size_in_words
@@ -136,24 +144,19 @@ def _show_season(found: SeasonStatus, *, here: bool) -> None:
     from deepsea_arena.seasons import without_cgroups
 
     click.echo()
-    closed = closed_or_paused(found.season)
-    rate = found.games_per_second
-    echo(f"season {found.season.name}{closed}: {count(found.done, 'game')} played")
+    season = found.season
+    echo(f"season {season.name}{closed_or_paused(season)}: {count(found.done, 'game')} played")
     if found.unplayable is not None:
         echo(f"  no game can be scheduled: {found.unplayable}")
     for name in found.unknown_panel:
         echo(f"  no bot has the name {name!r}, which is in its [verdicts] panel")
-    echo(f"  head {found.season.place}: {found.season.head}")
-    for line in peculiarities(found.season):
+    echo(f"  head {season.place}: {season.head}")
+    for line in peculiarities(season):
         echo(f"  {line}")
     print_extensions(found.extensions)
-    if (
-        here
-        and found.season.closed_at is None
-        and (note := without_cgroups(found.season.isolation))
-    ):
+    if here and season.closed_at is None and (note := without_cgroups(season.isolation)):
         echo(f"  note: {note}")
-    if rate is not None:
+    if (rate := found.games_per_second) is not None:
         echo(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")
     echo(
         f"  waiting {found.waiting}, the oldest for {found.oldest_wait_seconds:.0f} s; "
@@ -206,7 +209,7 @@ def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | N
             echo(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")
 
 
-# Backups, and the ratings
+# Storage, and the ratings
 
 
 @click.command("backup")
@@ -269,6 +272,65 @@ def upgrade(*, store_text: str) -> None:
         echo(f"{database} has this program's schema {REVISION} already")
     else:
         echo(f"{database}: schema {REVISION}, upgraded from {former}")
+
+
+@click.command("publish")
+@click.argument("seasons", metavar="SEASON...", nargs=-1, required=True)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@number_option(
+    "--games", "most", least=0, most=1_000_000, default=20_000, help="Games with a page each."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@store_option
+def publish(
+    *, store_text: str, seasons: tuple[str, ...], folder: Path, most: int, as_json: bool
+) -> None:
+    """Write the public site of a closed SEASON to the new folder DIR, for any web server.
+
+    Several seasons, such as a course and its final, become one site; the first has its front page.
+    Pages are those that visitors see, without what needs a server. All records are in the chain,
+    which `verify --chain DIR` follows.
+    """
+    from deepsea_ladder.store import Store
+    from deepsea_web.site.publish import publish as write
+
+    with (
+        open_store(store_text) as store,
+        Store.open(store_text, read_only=True, public=True) as public,
+    ):
+        done = write(store, public, seasons, folder, most=most, progress=counting)
+    if as_json:
+        print_document(done)
+        return
+    for name, head in done.heads.items():
+        echo(f"season {name}: head {head}")
+    pages = f"pages of {count(done.game_pages, 'game')}"
+    echo(f"{done.folder}: {pages}, {count(done.files, 'file')}, {size_in_words(done.bytes)}")
+
+
+@click.command("forget")
+@click.argument("season", metavar="SEASON")
+@click.option(
+    "--published",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The folder of `publish`, which has the records.",
+)
+@store_option
+def forget(*, store_text: str, season: str, folder: Path) -> None:
+    """Forget the records of SEASON, if DIR has every one of them.
+
+    DIR is read and its chain compared with the ladder's, game by game; any difference, and nothing
+    is forgotten. Results, ratings, heads and analyses stay. Keep DIR: nothing else has the records
+    then, but for backups that were made before.
+    """
+    from deepsea_ladder.export import forget_records
+
+    with open_store(store_text) as store:
+        games = forget_records(store, season, folder)
+    echo(f"season {season}: {count(games, 'record')} forgotten, which {folder} has")
 
 
 def _trial(name: str, what: str) -> Callable[[_F], _F]:
