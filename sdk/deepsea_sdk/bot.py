@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -372,19 +372,15 @@ def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
     return make
 
 
-def misspelt(bot: type[Bot]) -> list[str]:
+def misspelt(bot: type[Bot]) -> Iterator[str]:
     """A hint for each public method that `Bot` does not have, with a name much like one it has."""
-    hints = []
     for cls in bot.__mro__[: bot.__mro__.index(Bot)]:
         for name, value in vars(cls).items():
             if callable(value) and not name.startswith("_") and not hasattr(Bot, name):
                 plain = name.replace("_", "").lower()
                 for near in difflib.get_close_matches(plain, _METHODS, 1, _ALIKE):
-                    meant = _METHODS[near]
-                    hints.append(
-                        f"{HINT}the SDK never calls {cls.__name__}.{name}; did you mean {meant}?"
-                    )
-    return hints
+                    wrong, meant = f"{cls.__name__}.{name}", _METHODS[near]
+                    yield f"{HINT}the SDK never calls {wrong}; did you mean {meant}?"
 
 
 def unheard(bot: Bot) -> list[str]:

@@ -173,7 +173,7 @@ class Misspelt(Bot):
 
 
 def test_methods_with_names_like_those_of_a_bot_are_named() -> None:
-    assert misspelt(Misspelt) == [
+    assert list(misspelt(Misspelt)) == [
         f"{HINT}the SDK never calls Misspelt.{name}; did you mean {meant}?"
         for name, meant in (
             ("serach", "search"),
@@ -187,12 +187,12 @@ def test_a_method_of_a_class_in_between_is_named_too() -> None:
     class Better(Misspelt):
         pass
 
-    assert misspelt(Better) == misspelt(Misspelt)
+    assert list(misspelt(Better)) == list(misspelt(Misspelt))
 
 
 @pytest.mark.parametrize("bot", [Bot, Heuristic, Searcher])
 def test_helpers_with_other_names_are_nobodys_business(bot: type[Bot]) -> None:
-    assert misspelt(bot) == []
+    assert list(misspelt(bot)) == []
 
 
 def test_events_that_do_not_come_are_named() -> None:
@@ -207,7 +207,7 @@ def test_events_that_do_not_come_are_named() -> None:
 def test_a_hint_is_given_once_for_a_class(capsys: pytest.CaptureFixture[str]) -> None:
     make = with_hints(Misspelt)
     assert type(make()) is type(make()) is Misspelt
-    assert capsys.readouterr().err.splitlines() == misspelt(Misspelt)
+    assert capsys.readouterr().err.splitlines() == list(misspelt(Misspelt))
 
 
 @pytest.mark.parametrize("what", [Misspelt(), None, "Misspelt", dict, object])

@@ -15,7 +15,6 @@ from deepsea_sdk.batch.units import Array
 
 from .arrays import (
     F32,
-    Evaluated,
     columns,
     facts_of,
     mover_values,
@@ -29,11 +28,9 @@ _LAST_SPREAD = 2.5
 """After the last dive, as long as values are means."""
 
 
-def look_ahead(
-    view: View, trials: int, seed: int, policy: Evaluated | None = None
-) -> dict[str, Array]:
+def look_ahead(view: View, trials: int, seed: int) -> dict[str, Array]:
     """The values for the seat to move when its next turn comes: [trials] for each legal action."""
-    policy = policy or sdk_policy(view.players)
+    policy = sdk_policy(view.players)
     players, seat, rng = view.players, view.to_move, np.random.default_rng(seed)
     luck, position = draw_luck(view, rng, trials), view.sample(rng)
     trial = np.tile(np.arange(trials), len(view.legal))
