@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,7 +145,14 @@ def _names(games: Sequence[tuple[str, GameRecord]]) -> set[str]:
 
 def _loaded(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple[str, GameRecord]]:
     """The records with their names; those of the bot, if one is named."""
-    games = [(str(path), _load(path, settings.seat)) for path in _files(paths)]
+    games = []
+    folders = (records_in(path) if path.is_dir() else [path] for path in paths)
+    for path in chain.from_iterable(folders):
+        record = load_record(path)
+        if settings.seat is not None and settings.seat >= len(record.seats):
+            last = SEAT_LETTERS[len(record.seats) - 1]
+            raise UserError(f"--seat: the game of {path} has seats A to {last}")
+        games.append((str(path), record))
     if settings.bot is None:
         return games
     found = [game for game in games if settings.bot in _names([game])]
@@ -162,19 +170,3 @@ def _analysed(
     analysis = Analysis(games, settings)
     with Progress(analysis.steps, "steps", printed=True) as counter:
         return analysis, analysis.run(workers=workers, on_steps=counter.advance)
-
-
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from records_in(path)
-        else:
-            yield path
-
-
-def _load(path: Path, seat: int | None) -> GameRecord:
-    record = load_record(path)
-    if seat is not None and seat >= len(record.seats):
-        last = SEAT_LETTERS[len(record.seats) - 1]
-        raise UserError(f"--seat: the game of {path} has seats A to {last}")
-    return record

@@ -8,8 +8,7 @@ exceptions are not caught, so that a debugger stops where they are raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,7 +187,7 @@ def debug(record: Path, bot: str, seat: str, show_all: bool) -> None:
         f"which {source.seats[course.seat].name} played"
     )
     decisions = others = 0
-    with _authors_code():
+    try:
         for moment, action, note in course.feed(player()):
             decisions += 1
             differs = action != moment.decision.action
@@ -203,14 +202,7 @@ def debug(record: Path, bot: str, seat: str, show_all: bool) -> None:
                 echo(f"  now      {action}{'' if moment.view.is_legal(action) else ' (not legal)'}")
                 if note is not None:
                     echo(f"  note     {note.line()}")
-    click.echo()
-    echo(f"{others} of {decisions} decisions of seat {seat} differ now")
-
-
-@contextmanager
-def _authors_code() -> Iterator[None]:
-    """Lets out whatever the bot raises, with its traceback."""
-    try:
-        yield
     except (UserError, RefereeError, RulesError, click.ClickException, OSError) as error:
         raise BotRaised(f"the bot raised {type(error).__name__}: {error}") from error
+    click.echo()
+    echo(f"{others} of {decisions} decisions of seat {seat} differ now")

@@ -205,7 +205,8 @@ class _Table:
     def make(self, word: str) -> list[str]:
         """Make a step; returns what happened in words."""
         lines = []
-        if self.state.legal_actions() == (LEAVE,) and not _is_search(word):
+        is_search = not _is_roll(word) and kind_of(word) == "search"
+        if self.state.legal_actions() == (LEAVE,) and not is_search:
             lines += self._make(LEAVE)
         return lines + self._make(word)
 
@@ -230,10 +231,6 @@ def _step(word: str) -> narration.Step:
 
 def _is_roll(word: str) -> bool:
     return word.startswith("r")
-
-
-def _is_search(word: str) -> bool:
-    return not _is_roll(word) and kind_of(word) == "search"
 
 
 def _refuse_malformed(word: str) -> None:

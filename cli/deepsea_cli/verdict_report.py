@@ -262,9 +262,8 @@ def report_ranking(games: RankGames, *, markdown: bool) -> None:
         explain_faults(ranking.fault_kinds, names)
     echo(_KEY)
     _print_missing(ranking, names)
-    decided, pairs = ranking.counts
     echo(
-        f"{decided} of {pairs} pairs decided, {_many(len(ranking.open_pairs), 'open pair')}"
+        f"{ranking_note(ranking)}, {_many(len(ranking.open_pairs), 'open pair')}"
         + (f" among those that may be in the top {settings.top}" if settings.top else "")
         + f"; all verdicts hold together with {_percent(settings.alpha)}"
     )
