@@ -13,7 +13,7 @@ import threading
 import webbrowser
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -208,28 +208,22 @@ class _Skipped(Exception):
     """The person does not wait for the judgement."""
 
 
+@dataclass(slots=True)
 class _Sitting:
-    def __init__(
-        self,
-        settings: MatchSettings,
-        number: int,
-        person: TerminalPerson | PageSeat,
-        results: ResultsFolder | None,
-        *,
-        judges: bool,
-        skips: bool,
-    ) -> None:
-        """`number` is that of the person among the bots; `skips`: Ctrl-C skips a judgement."""
-        self.is_playing = True
-        """A game is under way, not between games."""
-        self._settings = settings
-        self._number = number
-        self._person = person
-        self._results = results
-        self._judges = judges
-        self._skips = skips
-        self._judging = False
-        self._end: asyncio.Event
+    """The games of a person with bots, and what comes between them."""
+
+    settings: MatchSettings
+    number: int
+    """That of the person among the bots."""
+    person: TerminalPerson | PageSeat
+    results: ResultsFolder | None
+    judges: bool
+    skips: bool
+    """Ctrl-C skips a judgement."""
+    is_playing: bool = True
+    """A game is under way, not between games."""
+    judging: bool = False
+    end: asyncio.Event = field(init=False)
 
     async def play(self, control: TimeControl | None) -> MatchResult:
         """Play the games; Ctrl-C skips a judgement, else it ends them early."""
@@ -238,44 +232,44 @@ class _Sitting:
         from deepsea_referee.person import PersonSeat
         from deepsea_referee.timing.clock import SystemClock
 
-        loop, clock, self._end = asyncio.get_running_loop(), SystemClock(), asyncio.Event()
-        self._person.on_drop = partial(loop.call_soon_threadsafe, self._end.set)
+        loop, clock, self.end = asyncio.get_running_loop(), SystemClock(), asyncio.Event()
+        self.person.on_drop = partial(loop.call_soon_threadsafe, self.end.set)
 
         def end() -> None:
-            self._person.skips = True
-            self._person.interrupt()
-            loop.call_soon_threadsafe(self._end.set)
+            self.person.skips = True
+            self.person.interrupt()
+            loop.call_soon_threadsafe(self.end.set)
 
         def interrupt() -> None:
-            if self._judging and self._skips and not self._person.skips:
-                self._person.skips = True
+            if self.judging and self.skips and not self.person.skips:
+                self.person.skips = True
             else:
                 end()
 
         with on_signals(interrupt, end):
             return await play_match(
-                self._settings,
+                self.settings,
                 self._on_game,
-                None if self._results is None else self._results.add_void,
+                None if self.results is None else self.results.add_void,
                 clock=clock,
-                interrupt=self._end,
-                players={self._number: partial(PersonSeat, self._person, control, clock)},
+                interrupt=self.end,
+                players={self.number: partial(PersonSeat, self.person, control, clock)},
             )
 
     def _on_game(self, outcome: GameResult, record: GameRecord) -> Future[None]:
-        seat = outcome.seats.index(self._number)
-        if self._person.hints:
+        seat = outcome.seats.index(self.number)
+        if self.person.hints:
             seats = list(record.seats)
             seats[seat] = seats[seat]._replace(name=f"{seats[seat].name}{WITH_HINTS}")
             record = replace(record, seats=tuple(seats))
-        if self._results is not None:
-            self._results.add(outcome, record)
-        more = outcome.game < self._settings.games and not self._person.away
+        if self.results is not None:
+            self.results.add(outcome, record)
+        more = outcome.game < self.settings.games and not self.person.away
         self.is_playing = False
-        judging = self._judges and not self._person.away
-        self._person.over(outcome.game, record, seat, judging=judging, more=more)
-        if self._person.away:
-            self._end.set()
+        judging = self.judges and not self.person.away
+        self.person.over(outcome.game, record, seat, judging=judging, more=more)
+        if self.person.away:
+            self.end.set()
         # In a thread: bots stay frozen, and signals are heard.
         thread = ThreadPoolExecutor(1)
         between = thread.submit(self._between, outcome.game, record, seat, judging=judging)
@@ -286,22 +280,22 @@ class _Sitting:
         """Judge the decisions of a game, and wait until the next one is wanted."""
         if judging:
             self._judge(game, record, seat)
-        self._person.wait_for_next()
-        self.is_playing = not self._person.dropped
+        self.person.wait_for_next()
+        self.is_playing = not self.person.dropped
 
     def _judge(self, game: int, record: GameRecord, seat: int) -> None:
         from deepsea_arena.coach.own import judge_seat, seat_document
         from deepsea_referee.results.summary import record_name
 
         def go_on(_steps: int) -> None:
-            if self._person.skips:
+            if self.person.skips:
                 raise _Skipped
 
-        self._judging = True
+        self.judging = True
         found = None
         with suppress(_Skipped):
             found = judge_seat(record, seat, record_name(game), go_on)
-        self._judging = False
-        if found is not None and self._results is not None:
-            self._results.add_analysis(game, seat_document(found, seat))
-        self._person.judged(found, seat)
+        self.judging = False
+        if found is not None and self.results is not None:
+            self.results.add_analysis(game, seat_document(found, seat))
+        self.person.judged(found, seat)
