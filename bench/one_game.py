@@ -154,9 +154,10 @@ def _play(game: Game, times: dict[str, list[float]]) -> None:
         lap("rules: question and view")
         data = wire.numbered(writer.write(view, None, LEFT), 1)
         lap("referee: question as bytes")
-        request = wire.request_from_wire(pb.PlayResponse.FromString(data).requests[0], game.rules)
+        request = pb.PlayResponse.FromString(data).requests[0]
+        view, _ = wire.request_from_wire(request, game.rules)
         lap("bot: bytes as a view")
-        action = bot.decide(request.view)
+        action = bot.decide(view)
         lap("bot: decides")
         answer = pb.PlayRequest()
         wire.decision_to_wire(wire.Answer(request.request_id, action), answer.decisions.add())

@@ -109,8 +109,8 @@ class Player:
         for message in requests:
             seat = self._seat(message.game_id)
             bot = seat.bot
-            _, request_id, view, time_left = wire.request_from_wire(message, seat.info.rules)
-            seat.request_id = request_id
+            view, time_left = wire.request_from_wire(message, seat.info.rules)
+            request_id = seat.request_id = message.request_id
             events = events_from_wire(message.events) if bot.hears_events else ()
             clock = Clock.of(time_left, now=self._now, arrived=arrived)
             action, error, note = bot.decide(view, clock, events)

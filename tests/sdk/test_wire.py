@@ -295,7 +295,7 @@ def test_the_requests_of_a_game_are_each_as_if_it_were_the_only_one(
         seat, view = question.seat, game.view(question.seat)
         data = writer.write(view, marks[seat], TimeLeft(5, 7))
         request = pb.DecisionRequest.FromString(data)
-        assert wire.request_from_wire(request, rules).view == view
+        assert wire.request_from_wire(request, rules)[0] == view
         known = game.view(seat).known
         since = [event_for(happening, known) for happening in game.events[marks[seat] :]]
         assert events_from_wire(request.events) == since
@@ -396,7 +396,8 @@ def test_request(text: str, kind: int) -> None:
     (message,) = pb.PlayResponse.FromString(data).requests
     assert message.kind == kind
     assert tuple(message.legal) == view.legal
-    assert wire.request_from_wire(message, view.rules) == ("g", 2**40, view, (5, 7))
+    assert (message.game_id, message.request_id) == ("g", 2**40)
+    assert wire.request_from_wire(message, view.rules) == (view, (5, 7))
 
 
 def test_nothing_is_asked_where_nothing_is_to_be_decided() -> None:
@@ -416,7 +417,7 @@ def test_a_kind_of_decision_that_we_do_not_know_has_a_default(kind: int) -> None
     data = wire.RequestWriter("g", []).write(view, 0, TimeLeft(5, 7))
     message = pb.DecisionRequest.FromString(data)
     message.kind = pb.DecisionKind.ValueType(kind)
-    read = wire.request_from_wire(message, view.rules).view
+    read, _ = wire.request_from_wire(message, view.rules)
     assert (read.kind, read.legal) == (None, view.legal)
 
 

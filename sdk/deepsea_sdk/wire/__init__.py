@@ -60,15 +60,6 @@ _RULES = tag(pb.GameStart.DESCRIPTOR, "rules")
 _EVENTS = tag(pb.GameResult.DESCRIPTOR, "events")
 
 
-class Request(NamedTuple):
-    """A decision to make, as a bot reads it. Its events are read by `events_from_wire`."""
-
-    game_id: str
-    request_id: int
-    view: View
-    time_left: TimeLeft
-
-
 class RequestWriter:
     """Writes the requests of one game, with what happened in between.
 
@@ -102,16 +93,15 @@ def numbered(request: bytes, request_id: int) -> bytes:
     return framed(_REQUESTS, request + _REQUEST_ID + varint(request_id))
 
 
-def request_from_wire(message: pb.DecisionRequest, rules: RuleSet) -> Request:
-    """The request; the rules are those of the game's start.
+def request_from_wire(message: pb.DecisionRequest, rules: RuleSet) -> tuple[View, TimeLeft]:
+    """The view of a request, and the time for it; the rules are those of the game's start.
 
     The view's kind is None if this version does not know what is asked.
     """
     view = view_from_wire(message.view, rules, message.legal)
     if KINDS.get(view.phase) != message.kind:
         view.phase = cast(Phase, UNKNOWN)
-    time_left = new_tuple(TimeLeft, (message.budget_us, message.bank_us))
-    return new_tuple(Request, (message.game_id, message.request_id, view, time_left))
+    return view, new_tuple(TimeLeft, (message.budget_us, message.bank_us))
 
 
 class Answer(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-from deepsea_rules.actions import LEVEL_OF, Unit
+from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.events import (
     CleanedUp,
@@ -292,8 +292,7 @@ def event_from_wire(message: pb.Event) -> Event | None:
 
 def _trail_text(message: pb.DiveEvent | pb.CleanupEvent) -> str:
     stacks, laid = stacks_from_wire(message.stacks)
-    trail: tuple[Unit, ...] = trail_from_wire(message.trail, stacks)
-    return trail_text(trail, laid)
+    return trail_text(trail_from_wire(message.trail, stacks), laid)
 
 
 def _chip_text(chip: int, known: Mapping[int, int]) -> str:
