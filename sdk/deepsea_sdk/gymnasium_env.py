@@ -30,7 +30,7 @@ from deepsea_rules.scoring import halves_ahead
 from deepsea_rules.view import View
 
 from .batch import Batch, BySeat, Policy, RandomDice, RandomPolicy, SteadyPolicy, Turn, open_random
-from .batch.units import Array
+from .batch.units import Array, checked
 from .features import LARGEST, LENGTH, WORDS, Features, action_of, features, mask
 from .features_many import DECLARE, NOTHING, SEARCH, TURN_ACTIONS, features_many, masks_many
 from .policies import steady
@@ -128,11 +128,7 @@ class ModelPolicy(_ByNumbers):
         legal = masks_many(batch, games, kinds)
         seats = turn.diver % batch.players
         numbers = np.asarray(self.model(features_many(batch, games, seats, kinds), legal))
-        if numbers.shape != games.shape or numbers.dtype.kind not in "iu":
-            raise ValueError(
-                f"the model's answer is an array of {numbers.dtype} {numbers.shape}, "
-                f"not of int {games.shape}"
-            )
+        checked(numbers, games, "iu", "the model's answer is")
         _check_legal(games, numbers, legal)
         return numbers
 
@@ -203,12 +199,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         """Play an action in each game; raises IllegalAction, with the game, and changes nothing."""
         if not self._kind.all():
             raise ResetNeeded("the environment waits for no actions: call reset() first")
-        numbers = np.asarray(actions)
-        if numbers.shape != (self.num_envs,) or numbers.dtype.kind not in "iu":
-            raise ValueError(
-                f"actions are an array of {numbers.dtype} {numbers.shape}, "
-                f"not of int ({self.num_envs},)"
-            )
+        numbers = checked(np.asarray(actions), self._games, "iu", "actions are")
         self._actions = numbers.astype(np.int64)
         _check_legal(self._games, self._actions, self._legal)
         declaring = np.flatnonzero(self._kind == DECLARE)

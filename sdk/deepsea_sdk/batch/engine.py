@@ -56,7 +56,7 @@ from .moves import (
 )
 from .orders import Orders, Runs, asked_at_once, asked_in_turn, check_orders, in_order, runs_of
 from .results import Results, results_of
-from .units import CHIP_BITS, LAID, SUMMED, U64, Array, name_bits, singles
+from .units import CHIP_BITS, LAID, SUMMED, U64, Array, checked, name_bits, singles
 
 _NOBODY = np.zeros(0, np.int64)
 """No rows."""
@@ -279,7 +279,9 @@ class Batch:
         asked = np.flatnonzero(self.may_declare(turn))
         if len(asked):
             part = turn.part(asked)
-            back = _checked(policy.declare(self, part), part, "b", "what the policy declares")
+            back = checked(
+                policy.declare(self, part), part.diver, "b", "what the policy declares is"
+            )
             self.decisions += len(asked)
             self._turn_back(turn, asked[back])
         if self.rules.forced_turn != "never":
@@ -295,7 +297,7 @@ class Batch:
 
     def move(self, turn: Turn, sums: Array) -> None:
         """Move by the sums of two dice; divers that come home bank their cargo."""
-        _checked(sums, turn, "i", "the dice")
+        checked(sums, turn.diver, "i", "the dice is")
         wrong = np.flatnonzero((sums < 2 * min(FACES)) | (sums > MOST_STEPS))
         if len(wrong):
             game = turn.of(np.arange(self.games))[wrong[0]]
@@ -375,7 +377,7 @@ class Batch:
         if len(takers):
             part = turn.part(takers)
             takes = policy.take(self, part, units[takers])
-            takes = takers[_checked(takes, part, "b", "what the policy takes")]
+            takes = takers[checked(takes, part.diver, "b", "what the policy takes is")]
         if len(droppers):
             part = turn.part(droppers)
             slots = self._checked_slots(policy.drop(self, part), part)
@@ -424,7 +426,7 @@ class Batch:
         self.quiet[turn.games] = 0
 
     def _checked_slots(self, slots: Array, turn: Turn) -> Array:
-        slots = _checked(slots, turn, "i", "what the policy drops")
+        slots = checked(slots, turn.diver, "i", "what the policy drops is")
         wrong = np.flatnonzero((slots < -1) | (slots >= turn.load))
         if len(wrong):
             bad = turn.part(wrong[:1])
@@ -520,14 +522,3 @@ class Batch:
             other.by_seat(getattr(other, name))[:] = self.by_seat(getattr(self, name))[games]
         other.idle = int((other.dive % (DIVES + 1) == 0).sum())
         return other
-
-
-def _checked(answers: Array, turn: Turn, kind: str, what: str) -> Array:
-    """The answers, if they are of the right kind and there is one for each game that was asked."""
-    wanted = len(turn.diver)
-    if answers.shape != (wanted,) or answers.dtype.kind != kind:
-        name = {"b": "bool", "i": "int"}[kind]
-        raise ValueError(
-            f"{what} is an array of {answers.dtype} {answers.shape}, not of {name} ({wanted},)"
-        )
-    return answers

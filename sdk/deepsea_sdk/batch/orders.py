@@ -16,7 +16,7 @@ from deepsea_rules.ruleset import PILE_ITEMS, SEAT_LETTERS, RuleSet
 from deepsea_rules.state import GameState
 
 from .clean_up import WIDTH, Stranded, older_rooms
-from .units import Array, unpack, unpack_trail
+from .units import Array, checked, unpack, unpack_trail
 
 
 class Orders(NamedTuple):
@@ -95,11 +95,7 @@ def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, ru
 
 def check_orders(orders: Orders, chosen: Array, players: int) -> None:
     """Raise unless each diver's items are chosen once each."""
-    if chosen.shape != orders.items.shape or chosen.dtype.kind != "i":
-        raise ValueError(
-            f"what the policy orders is an array of {chosen.dtype} {chosen.shape}, not of int "
-            f"{orders.items.shape}"
-        )
+    checked(chosen, orders.items, "i", "what the policy orders is")
     places = np.arange(chosen.shape[1])
     found = np.sort(np.where(orders.inside(), chosen, places), axis=1)
     wrong = np.flatnonzero((found != places).any(axis=1))

@@ -20,7 +20,10 @@ class Results(NamedTuple):
 def results_of(banks: Array, values: Array, tiebreak: str) -> Results:
     """From what has been brought home: banks [games, seats] as bits, values [games, 32]."""
     points = points_of(banks, values)
-    return Results(points, halves_of(points, banks, tiebreak))
+    counts = level_counts(banks).astype(np.int64)
+    keys = points << 20 | _tie_keys(points, counts, tiebreak)
+    own, other = keys[:, :, None], keys[:, None, :]
+    return Results(points, (own > other).sum(axis=2) + (own >= other).sum(axis=2) - 1)
 
 
 def points_of(banks: Array, values: Array) -> Array:
@@ -31,23 +34,12 @@ def points_of(banks: Array, values: Array) -> Array:
     return points
 
 
-def halves_of(points: Array, banks: Array, tiebreak: str) -> Array:
-    """The halves of each seat, by points and tie-break."""
-    keys = points << 20 | _tie_keys(points, level_counts(banks).astype(np.int64), tiebreak)
-    own, other = keys[:, :, None], keys[:, None, :]
-    halves: Array = (own > other).sum(axis=2) + (own >= other).sum(axis=2) - 1
-    return halves
-
-
 def _tie_keys(points: Array, counts: Array, tiebreak: str) -> Array:
     """What decides among equal points: more is better; counts [games, seats, level]."""
-    key: Array
     if tiebreak == "level4":
-        key = counts[:, :, 3]
-        return key
+        return np.asarray(counts[:, :, 3])
     if tiebreak == "lexicographic":
-        key = counts @ np.array([1, 16, 256, 4096])
-        return key
+        return np.asarray(counts @ np.array([1, 16, 256, 4096]))
     # top_level: the count at the highest level that any of the tied holds.
     tied = points[:, :, None] == points[:, None, :]
     held = (tied[..., None] & (counts[:, None] > 0)).any(axis=2)

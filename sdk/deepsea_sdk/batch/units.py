@@ -42,6 +42,19 @@ LONGEST_APART = 3
 """The same where stacks that are lost fall apart."""
 
 
+def checked(answers: Array, asked: Array, kinds: str, what: str) -> Array:
+    """The answers, if there is one for each that was asked: booleans ("b") or whole numbers ("i").
+
+    what  begins the message of the ValueError that is raised else
+    """
+    if answers.shape != asked.shape or answers.dtype.kind not in kinds:
+        name = "bool" if kinds == "b" else "int"
+        raise ValueError(
+            f"{what} an array of {answers.dtype} {answers.shape}, not of {name} {asked.shape}"
+        )
+    return answers
+
+
 def chip_bits(chips: Iterable[int]) -> int:
     """A set of chips as bits, chip 1 the lowest one."""
     return sum(1 << chip - 1 for chip in chips)
