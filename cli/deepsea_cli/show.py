@@ -232,10 +232,8 @@ def _print_story(record: GameRecord, game: Game) -> None:
         for text in moment.lines:
             echo(f"{moment.turn:4} {text}" if narration.is_turn(text) else text)
     echo("the game is over")
-    for text in (
-        *narration.tell_end(game.result(), narration.names(record)),
-        *narration.tell_faults(game),
-    ):
+    end = narration.tell_end(game.result(), narration.names(record))
+    for text in (*end, *narration.tell_faults(game)):
         echo(f"  {text}")
 
 

@@ -205,11 +205,8 @@ def _scenes(record: GameRecord, game: Game) -> Iterator[Callable[[bool], Text]]:
     for moment in moments:
         captions += moment.lines
         yield partial(_scene, record, moment, captions[-MOST_LINES:])
-    captions.append("the game is over")
-    captions += [
-        *narration.tell_end(game.result(), narration.names(record)),
-        *narration.tell_faults(game),
-    ]
+    end = narration.tell_end(game.result(), narration.names(record))
+    captions += ["the game is over", *end, *narration.tell_faults(game)]
     yield partial(_scene, record, moments[-1], captions[-MOST_LINES:])
 
 

@@ -78,14 +78,13 @@ def bundle_from(answer: bytes) -> BotBundle:
             files[path] = answer[end : end + size]
             end += size
         facts = head["facts"]
+        facts |= {"skipped": tuple(facts["skipped"]), "links": tuple(facts["links"])}
         bundle = BotBundle(
             names.checked("the bot's name", head["name"]),
             tuple(map(str, head["command"])),
             head["digest"],
             files,
-            BundleFacts(
-                **{**facts, "skipped": tuple(facts["skipped"]), "links": tuple(facts["links"])}
-            ),
+            BundleFacts(**facts),
             protocol_of(head["protocol"]),
         )
     except (ValueError, TypeError, KeyError) as error:

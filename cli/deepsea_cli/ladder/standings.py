@@ -303,10 +303,10 @@ def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
 
 @click.command("games")
 @click.option(
-    "--season", "season_name", metavar="NAME", show_default="all", help="Games of one season."
+    "--season", metavar="NAME", default="", show_default="all", help="Games of one season."
 )
-@click.option("--bot", metavar="NAME", show_default="all", help="Games of this bot.")
-@click.option("--against", metavar="NAME", help="Games of the bot with this one.")
+@click.option("--bot", metavar="NAME", default="", show_default="all", help="Games of this bot.")
+@click.option("--against", metavar="NAME", default="", help="Games of the bot with this one.")
 @click.option("--faults", is_flag=True, help="Games in which the bot, or any, had a fault.")
 @click.option(
     "--lost",
@@ -319,9 +319,9 @@ def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
 def games(
     *,
     place: Place,
-    season_name: str | None,
-    bot: str | None,
-    against: str | None,
+    season: str,
+    bot: str,
+    against: str,
     faults: bool,
     lost: bool,
     limit: int,
@@ -329,15 +329,8 @@ def games(
 ) -> None:
     """List the newest games, newest first, with placements and points."""
     with place.opened() as ladder:
-        ask = partial(
-            ladder.games,
-            season=season_name or "",
-            bot=bot or "",
-            against=against or "",
-            faults=faults,
-            lost=lost,
-        )
-        page = _newest(ask, limit)
+        ask = partial(ladder.games, season=season, bot=bot, against=against)
+        page = _newest(partial(ask, faults=faults, lost=lost), limit)
     if as_json:
         print_document(page)
         return

@@ -140,15 +140,12 @@ def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[li
         _apart(step) if step.kind == "roll" else [(-1, step.before), (1, step.after)]
         for step, _ in chances
     ]
-    scores = iter(
-        try_out(
-            [
-                Trials(outlook.view(), stream, range(trials), [outlook.state], step.dive)
-                for (step, stream), outlooks in zip(chances, weighted, strict=True)
-                for _, outlook in outlooks
-            ]
-        )
-    )
+    wanted = [
+        Trials(outlook.view(), stream, range(trials), [outlook.state], step.dive)
+        for (step, stream), outlooks in zip(chances, weighted, strict=True)
+        for _, outlook in outlooks
+    ]
+    scores = iter(try_out(wanted))
     return [
         _luck(step, [(weight, next(scores)[0]) for weight, _ in outlooks])
         for (step, _), outlooks in zip(chances, weighted, strict=True)

@@ -91,21 +91,9 @@ def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
     place = batch.place.take(diver)
     points = points_at(batch, games, diver, own)
     worth = (batch.carried.take(diver) >> WORTH_AT).astype(F32) * _HALF
-    columns = zip(
-        *(
-            array.T.astype(F32)
-            for array in (
-                np.maximum(place, 0),
-                place >= 0,
-                batch.load.take(diver),
-                worth,
-                batch.homeward.take(diver),
-                points,
-            )
-        ),
-        strict=True,
-    )
-    divers = [Diver(*column) for column in columns]
+    load, homeward = batch.load.take(diver), batch.homeward.take(diver)
+    by_field = (np.maximum(place, 0), place >= 0, load, worth, homeward, points)
+    divers = [*map(Diver, *(array.T.astype(F32) for array in by_field))]
     dive = batch.dive[games]
     space = np.maximum(place[:, own], 0).astype(np.int64)
     # Sums of worth up to a space: what lies between two is a difference of sums.

@@ -50,17 +50,11 @@ def choices(view: View, weights: Weights | None = None) -> dict[str, float]:
         }
     facts = _facts(view, seat, (seat + 1) % view.players)
     here = view.trail[max(view.place[seat], 0)]
-    own = facts.divers[facts.own]
-    changes = {LEAVE: 0.0, TAKE: mean_worth(here)}
-    changes.update({drop(unit): -mean_worth(unit) for unit in view.cargo[seat]})
+    load, worth = facts.divers[facts.own].load, facts.divers[facts.own].worth
+    cargo = {drop(unit): (load - 1, worth - mean_worth(unit)) for unit in view.cargo[seat]}
+    cargo |= {LEAVE: (load, worth), TAKE: (load + 1, worth + mean_worth(here))}
     return {
-        action: _value(
-            weights,
-            facts.with_own(
-                load=own.load + (action == TAKE) - (action not in (TAKE, LEAVE)),
-                worth=own.worth + changes[action],
-            ),
-        )
+        action: _value(weights, facts.with_own(load=cargo[action][0], worth=cargo[action][1]))
         for action in view.legal
     }
 

@@ -103,17 +103,9 @@ class ViewWriter:
         parts = [turn, self._trail_field]
         stacks = self._stacks
         divers = self._divers or [_NOT_WRITTEN] * view.players
-        for index, diver in enumerate(
-            zip(
-                view.place,
-                view.homeward,
-                view.barred,
-                view.cargo,
-                view.bank,
-                view.banked_earlier,
-                strict=True,
-            )
-        ):
+        turned = view.place, view.homeward, view.barred
+        held = view.cargo, view.bank, view.banked_earlier
+        for index, diver in enumerate(zip(*turned, *held, strict=True)):
             written, field, first_stack, own_stacks = divers[index]
             if written != diver or (own_stacks and first_stack != FIRST_STACK + len(stacks)):
                 new = divers[index] = _write_diver(diver, FIRST_STACK + len(stacks))
