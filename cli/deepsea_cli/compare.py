@@ -142,9 +142,6 @@ def command(
         drawn.say_where()
     if page is not None:
         page.stay("interrupted" if interrupted else "over", standing())
-    decided = comparison.verdict is not None
-    ctx.exit(
-        verdict_report.verdict_status(
-            comparison.blocks, "blocks", "block", out, interrupted=interrupted, decided=decided
-        )
-    )
+    blocks, decided = comparison.blocks, comparison.verdict is not None
+    status = verdict_report.verdict_status
+    ctx.exit(status(blocks, "block", out, interrupted=interrupted, decided=decided))

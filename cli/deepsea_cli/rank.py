@@ -110,8 +110,6 @@ def command(
         print_json(verdict_report.ranking_document(played))
     elif ranking.games:
         verdict_report.report_ranking(played, markdown=markdown)
-    ctx.exit(
-        verdict_report.verdict_status(
-            ranking.games, "games", "round", out, interrupted=interrupted, decided=ranking.decided
-        )
-    )
+    rounds, decided = ranking.rounds, ranking.decided
+    status = verdict_report.verdict_status
+    ctx.exit(status(rounds, "round", out, interrupted=interrupted, decided=decided))

@@ -37,19 +37,17 @@ _KEY = "> better, = level, ? open, < worse, each against the bot of that rank"
 
 
 def verdict_status(
-    counted: int, unit: str, group: str, out: Path | None, *, interrupted: bool, decided: bool
+    counted: int, unit: str, out: Path | None, *, interrupted: bool, decided: bool
 ) -> int:
-    """The exit status.
+    """The exit status; `counted` is how many blocks or rounds count, and `unit` what they are.
 
-    counted  how many blocks or games count, and `unit` what they are
-    group    what a void game makes void
     Raises Interrupted after Ctrl-C, and UserError if nothing counts.
     """
     if interrupted:
         kept = f"; they are in {out}, from where the same command goes on" if out else ""
-        raise Interrupted(f"after {count(counted, group)}{kept}")
+        raise Interrupted(f"after {count(counted, unit)}{kept}")
     if not counted:
-        raise UserError(f"no {group} counts: every one had a void game")
+        raise UserError(f"no {unit} counts: every one had a void game")
     return DONE if decided else NEGATIVE
 
 

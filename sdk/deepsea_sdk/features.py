@@ -87,21 +87,9 @@ def features(view: View) -> Features:
         raise ValueError("a watcher's view has no diver of its own")
     players = view.players
     known = view.known
-    kind = view.kind
-    parts = [
-        _HEAD(
-            view.dive,
-            view.air,
-            players,
-            view.quiet,
-            own,
-            view.to_move == own,
-            kind == "declare",
-            kind == "search",
-            *_unknown_means(known),
-        ),
-        _trail(view.trail, view.laid),
-    ]
+    game = view.dive, view.air, players, view.quiet, own
+    asked = view.to_move == own, view.kind == "declare", view.kind == "search"
+    parts = [_HEAD(*game, *asked, *_unknown_means(known)), _trail(view.trail, view.laid)]
     for seat in (*range(own, players), *range(own)):
         bank = view.bank[seat]
         parts += (

@@ -370,7 +370,9 @@ def main(arguments: Sequence[str]) -> int:
     defaults = Settings(players=4)
     parser.add_argument("file", type=Path, help="where the weights are written")
     seats = range(MIN_PLAYERS, MAX_PLAYERS + 1)
-    parser.add_argument("--seats", type=int, default=defaults.players, choices=seats)
+    parser.add_argument(
+        "--seats", dest="players", type=int, default=defaults.players, choices=seats
+    )
     parser.add_argument("--rules", default=",".join(RULES), help="presets, one a round in turn")
     parser.add_argument("--rounds", type=int, default=defaults.rounds)
     parser.add_argument("--games", type=int, default=defaults.games, help="of a round")
@@ -380,16 +382,9 @@ def main(arguments: Sequence[str]) -> int:
     if min(options.rounds, options.games) < 1 or options.seed < 0:
         parser.error("--rounds and --games are 1 or more, and --seed is not below 0")
     try:
-        rules = tuple(preset(name).name for name in options.rules.split(","))
-        settings = Settings(
-            options.seats,
-            rules,
-            options.rounds,
-            options.games,
-            seed=options.seed,
-            name=options.name,
-        )
-        train(options.file, settings, _print)
+        options.rules = tuple(preset(name).name for name in options.rules.split(","))
+        given = vars(options)
+        train(given.pop("file"), Settings(**given), _print)
     except (InvalidRules, ValueError, OSError) as error:
         sys.stderr.write(f"deepsea_sdk.train: {error}\n")
         return 2

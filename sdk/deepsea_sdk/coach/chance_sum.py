@@ -96,11 +96,8 @@ _Event: TypeAlias = tuple[Sequence[float], Sequence[int], int]
 def _sum(events: Sequence[_Event]) -> _Event:
     """One event in several games."""
     _, ways, came = events[0]
-    return (
-        [sum(leads) for leads in zip(*[leads for leads, _, _ in events], strict=True)],
-        ways,
-        came,
-    )
+    by_game = [leads for leads, _, _ in events]
+    return [sum(leads) for leads in zip(*by_game, strict=True)], ways, came
 
 
 class _BoundedSums:

@@ -172,12 +172,10 @@ class EventLog:
             alike.append(None if banked_chips(happening) else _field(happening, known))
         new = alike[mark:]
         if None in new:
-            return b"".join(
-                [
-                    self._as_known(number, known) if data is None else data
-                    for number, data in enumerate(new, mark)
-                ]
-            )
+            new = [
+                self._as_known(number, known) if data is None else data
+                for number, data in enumerate(new, mark)
+            ]
         return b"".join(cast(list[bytes], new))
 
     def _as_known(self, number: int, known: Mapping[int, int]) -> bytes:
