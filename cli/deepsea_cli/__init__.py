@@ -1,8 +1,9 @@
 """The command line `deepsea-referee`.
 
 A command is a module of this package, imported when it is called; heavy libraries (grpc, rich) are
-imported inside it, so that `--help` is fast. errors.py alone maps errors to messages and exit
-statuses: 2 and one line on stderr for bad input, 1 for a negative answer.
+imported inside it, so that `--help` is fast. stdout has results only, progress goes to stderr.
+errors.py alone maps errors to messages and exit statuses: 2 and one line on stderr for bad input, 1
+for a negative answer.
 """
 
 from __future__ import annotations

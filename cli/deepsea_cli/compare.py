@@ -1,7 +1,6 @@
 """`deepsea-referee compare`: is bot A stronger than bot B?
 
-Converts arguments to `BlockSettings`; `CompareGames` plays them. stdout has the result only;
-progress goes to stderr.
+Converts arguments to `BlockSettings`; `CompareGames` plays them.
 """
 
 from __future__ import annotations

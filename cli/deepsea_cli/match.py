@@ -1,7 +1,6 @@
 """`deepsea-referee match`: plays games between bots and prints the results.
 
 Converts arguments to `MatchSettings` and decides nothing; match_report.py prints the results.
-stdout has the results only; progress goes to stderr.
 """
 
 from __future__ import annotations

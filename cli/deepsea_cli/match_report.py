@@ -102,19 +102,16 @@ def _time(us: int | None) -> str:
 
 
 def _winner(result: MatchResult, game: GameResult) -> str:
-    seats = [seat for seat, placement in enumerate(game.placements) if placement == 1]
-    who = " and ".join(
-        f"{result.bots[game.seats[seat]].name} (seat {SEAT_LETTERS[seat]})" for seat in seats
-    )
-    verb = "wins" if len(seats) == 1 else "share the first place"
-    points = game.points[seats[0]]
-    level = [
-        f"{result.bots[bot].name} (seat {SEAT_LETTERS[seat]})"
-        for seat, bot in enumerate(game.seats)
-        if seat not in seats and game.points[seat] == points
-    ]
-    tie = f", ahead of {' and '.join(level)} by the tie-break" if level else ""
-    return f"{who} {verb} with {count(points, 'point')}{tie}"
+    def named(seats: Sequence[int]) -> str:
+        bots = [(result.bots[game.seats[seat]], SEAT_LETTERS[seat]) for seat in seats]
+        return " and ".join(f"{bot.name} (seat {letter})" for bot, letter in bots)
+
+    first = [seat for seat, placement in enumerate(game.placements) if placement == 1]
+    points = game.points[first[0]]
+    level = [seat for seat, own in enumerate(game.points) if own == points and seat not in first]
+    verb = "wins" if len(first) == 1 else "share the first place"
+    tie = f", ahead of {named(level)} by the tie-break" if level else ""
+    return f"{named(first)} {verb} with {count(points, 'point')}{tie}"
 
 
 def _print_voids(result: MatchResult) -> None:

@@ -111,9 +111,9 @@ plot_option = path_option(
 )
 
 
-def refuse_plot(path: Path) -> None:
-    """Raise UserError for a file that cannot be written."""
-    if path.suffix.lower() not in _SUFFIXES:
+def refuse_plot(path: Path | None) -> None:
+    """Raise UserError for a file that cannot be written; None is not given."""
+    if path is not None and path.suffix.lower() not in _SUFFIXES:
         raise UserError(f"--plot {str(path)!r}: the name has to end in .svg or .html")
     refuse_unwritable("--plot", path)
 
@@ -130,8 +130,7 @@ class PlotFile:
 
     def __init__(self, path: Path | None) -> None:
         """Raises UserError for a file that cannot be written."""
-        if path is not None:
-            refuse_plot(path)
+        refuse_plot(path)
         self._path = path
         self._sums: PlotSums | None = None
 

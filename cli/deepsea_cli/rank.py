@@ -1,7 +1,6 @@
 """`deepsea-referee rank`: the order of many bots, as far as it can be known.
 
-Converts arguments to `RankSettings`; `RankGames` plays them. stdout has the result only; progress
-goes to stderr.
+Converts arguments to `RankSettings`; `RankGames` plays them.
 """
 
 from __future__ import annotations

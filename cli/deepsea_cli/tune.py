@@ -1,7 +1,6 @@
 """`deepsea-referee tune`: better numbers for a bot, and a proof that they are better.
 
-Converts arguments to a `Subject` and to `BlockSettings`; `TuneGames` plays them. stdout has the
-result only; progress goes to stderr.
+Converts arguments to a `Subject` and to `BlockSettings`; `TuneGames` plays them.
 """
 
 from __future__ import annotations
@@ -74,8 +73,7 @@ def command(
 
     Exit status: 0 the new numbers are better, 1 not better, or not surely.
     """
-    if plot is not None:
-        refuse_plot(plot)
+    refuse_plot(plot)
     from deepsea_referee.bots.resolve import resolve, split_list
     from deepsea_referee.timing.clock import SystemClock
     from deepsea_referee.workbench.blocks import BlockSettings

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from struct import Struct
+from struct import Struct, calcsize, pack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,11 +71,7 @@ _KEPT = 4096
 """Bytes of each kind that are kept: those of some games, 4 MB at most."""
 _HEAD = Struct(f"{HEAD}f").pack
 _SPACE = Struct(f"{PER_SPACE}f")
-_COUNTS = Struct("4f").pack
-_WAY = Struct("5f").pack
-_LOAD = Struct("5f").pack
-_POINTS = Struct("f").pack
-_DIVER_BYTES = Struct(f"{PER_DIVER}f").size
+_DIVER_BYTES = calcsize(f"{PER_DIVER}f")
 _VALUES = (0, *(sum(values_of_level(level)) for level in LEVELS))
 _CHIPS = (0, *(len(values_of_level(level)) for level in LEVELS))
 
@@ -96,7 +92,7 @@ def features(view: View) -> Features:
             _way(view.place[seat], view.homeward[seat], view.barred[seat]),
             _cargo(view.cargo[seat]),
             _bank(bank),
-            _POINTS(sum([known[chip] for chip in bank if chip in known])),
+            pack("f", sum([known[chip] for chip in bank if chip in known])),
         )
     parts.append(bytes(_DIVER_BYTES * (MAX_PLAYERS - players)))
     # Unlike that of bytes, the array of a bytearray can be written to.
@@ -178,14 +174,14 @@ def _space(unit: Unit, laid: bool) -> bytes:
 
 @lru_cache(_KEPT)
 def _way(place: int, homeward: bool, barred: bool) -> bytes:
-    return _WAY(1, max(place, 0), homeward, place == HOME, barred)
+    return pack("5f", 1, max(place, 0), homeward, place == HOME, barred)
 
 
 @lru_cache(_KEPT)
 def _cargo(cargo: tuple[Unit, ...]) -> bytes:
-    return _LOAD(len(cargo), *count_levels([chip for unit in cargo for chip in unit]))
+    return pack("5f", len(cargo), *count_levels([chip for unit in cargo for chip in unit]))
 
 
 @lru_cache(_KEPT)
 def _bank(bank: tuple[int, ...]) -> bytes:
-    return _COUNTS(*count_levels(bank))
+    return pack("4f", *count_levels(bank))

@@ -146,15 +146,12 @@ class TalkingStop(Stop):
 
 def print_report(report: RunReport) -> int:
     """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped."""
-    extra = [
-        f"{number} {words}"
-        for number, words in (
-            (report.void, "void"),
-            (report.refused, "refused"),
-            (report.duplicates, "played by others too"),
-        )
-        if number
-    ]
+    counted = (
+        (report.void, "void"),
+        (report.refused, "refused"),
+        (report.duplicates, "played by others too"),
+    )
+    extra = [f"{number} {words}" for number, words in counted if number]
     played = f"{count(report.accepted, 'game')} of season {report.season}"
     if report.ended is RunEnd.STOPPED:
         back = f", {report.handed_back} handed back" if report.handed_back else ""

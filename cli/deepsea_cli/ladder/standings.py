@@ -132,8 +132,7 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
-    if plot is not None:
-        refuse_plot(plot)
+    refuse_plot(plot)
     with place.opened() as ladder:
         page = ladder.bot(bot=name, version=version_number or 0, season=season_name or "")
     if plot is not None:
