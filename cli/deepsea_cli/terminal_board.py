@@ -57,7 +57,7 @@ def draw_board(
     steady  make a trail that shrank as high as it was at the opening
     """
     width = min(width, WIDEST)
-    trail = list(_trail(state, width))
+    trail = _trail(state, width)
     if steady:
         trail += [Text()] * (2 * len(CHIPS) // _per_row(width) - len(trail))
     return [
@@ -102,27 +102,23 @@ def _submarine(state: GameState | View) -> Text:
     return line
 
 
-def _trail(state: GameState | View, width: int) -> Iterator[Text]:
+def _trail(state: GameState | View, width: int) -> list[Text]:
     """Two lines for each row of spaces: what lies there, and who is there."""
     at = {place: seat for seat, place in enumerate(state.place) if place > ABOARD}
     room = 0
-    tiles, divers = Text(), Text()
+    lines: list[Text] = []
     for space, unit in enumerate(state.trail[1:], start=1):
         # A pile that was laid again may be long: it takes the room of several spaces.
         cells = -(-(len(unit.name) + 1) // CELL)
         if cells > room:
-            if space > 1:
-                yield tiles
-                yield divers
-            tiles, divers, room = Text(f"{space:2}  ", "dim"), Text(" " * LABEL), _per_row(width)
+            lines += Text(f"{space:2}  ", "dim"), Text(" " * LABEL)
+            room = _per_row(width)
         room -= cells
-        tiles.append_text(_tile(unit, cells * CELL))
+        lines[-2].append_text(_tile(unit, cells * CELL))
         mark = seat_mark(state, at[space]) if space in at else Text()
         mark.align("left", cells * CELL - 2)
-        divers.append("  ").append_text(mark)
-    if len(state.trail) > 1:
-        yield tiles
-        yield divers
+        lines[-1].append("  ").append_text(mark)
+    return lines
 
 
 def _tile(unit: Unit, width: int) -> Text:

@@ -21,16 +21,12 @@ from .net import Weights, output, sdk_weights
 
 def standings(dive: int, points: Sequence[float], weights: Weights | None = None) -> list[float]:
     """The value for each seat of what it has banked, when this dive has ended."""
-    spread = (weights or sdk_weights(len(points))).spreads[dive - 1] if dive < DIVES else 0.0
-    return [_standing(spread, own, points) for own in points]
-
-
-def _standing(spread: float, own: float, points: Sequence[float]) -> float:
-    if spread:
-        ahead = sum([math.tanh((own - other) / (2 * spread)) for other in points])
+    if dive < DIVES:
+        spread = 2 * (weights or sdk_weights(len(points))).spreads[dive - 1]
+        ahead = [sum([math.tanh((own - other) / spread) for other in points]) for own in points]
     else:  # who is ahead has won
-        ahead = sum([(own > other) - (own < other) for other in points])
-    return 0.5 + 0.5 * ahead / (len(points) - 1)
+        ahead = [sum([(own > other) - (own < other) for other in points]) for own in points]
+    return [0.5 + 0.5 * lead / (len(points) - 1) for lead in ahead]
 
 
 def choices(view: View, weights: Weights | None = None) -> dict[str, float]:

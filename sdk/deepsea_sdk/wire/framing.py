@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import TypeVar, cast, get_args
 
 from google.protobuf.descriptor import Descriptor
 
-from deepsea_rules.actions import BLANK, CHIPS, Unit
+from deepsea_rules.actions import BLANK, CHIPS, Kind, Unit
 from deepsea_rules.events import EndReason
 from deepsea_rules.faults import Fault
 from deepsea_rules.position import Phase
@@ -82,21 +82,13 @@ def zigzag(number: int) -> int:
 UNKNOWN = "unknown"
 
 PHASES: dict[Phase, pb.Phase.ValueType] = {
-    "declare": pb.PHASE_DECLARE,
-    "roll": pb.PHASE_ROLL,
-    "search": pb.PHASE_SEARCH,
-    "order": pb.PHASE_ORDER,
-    "over": pb.PHASE_OVER,
+    phase: pb.Phase.Value(f"PHASE_{phase.upper()}") for phase in get_args(Phase)
 }
 KINDS: dict[Phase | None, pb.DecisionKind.ValueType] = {
-    "declare": pb.DECISION_KIND_DECLARE,
-    "search": pb.DECISION_KIND_SEARCH,
-    "order": pb.DECISION_KIND_ORDER,
+    kind: pb.DecisionKind.Value(f"DECISION_KIND_{kind.upper()}") for kind in get_args(Kind)
 }
 END_REASONS: dict[EndReason, pb.EndReason.ValueType] = {
-    "home": pb.END_REASON_HOME,
-    "air": pb.END_REASON_AIR,
-    "stall": pb.END_REASON_STALL,
+    reason: pb.EndReason.Value(f"END_REASON_{reason.upper()}") for reason in get_args(EndReason)
 }
 FAULTS = {fault: pb.Fault.Value(f"FAULT_{fault.name}") for fault in Fault}
 
