@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -31,7 +31,7 @@ ROOMY = 80
 """Columns of a terminal that is wide enough for a bar and the speed, too."""
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """A counter up to `total`, or without an end, shown until `close` or the end of `with`.
 
     unit     what is counted, in the plural
@@ -99,9 +99,6 @@ class Progress:
             redirect_stdout=False,
             get_time=lambda: self._now_us() / 1_000_000,
         )
-
-    def __enter__(self) -> Progress:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
