@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from deepsea_cli.errors import ClosedPipe, Interrupted, exit_status
-from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, documented, need_command
+from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, documented
 
 SECTIONS = {
     "Your bot": {
@@ -110,7 +110,6 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
 @click.group(
     cls=CommandLine,
     entries=COMMANDS,
-    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 a negative answer, 2 bad input, 130 interrupted. "
     "NO_COLOR switches colours off, COLUMNS sets the width.",
@@ -123,10 +122,8 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
     callback=_print_version,
     help="Print the version and exit.",
 )
-@click.pass_context
-def main(ctx: click.Context) -> None:
+def main() -> None:
     """Play Deep Sea Adventure between bots, show the games and verify their results."""
-    need_command(ctx)
 
 
 documented(main, "")

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 DONE, NEGATIVE, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
@@ -30,6 +31,9 @@ def exit_status(run: Callable[[], object]) -> int:
     try:
         status = run()
         sys.stdout.flush()
+    except NoArgsIsHelpError as error:
+        error.show()
+        return BAD_INPUT
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
         said = _former_name(error) or _one_line(error.format_message()).removesuffix(".")

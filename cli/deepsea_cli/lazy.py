@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from deepsea_cli.errors import BAD_INPUT
 from deepsea_cli.usage import EXAMPLES, FORMER, RARE
 
 if TYPE_CHECKING:
@@ -109,13 +108,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     assert found is not None
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
     click.echo(found(ctx.find_root().command, {}, PROGRAM, variable).source())
-
-
-def need_command(ctx: click.Context) -> None:
-    """Print a group's help as an error if it is called without a command."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(BAD_INPUT)
 
 
 def documented(command: click.Command, words: str) -> click.Command:

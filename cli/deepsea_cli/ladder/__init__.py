@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from deepsea_cli.lazy import LazyCommand, LazyGroup, need_command
+from deepsea_cli.lazy import LazyCommand, LazyGroup
 
 SECTIONS = {
     "Authors": {
@@ -74,18 +74,10 @@ COMMANDS = {
 }
 
 
-@click.group(
-    "ladder",
-    cls=LazyGroup,
-    entries=COMMANDS,
-    words="ladder",
-    invoke_without_command=True,
-)
-@click.pass_context
-def command(ctx: click.Context) -> None:
+@click.group("ladder", cls=LazyGroup, entries=COMMANDS, words="ladder")
+def command() -> None:
     """Run a ladder: submit bots, play rated games, show standings.
 
     A ladder is one file, or a PostgreSQL database. Every command takes --store, or the variable
     DEEPSEA_LADDER; after `login` some take --remote for a ladder on another machine.
     """
-    need_command(ctx)

@@ -14,7 +14,7 @@ import click
 
 from deepsea_cli.ladder.options import Place, open_store, place_option, store_option
 from deepsea_cli.ladder.tables import minute
-from deepsea_cli.lazy import LazyCommand, LazyGroup, need_command
+from deepsea_cli.lazy import LazyCommand, LazyGroup
 from deepsea_cli.options import number_option, path_option, read_text
 from deepsea_cli.output import Column, count, echo, grid, print_document
 from deepsea_ladder.limits import CODE_DAYS
@@ -43,12 +43,9 @@ VERBS = {
     cls=LazyGroup,
     entries={verb: LazyCommand(f"{__name__}:{name}", line) for verb, (name, line) in VERBS.items()},
     words="ladder author",
-    invoke_without_command=True,
 )
-@click.pass_context
-def author(ctx: click.Context) -> None:
+def author() -> None:
     """List and change authors, their rights and tokens."""
-    need_command(ctx)
 
 
 @click.command("list")
