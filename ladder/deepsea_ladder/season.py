@@ -214,21 +214,8 @@ class Season:
 
     def to_json(self) -> str:
         """One line; equal seasons give equal text."""
-        data = {
-            "name": self.name,
-            "rules": {"name": self.rules.name, "options": self.rules.options()},
-            "seats": list(self.seats),
-            "clock": self.clock,
-            "isolation": self.isolation,
-            "packages": list(self.packages),
-            "best_of_author": self.best_of_author,
-            "limits": asdict(self.limits),
-            "uploads": asdict(self.uploads),
-            "rating": asdict(self.rating),
-            "pairing": asdict(self.pairing),
-            "play": asdict(self.play),
-            "verdicts": asdict(self.verdicts),
-        }
+        rules = {"name": self.rules.name, "options": self.rules.options()}
+        data = asdict(self) | {"rules": rules}
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
@@ -277,12 +264,10 @@ class Season:
             "isolation": _text,
             "packages": _texts,
             "best_of_author": _flag,
-            "limits": partial(_settings, BotLimits),
-            "uploads": partial(_settings, UploadLimits),
-            "rating": partial(_settings, RatingParameters),
-            "pairing": partial(_settings, PairingSettings),
-            "play": partial(_settings, PlaySettings),
-            "verdicts": partial(_settings, VerdictSettings),
+        } | {
+            item.name: partial(_settings, item.default_factory)
+            for item in fields(cls)
+            if callable(item.default_factory)
         }
         try:
             given = {key: read(key, data[key]) for key, read in readers.items() if key in data}
@@ -294,7 +279,7 @@ class Season:
 _T = TypeVar("_T")
 
 
-def _settings(kind: type[_T], where: str, data: object) -> _T:
+def _settings(kind: Callable[..., _T], where: str, data: object) -> _T:
     """The settings in a table, each of the type of its default."""
     table = _table(data, where)
     usual = asdict(kind())  # type: ignore[call-overload]
