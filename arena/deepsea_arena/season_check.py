@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import log, sqrt
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -18,13 +19,18 @@ from deepsea_arena.seasons import find_season
 from deepsea_ladder.model.bots import RatedVersion
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.batch import MOST_GAMES, BatchRatings, Joint, batch_ratings
-from deepsea_ladder.rating.convergence import CONFIDENCE, Variances, certainty, odds
-from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
+from deepsea_ladder.rating.convergence import CONFIDENCE, Odds, Variances, certainty, odds
+from deepsea_ladder.rating.gaussian import cdf
 from deepsea_ladder.rating.totals import outcome_of
 from deepsea_ladder.standings import StandingLine, meeting_of, standings
 from deepsea_ladder.store import Store
 
 Agreement = Literal["same", "within", "differs"]
+SURPRISING = 3.0
+"""From so many standard errors on a result is not foretold."""
+BY_CHANCE = 2.0 * cdf(-SURPRISING)
+"""How often that happens to a pair whose forecast is right."""
+_SURE = 1e-12
 
 
 class CheckLine(Struct, frozen=True, kw_only=True):
@@ -216,6 +222,28 @@ def _unforetold(
             )
     found.sort(key=lambda pair: (-abs(pair.standard_errors), pair.bot, pair.other))
     return pairs, tuple(found)
+
+
+def surprise(odds: Odds, games: int, share: float) -> tuple[float, float]:
+    """How far a result is from its forecast: the share of games that the odds foretell, and the
+    distance of the share in so many games in standard errors of their luck, level counting half.
+
+    Ratings rest on the same games and lean towards them, so that distances are rather too small.
+    Measured by likelihood: with few games, or against clear favourites, a result that is rare in a
+    normal distribution is no rarity.
+    """
+    # Never quite sure, whatever doubles say.
+    foretold = min(1.0 - _SURE, max(_SURE, odds.better + 0.5 * odds.level))
+    likelihood = _part(share, foretold) + _part(1.0 - share, 1.0 - foretold)
+    # Level games vary less than games that one of two wins.
+    before, level, behind = 1.0 - foretold, 0.5 - foretold, foretold
+    spread = odds.better * before**2 + odds.level * level**2 + odds.worse * behind**2
+    errors = sqrt(max(0.0, 2.0 * games * likelihood * foretold * (1.0 - foretold) / spread))
+    return foretold, errors if share > foretold else -errors
+
+
+def _part(found: float, expected: float) -> float:
+    return found * log(found / expected) if found > 0.0 else 0.0
 
 
 def final_table(store: Store, season_name: str) -> FinalTable:

@@ -101,15 +101,13 @@ def batch_ratings(
     )
 
 
+@dataclass(slots=True)
 class _Group:
     """Players that met, at one table or through others."""
 
-    __slots__ = ("centre", "players")
-
-    def __init__(self, players: list[int]) -> None:
-        self.players = players
-        self.centre = 0.0
-        """A newcomer's mu, on the scale of its players' and games' messages."""
+    players: list[int]
+    centre: float = 0.0
+    """A newcomer's mu, on the scale of its players' and games' messages."""
 
 
 class _Game:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepsea_arena.season_check import BY_CHANCE, SURPRISING, surprise
 from deepsea_ladder.rating.batch import batch_ratings
 from deepsea_ladder.rating.convergence import odds
-from deepsea_ladder.rating.surprise import BY_CHANCE, SURPRISING, surprise
 from deepsea_ladder.rating.trueskill_fold import GameOutcome, RatingParameters
 
 PARAMETERS = RatingParameters(tau=0.0)
@@ -33,17 +33,17 @@ def test_errors_are_those_of_the_mean_of_many_games() -> None:
     """Near the forecast the measure is the distance over the standard error."""
     even = odds(PARAMETERS, 0.0)
     error = math.sqrt((even.better + 0.25 * even.level - 0.25) / 10_000)
-    found = surprise(even, 10_000, 0.5 + 3.5 * error)
-    assert found.standard_errors == pytest.approx(3.5, rel=0.01)
-    worse = surprise(even, 10_000, 0.5 - 3.5 * error)
-    assert worse.standard_errors == pytest.approx(-found.standard_errors)
+    _, found = surprise(even, 10_000, 0.5 + 3.5 * error)
+    assert found == pytest.approx(3.5, rel=0.01)
+    _, worse = surprise(even, 10_000, 0.5 - 3.5 * error)
+    assert worse == pytest.approx(-found)
 
 
 def test_one_lost_game_of_five_against_a_clear_favourite_is_no_surprise() -> None:
     """It happens once in twenty times, though it is four standard errors by the variance."""
     clear = odds(PARAMETERS, 40.0)
     assert 0.98 < clear.better + 0.5 * clear.level < 1.0
-    assert -SURPRISING < surprise(clear, 5, 0.8).standard_errors < -1.0
+    assert -SURPRISING < surprise(clear, 5, 0.8)[1] < -1.0
 
 
 @given(st.floats(-1e4, 1e4), st.integers(1, 10_000), st.floats(0.0, 1.0))
@@ -69,7 +69,7 @@ def test_three_in_a_circle_are_found_and_three_in_a_row_are_not(
     found = 0
     for (one, other), wins in won.items():
         chances = odds(PARAMETERS, ratings[one].mu - ratings[other].mu)
-        found += abs(surprise(chances, 100, wins / 100).standard_errors) >= SURPRISING
+        found += abs(surprise(chances, 100, wins / 100)[1]) >= SURPRISING
     assert found == surprising
 
 
