@@ -8,7 +8,7 @@ counts only for the bot that was asked when it became void.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -30,6 +30,27 @@ class StrikeRules:
     """Games of its last `attempts` that became void while it was asked, if those are most of the
     void ones among them."""
     attempts: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """What is retried how often, and who gets no more games; these are the limits of every ladder.
+
+    They never change a rating.
+    """
+
+    failures: int = 5
+    """Failures after which a job is quarantined: void games, refused results, dead workers."""
+    checks: int = 3
+    """Checks without a verdict after which a submission has failed: void games, dead runners."""
+    analyses: int = 3
+    """Attempts without a result after which an analysis has failed: dead runners and workers."""
+    comparisons: int = 5
+    """Attempts in a row without a block after which a comparison has failed."""
+    steps: int = 3
+    """Attempts in a row to play on a game of a person after which it is void."""
+    strikes: StrikeRules = field(default_factory=StrikeRules)
+    """When a bot is disabled."""
 
 
 class Appearance(NamedTuple):

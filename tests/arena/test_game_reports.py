@@ -13,7 +13,7 @@ from deepsea_arena.reports.games import csv_lines, game_report, games_since, jso
 from deepsea_arena.reports.standings import pair_table
 from deepsea_arena.reports.tournaments import tournament_report, tournaments
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.store import History, Store
+from deepsea_ladder.store import Store
 from deepsea_rules.randomness import commitment, game_seed
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
@@ -198,6 +198,6 @@ def test_games_are_read_in_portions(store: Store) -> None:
             store.jobs.add(each, ladder.rotations(ladder.ids(store), 2))
             ladder.play_all(store, each)
     for portion in (1, 2, 3, 8, 9):
-        history = History(store.database, portion)
-        assert [game.seq for game in history.games()] == list(range(1, 9))
-        assert [game.seq for game in history.games(other)] == [3, 4, 7, 8]
+        every, others = store.history.games(None, portion), store.history.games(other, portion)
+        assert [game.seq for game in every] == list(range(1, 9))
+        assert [game.seq for game in others] == [3, 4, 7, 8]

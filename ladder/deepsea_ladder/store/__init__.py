@@ -10,7 +10,6 @@ Start reading at `games.py` (how a result comes in), then `leases.py` (who has w
 from __future__ import annotations
 
 import os
-from types import TracebackType
 
 from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.store import migrate
@@ -25,7 +24,6 @@ from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
 from deepsea_ladder.store.games import Games
 from deepsea_ladder.store.history import History
 from deepsea_ladder.store.jobs import Jobs, Queue
-from deepsea_ladder.store.leases import RetryPolicy
 from deepsea_ladder.store.logs import Logs
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.ratings import Ratings
@@ -34,8 +32,9 @@ from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.settings import Settings
 from deepsea_ladder.store.submissions import Submissions
 from deepsea_ladder.store.sums import Sums
+from deepsea_ladder.strikes import RetryPolicy
 
-__all__ = ["Database", "History", "RetryPolicy", "Store"]
+__all__ = ["Database", "RetryPolicy", "Store"]
 
 
 class Store:
@@ -50,25 +49,25 @@ class Store:
         policy = policy or RetryPolicy()
         self.database = database
         self._public = public
-        self.authors = Authors(database)
-        self.accounts = Accounts(database)
-        self.sessions = Sessions(database)
-        self.bots = Bots(database, policy.strikes)
-        self.seasons = Seasons(database, public=public)
-        self.jobs = Jobs(database, policy)
-        self.queue = Queue(database, public=public)
+        self.authors = Authors(database, policy, public=public)
+        self.accounts = Accounts(database, policy, public=public)
+        self.sessions = Sessions(database, policy, public=public)
+        self.bots = Bots(database, policy, public=public)
+        self.seasons = Seasons(database, policy, public=public)
+        self.jobs = Jobs(database, policy, public=public)
+        self.queue = Queue(database, policy, public=public)
         self.games = Games(database, policy, public=public)
-        self.submissions = Submissions(database, policy)
+        self.submissions = Submissions(database, policy, public=public)
         self.analyses = Analyses(database, policy, public=public)
-        self.comparisons = Comparisons(database, policy)
-        self.person_games = PersonGames(database, policy)
-        self.logs = Logs(database, public=public)
-        self.ratings = Ratings(database)
-        self.history = History(database, public=public)
-        self.sums = Sums(database)
-        self.audit = Audit(database)
-        self.settings = Settings(database)
-        self.counts = Counts(database)
+        self.comparisons = Comparisons(database, policy, public=public)
+        self.person_games = PersonGames(database, policy, public=public)
+        self.logs = Logs(database, policy, public=public)
+        self.ratings = Ratings(database, policy, public=public)
+        self.history = History(database, policy, public=public)
+        self.sums = Sums(database, policy, public=public)
+        self.audit = Audit(database, policy, public=public)
+        self.settings = Settings(database, policy, public=public)
+        self.counts = Counts(database, policy, public=public)
 
     def revision(self) -> Revision:
         """How far the ladder is; raises `StoreGone` if its file was removed or replaced."""
@@ -111,12 +110,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Close it; an exception that damage can explain becomes a `StoreDamaged`."""
         found = damages(self.database) if isinstance(error, UNREADABLE) else []
         self.close()

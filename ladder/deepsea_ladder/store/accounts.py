@@ -66,7 +66,7 @@ from deepsea_ladder.store.authors import (
     ensure_author,
     make_admin,
 )
-from deepsea_ladder.store.database import Database, added, now
+from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.values import Int64, utc_time
 
 KEPT_MS = 30 * DAY_MS
@@ -85,11 +85,8 @@ _PROVEN = (
 )
 
 
-class Accounts:
+class Accounts(StorePart):
     """The codes and tokens of a ladder."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def make_codes(self, wanted: Sequence[tuple[str, str]], days: int, by: Actor) -> list[CodeLine]:
         """Store codes, each as its digest and the author whom it is for, "" for anybody.
@@ -269,10 +266,7 @@ class Accounts:
         return ended
 
 
-class Sessions:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class Sessions(StorePart):
     def open(
         self, token_digest: str, digest: str, days: int, most: int, address: str
     ) -> Credential | None:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, case, desc, func, insert, or_, sel
 from deepsea_ladder.accounts import NOBODY, Actor, AuditEntry, AuditKind
 from deepsea_ladder.chain import Line, next_head
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
@@ -26,11 +26,9 @@ _concerned = schema.authors.alias("concerned")
 _acting = schema.authors.alias("acting")
 
 
-class Audit:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._suspects: set[str] = set()
-        self._read_until = 0
+class Audit(StorePart):
+    _suspects: frozenset[str] = frozenset()
+    _read_until = 0
 
     def latest(self, limit: int = 100, author_id: int | None = None) -> list[AuditEntry]:
         """The newest entries, newest first; of an author, what it did and what is about it."""
@@ -72,16 +70,16 @@ class Audit:
         with self._database.write() as connection:
             note(connection, now(connection), AuditKind.SUSPECTED, subject, words)
 
-    def suspects(self) -> set[str]:
+    def suspects(self) -> frozenset[str]:
         """The workers and bots about which something was found."""
         table = schema.audit
         new = select(table.c.subject).where(table.c.kind == AuditKind.SUSPECTED)
         with self._database.read() as connection:  # entries stay, so each is read once
             last = connection.execute(select(func.max(table.c.id))).scalar() or 0
             new = new.where(table.c.id > self._read_until, table.c.id <= last)
-            self._suspects.update(connection.execute(new).scalars())
+            self._suspects |= {*connection.execute(new).scalars()}
         self._read_until = last
-        return set(self._suspects)
+        return self._suspects
 
 
 def note(

@@ -30,17 +30,14 @@ from deepsea_ladder.limits import MIB
 from deepsea_ladder.season import Season, UploadLimits
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import RENAMED, forget, note
-from deepsea_ladder.store.database import Database, added, now
+from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.values import utc_time
 
 _authors = schema.authors
 _SECRETS = (schema.codes, schema.tokens, schema.sessions)
 
 
-class Authors:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class Authors(StorePart):
     def all(self) -> list[StoredAuthor]:
         """Every author, by name."""
         with self._database.read() as connection:

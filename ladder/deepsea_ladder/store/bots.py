@@ -25,7 +25,7 @@ from deepsea_ladder.model.games import AttemptEnd, StoredSeason
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import author_name, check_deadline, check_quota, ensure_author
-from deepsea_ladder.store.database import Database, added, now
+from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.store.history import seat_result
 from deepsea_ladder.store.leases import cancel_games_of
 from deepsea_ladder.store.versions import IS_CURRENT, SELECT_VERSIONS, version_of, versions_by_id
@@ -40,16 +40,12 @@ _CURRENT = SELECT_VERSIONS.where(IS_CURRENT)
 _ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
 
 
-class Bots:
-    def __init__(self, database: Database, rules: StrikeRules) -> None:
-        self._database = database
-        self._rules = rules
-
+class Bots(StorePart):
     def strikes(self, season: StoredSeason) -> list[BotConduct]:
         """The conduct of active bots in the season, by their names."""
         with self._database.read() as connection:
             found = [
-                _conduct(connection, season.id, bot, self._rules)[0]
+                _conduct(connection, season.id, bot, self._policy.strikes)[0]
                 for bot in connection.execute(_ACTIVE.order_by(schema.bots.c.name_key)).all()
             ]
         return [one for one in found if one.spoiled or one.voids]

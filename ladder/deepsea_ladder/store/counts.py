@@ -21,7 +21,7 @@ from deepsea_ladder.model.games import JobStatus, LadderCounts
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.comparisons import Comparisons
-from deepsea_ladder.store.database import UNREADABLE, Database, now
+from deepsea_ladder.store.database import UNREADABLE, StorePart, now
 from deepsea_ladder.store.leases import GAMES, lost_counts
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.submissions import Submissions
@@ -43,10 +43,7 @@ QUEUES = {
 """What waits for runners, by queue; a season that is paused waits for none."""
 
 
-class Counts:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class Counts(StorePart):
     def read(self) -> LadderCounts:
         jobs, ratings, submissions = schema.jobs, schema.ratings, schema.submissions
         stuck = select(func.count()).where(jobs.c.status == JobStatus.QUARANTINED)

@@ -70,6 +70,7 @@ from deepsea_ladder.model.games import (
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.records import START, Record
+from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.printable import printable, quoted
 
 _BUSY_SECONDS = 30.0
@@ -225,6 +226,15 @@ class Database:
             if refusal is None:
                 raise
             raise refusal from error
+
+
+class StorePart:
+    """Some queries and changes of a ladder; if it is `public`, it shows what strangers may see."""
+
+    def __init__(self, database: Database, policy: RetryPolicy, *, public: bool) -> None:
+        self._database = database
+        self._policy = policy
+        self._public = public
 
 
 _NOW = select(database_now())

@@ -32,12 +32,11 @@ from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
 from deepsea_ladder.store.bots import disable_strikers
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import last_seq, no_such_game, read_tallies, write_tallies
 from deepsea_ladder.store.leases import (
     GAMES,
     SEASON_CLOSED,
-    RetryPolicy,
     count_failure,
     end_attempt,
 )
@@ -63,12 +62,7 @@ _ADD_GAME = insert(_games)
 _ADD_SEATS = insert(_seats)
 
 
-class Games:
-    def __init__(self, database: Database, policy: RetryPolicy, *, public: bool = False) -> None:
-        self._database = database
-        self._public = public
-        self._policy = policy
-
+class Games(StorePart):
     def report(self, job: Job, text: str, machine: str = "") -> Receipt:
         """Store the record of a job's game; retry it if there was no answer.
 

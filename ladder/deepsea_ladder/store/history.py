@@ -31,7 +31,7 @@ from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeason, Sto
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.store.versions import versions_by_id, visible
 
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
@@ -49,23 +49,22 @@ class GameOutcomes(NamedTuple):
     seats: tuple[SeatResult, ...]
 
 
-class History:
-    def __init__(self, database: Database, portion: int = PORTION, *, public: bool = False) -> None:
-        """`portion` is the most games that are read at once."""
-        self._database = database
-        self._portion = portion
-        self._public = public
+class History(StorePart):
+    def games(
+        self, season: StoredSeason | None = None, portion: int = PORTION
+    ) -> Iterator[StoredGame]:
+        """Every game, of a season if one is given, in the order in which they were rated.
 
-    def games(self, season: StoredSeason | None = None) -> Iterator[StoredGame]:
-        """Every game, of a season if one is given, in the order in which they were rated."""
+        portion  the most games that are read at once
+        """
         after = 0
         while True:
             query = self._query(season).where(_games.c.seq > after).order_by(_games.c.seq)
-            portion = self._read(query.limit(self._portion))
-            yield from portion
-            if len(portion) < self._portion:
+            games = self._read(query.limit(portion))
+            yield from games
+            if len(games) < portion:
                 return
-            after = portion[-1].seq
+            after = games[-1].seq
 
     def count(self, season: StoredSeason) -> int:
         query = select(schema.seasons.c.games).where(schema.seasons.c.id == season.id)

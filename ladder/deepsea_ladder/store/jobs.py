@@ -35,11 +35,10 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import disable_strikers
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION
 from deepsea_ladder.store.leases import (
     GAMES,
-    RetryPolicy,
     count_failure,
     end_attempt,
     give_back,
@@ -132,11 +131,7 @@ _PENDING = (
 )
 
 
-class Jobs:
-    def __init__(self, database: Database, policy: RetryPolicy) -> None:
-        self._database = database
-        self._policy = policy
-
+class Jobs(StorePart):
     def add(
         self, season: StoredSeason, rotations: Sequence[Rotation], *, after: int | None = None
     ) -> list[str]:
@@ -369,11 +364,7 @@ def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> JobSt
     return give_back(connection, row, at, failures=0)
 
 
-class Queue:
-    def __init__(self, database: Database, *, public: bool = False) -> None:
-        self._database = database
-        self._public = public
-
+class Queue(StorePart):
     def counts(self, season: StoredSeason) -> QueueCounts:
         """The season's jobs by status; quick however many are done."""
         ours = _jobs.c.season_id == season.id

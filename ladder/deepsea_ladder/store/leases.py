@@ -10,7 +10,6 @@ was taken out says so; a game that failed too often is quarantined, and the othe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias
@@ -34,33 +33,11 @@ from deepsea_ladder.model.games import (
 from deepsea_ladder.model.verdicts import ComparisonLease
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.versions import versions_of
-from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules.printable import printable
 
 Lease: TypeAlias = Job | SubmissionLease | AnalysisLease | PersonGame | ComparisonLease
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """What is retried how often, and who gets no more games; these are the limits of every ladder.
-
-    They never change a rating.
-    """
-
-    failures: int = 5
-    """Failures after which a job is quarantined: void games, refused results, dead workers."""
-    checks: int = 3
-    """Checks without a verdict after which a submission has failed: void games, dead runners."""
-    analyses: int = 3
-    """Attempts without a result after which an analysis has failed: dead runners and workers."""
-    comparisons: int = 5
-    """Attempts in a row without a block after which a comparison has failed."""
-    steps: int = 3
-    """Attempts in a row to play on a game of a person after which it is void."""
-    strikes: StrikeRules = field(default_factory=StrikeRules)
-    """When a bot is disabled."""
 
 
 class Leases:
@@ -197,7 +174,7 @@ def counting_changes(rows: Table) -> Callable[[Connection, int], dict[str, Any]]
     return changed
 
 
-class LeasedRows:
+class LeasedRows(StorePart):
     """What a runner does one by one beside its games: submissions, analyses, games of people,
     comparisons."""
 
@@ -205,11 +182,6 @@ class LeasedRows:
     failed: ClassVar[StrEnum]
     """The state after so many attempts without a result:"""
     most_failures: ClassVar[attrgetter[int]]
-
-    def __init__(self, database: Database, policy: RetryPolicy, *, public: bool = False) -> None:
-        self._database = database
-        self._policy = policy
-        self._public = public
 
     def waiting(self) -> int:
         """The number of rows that wait, or whose lease has expired."""

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, exists, insert, select
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.games import GameNote, SeatLog
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.store.history import no_such_game
 from deepsea_ladder.store.versions import visible
 
@@ -35,11 +35,7 @@ class _Content(msgspec.Struct, array_like=True):
     notes: tuple[GameNote, ...] = ()
 
 
-class Logs:
-    def __init__(self, database: Database, *, public: bool = False) -> None:
-        self._database = database
-        self._public = public
-
+class Logs(StorePart):
     def add(self, seq: int, logs: Sequence[SeatLog]) -> None:
         """Keep the logs of a game that is stored; may be repeated.
 

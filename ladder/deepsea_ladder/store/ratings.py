@@ -40,7 +40,7 @@ from deepsea_ladder.rating.trueskill_fold import (
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import current_bots
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import last_seq, read_tallies, seat_result, write_tallies
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.sums import count_sums, sum_differences
@@ -65,10 +65,7 @@ class FoldedGame(NamedTuple):
     """Of how many of its version's games it is the last, by seat."""
 
 
-class Ratings:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class Ratings(StorePart):
     def entries(
         self, season: StoredSeason, former: Collection[int] | None = None
     ) -> list[RatedVersion]:

@@ -33,7 +33,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import find_author
 from deepsea_ladder.store.bots import current_bots
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import read_tallies
 from deepsea_ladder.store.leases import SEASON_CLOSED, end_attempt, give_back
 from deepsea_ladder.store.submissions import OPEN, bots_from_afar
@@ -47,11 +47,7 @@ _BY_ID = select(schema.seasons).where(schema.seasons.c.id == bindparam("season")
 _SEED = select(schema.seasons.c.seed).where(schema.seasons.c.id == bindparam("season"))
 
 
-class Seasons:
-    def __init__(self, database: Database, *, public: bool = False) -> None:
-        self._database = database
-        self._public = public
-
+class Seasons(StorePart):
     def open(
         self,
         season: Season,

@@ -19,15 +19,12 @@ from deepsea_ladder.limits import (
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.database import Database, now
+from deepsea_ladder.store.database import StorePart, now
 
 _rows = schema.settings
 
 
-class Settings:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class Settings(StorePart):
     def changed(self) -> dict[str, int]:
         """The settings that do not have their default."""
         with self._database.read() as connection:

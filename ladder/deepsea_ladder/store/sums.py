@@ -33,15 +33,12 @@ from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.scheduling.tournament import Score, summed_scores
 from deepsea_ladder.standings import HeadToHead, SeatLine, meeting_of
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import Database
+from deepsea_ladder.store.database import StorePart
 
 _pairs, _seats = schema.pair_sums, schema.seat_sums
 
 
-class Sums:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class Sums(StorePart):
     def opponents(self, season: StoredSeason, version_id: int) -> dict[int, HeadToHead]:
         """A version against every other that it met in the season, by the other's id."""
         found = self._read(season, _pairs.c.version_id == version_id)
