@@ -229,5 +229,5 @@ def test_handing_back_ends_the_workers_and_the_leases(
     assert (summary.ended, summary.accepted) == (RunEnd.STOPPED, 4)
     assert summary.handed_back >= 1
     counts = store.queue.counts(season)
-    assert (counts.done, counts.leased, counts.todo) == (4, 0, 8)
+    assert (counts.done, counts.leased, counts.waiting) == (4, 0, 8)
     assert running() == []

@@ -118,7 +118,7 @@ def test_a_number_of_games_is_exact(store: Store, season: StoredSeason, stop: St
     assert run(store, season, stop, goal=RunGoal(games=4)) == RunReport(
         season="s1", accepted=4, ended=RunEnd.GOAL
     )
-    assert store.queue.counts(season).todo == 2
+    assert store.queue.counts(season).waiting == 2
     assert run(store, season, stop, goal=RunGoal(games=0)) == RunReport(
         season="s1", ended=RunEnd.GOAL
     )
@@ -258,7 +258,7 @@ def test_a_host_that_cannot_play_ends_the_run(
     assert (summary.accepted, summary.void, summary.ended) == (0, 0, RunEnd.HOST)
     assert summary.trouble == trouble.reason
     counts = store.queue.counts(season)
-    assert (counts.todo, counts.quarantined) == (6, 0)
+    assert (counts.waiting, counts.quarantined) == (6, 0)
     # A run without an end waits until it can go on.
     left = iter([trouble] * 10)
     goal = RunGoal(games=1, wait_for_work=True)
@@ -350,7 +350,7 @@ def test_a_wish_to_finish_ends_the_run_after_the_game(
 
     summary = run(store, season, stop, playing, goal=RunGoal(wait_for_work=True))
     assert summary == RunReport(season="s1", accepted=1, ended=RunEnd.STOPPED)
-    assert store.queue.counts(season).todo == 5
+    assert store.queue.counts(season).waiting == 5
 
 
 def test_an_interrupt_in_the_middle_hands_back(
@@ -362,7 +362,7 @@ def test_an_interrupt_in_the_middle_hands_back(
     with pytest.raises(KeyboardInterrupt):
         run(store, season, stop, playing)
     counts = store.queue.counts(season)
-    assert (counts.todo, counts.leased) == (6, 0)
+    assert (counts.waiting, counts.leased) == (6, 0)
     job = ladder.claim(store, season)
     assert (job.game_id, job.attempt) == ("s1-1", 2)
     (info,) = store.queue.listed(season, JobStatus.LEASED)
@@ -487,7 +487,7 @@ def test_a_run_whose_workers_are_gone_hands_back(
             watcher=Watcher(),
         ).run()
     counts = store.queue.counts(season)
-    assert (counts.todo, counts.leased) == (6, 0)
+    assert (counts.waiting, counts.leased) == (6, 0)
 
 
 def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(

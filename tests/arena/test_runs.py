@@ -656,7 +656,7 @@ def test_games_of_a_killed_run_wait_again_at_once(played: Store) -> None:
     with pytest.raises(UserError, match="'nobody' has leases; there are somebody else"):
         lease_owner.release_leases(played, "nobody")
     assert lease_owner.release_leases(played, "somebody else") == 1
-    assert played.queue.counts(season).todo == 2
+    assert played.queue.counts(season).waiting == 2
 
 
 def test_a_season_that_is_closed_does_not_wait_for_killed_runs(played: Store) -> None:

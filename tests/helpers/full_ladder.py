@@ -385,7 +385,7 @@ class _Stocking:
         faulty: Mapping[str, Mapping[str, int]] = {},
     ) -> None:
         """Play every game that waits; bots crash or are faulty in the games of these ids."""
-        while self._store.queue.counts(season).todo:
+        while self._store.queue.counts(season).waiting:
             job = self._claim(season)
             crash, fault = crashing.get(job.game_id, ()), faulty.get(job.game_id, {})
             self._store.games.report(job, ladder.play(job, crash, faulty=fault))

@@ -111,7 +111,7 @@ def test_a_writer_that_finds_it_busy_is_told_so(
         with pytest.raises(StoreUnavailable, match=r"another .* keeps it busy; try again"):
             other.jobs.claim(season, "worker", 60)
         # Readers are not kept waiting.
-        assert other.queue.counts(season).todo == 4
+        assert other.queue.counts(season).waiting == 4
     with Store.open(target) as other:
         assert ladder.claim(other, season).game_id == "s1-1"
 
@@ -122,7 +122,7 @@ def test_readers_see_a_snapshot_while_others_write(store: Store, season: StoredS
         assert connection.execute(count).scalar() == 4
         ladder.claim(store, season)
         assert connection.execute(count).scalar() == 4
-    assert store.queue.counts(season).todo == 3
+    assert store.queue.counts(season).waiting == 3
 
 
 def test_an_exception_undoes_the_whole_transaction(store: Store, season: StoredSeason) -> None:
@@ -134,7 +134,7 @@ def test_an_exception_undoes_the_whole_transaction(store: Store, season: StoredS
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert store.queue.counts(season).todo == 4
+    assert store.queue.counts(season).waiting == 4
 
 
 @pytest.mark.parametrize("kind", ["postgresql"], indirect=True)

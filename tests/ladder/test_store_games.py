@@ -47,7 +47,7 @@ def test_a_result_is_stored_with_what_follows_from_it(
     assert store.games.report(job, record) == Receipt(ReceiptStatus.ACCEPTED, seq=1)
     assert store.games.record("s1-1") == record
     counts = store.queue.counts(season)
-    assert (counts.done, counts.todo, counts.leased) == (1, 3, 0)
+    assert (counts.done, counts.waiting, counts.leased) == (1, 3, 0)
     said = json.loads(record)["result"]
     (game,) = store.history.latest(10)
     assert [seat.version for seat in game.seats] == list(job.seats)
@@ -194,7 +194,7 @@ def test_what_is_no_result_of_the_job_is_refused_and_noted(
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(receipt.reason)
     # Its lease ended as a failure, and the game is played again.
-    assert store.queue.counts(season).todo == 4
+    assert store.queue.counts(season).waiting == 4
     assert store.ratings.last_seq() == 0
     again = ladder.claim(store, season, "bob")
     assert store.games.report(again, ladder.play(again)).status is ReceiptStatus.ACCEPTED

@@ -141,7 +141,7 @@ def test_handing_back_counts_as_no_failure(store: Store, season: StoredSeason) -
         store.jobs.claim(season, "ann", 60, [None] * 4)
         assert store.jobs.hand_back("ann") == 4
     counts = store.queue.counts(season)
-    assert (counts.todo, counts.leased, counts.quarantined) == (4, 0, 0)
+    assert (counts.waiting, counts.leased, counts.quarantined) == (4, 0, 0)
 
 
 @pytest.mark.databases
@@ -178,7 +178,7 @@ def test_all_that_was_set_aside_can_be_tried_again_at_once(
         impatient.jobs.fail(job, "no luck")
     assert store.jobs.requeue_all() == 3
     assert store.jobs.requeue_all() == 0
-    assert store.queue.counts(season).todo == 4
+    assert store.queue.counts(season).waiting == 4
 
 
 @pytest.mark.databases
@@ -206,7 +206,7 @@ def test_rotations_that_were_chosen_for_another_state_are_not_added(
     assert store.queue.last_number(season) == 4
     assert store.jobs.add(season, rotation, after=4) == ["s1-5"]
     assert store.jobs.add(season, rotation, after=4) == []
-    assert store.queue.counts(season).todo == 5
+    assert store.queue.counts(season).waiting == 5
 
 
 @pytest.mark.databases
@@ -221,7 +221,7 @@ def test_line_ups_that_cannot_be_played_are_refused_whole(
     ):
         with pytest.raises(StoreError, match=words):
             store.jobs.add(season, [[[a, b, c, d]], [bad]])
-    assert store.queue.counts(season).todo == 4
+    assert store.queue.counts(season).waiting == 4
 
 
 def test_rotations_with_a_bot_that_is_out_are_left_out(store: Store, season: StoredSeason) -> None:

@@ -240,10 +240,10 @@ def test_a_finished_game_is_analysed_as_others_are(table: Table) -> None:
     assert lease.record == table.game.record
     assert analyses.finish(lease, "steady", '{"found":1}', USUAL_LIMITS)
     assert analyses.document(GAME) == '{"found":1}'
-    found = analyses.of_game(GAME)
-    assert found.done is not None
-    assert found.done.game_id == GAME
-    assert analyses.of_game("s1-1").done is None
+    done, _ = analyses.of_game(GAME)
+    assert done is not None
+    assert done.game_id == GAME
+    assert analyses.of_game("s1-1")[0] is None
 
 
 # Limits

@@ -52,7 +52,7 @@ def test_a_ladder_is_counted_over_its_seasons_and_queues(store: Store) -> None:
     store.jobs.fail(ladder.claim(store, season), "no luck", 0)
     ladder.claim(store, season, "somebody")
     ladder.claim(store, season, "gone", seconds=0)
-    assert (store.audit.suspects(), empty.recent_suspects) == (set(), 0)
+    assert (store.audit.suspects(), empty.recent_suspects) == (frozenset(), 0)
     store.audit.suspect("tcp://127.0.0.1:1", "is used no more")
     assert store.audit.suspects() == {"tcp://127.0.0.1:1"}
     store.audit.suspect("anna v1", "decided otherwise")

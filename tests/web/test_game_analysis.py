@@ -46,7 +46,7 @@ def test_who_has_an_account_asks_by_a_form_and_sees_how_far_it_is(world: World) 
         assert "The analysis is queued, 1 before it." in section(text)
         assert "/static/analysis." in text
         assert "<button" not in section(text)
-    number = world.service.store.analyses.of_game("s1-1").last
+    number = world.service.store.analyses.of_game("s1-1")[1]
     assert number is not None
     assert number.author == ANNA
     world.service.store.analyses.claim("runner", 60, number.id)
@@ -110,7 +110,7 @@ def test_one_that_failed_says_why_and_may_be_asked_for_again(world: World) -> No
         world.person().get(PAGE).text
     )
     assert world.person(ANNA).send(PAGE, "/analyse").status == 303
-    last = store.analyses.of_game("s1-1").last
+    last = store.analyses.of_game("s1-1")[1]
     assert last is not None
     assert last.state is AnalysisState.QUEUED
 

@@ -199,7 +199,7 @@ def _season(store: Store, season: StoredSeason, bots: Sequence[LadderBot]) -> Se
         unknown_panel=tuple(
             name for name in season.season.verdicts.panel if names.key(name) not in known
         ),
-        waiting=counts.todo,
+        waiting=counts.waiting,
         leased=counts.leased,
         expired=counts.expired,
         done=counts.done,

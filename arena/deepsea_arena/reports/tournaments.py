@@ -246,7 +246,7 @@ def _line(
     if not hidden:
         counts = store.queue.counts(season)
         played = counts.done
-        queued = played + counts.todo + counts.leased + counts.expired + counts.quarantined
+        queued = played + counts.waiting + counts.leased + counts.expired + counts.quarantined
     if played and closed is not None:
         found = found or _results(store, season, hidden=hidden)
         decided = plan.kind in ("elimination", "final")

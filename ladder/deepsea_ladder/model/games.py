@@ -123,19 +123,7 @@ class PairingQueue(Struct, frozen=True):
     """Games that have no result yet."""
 
 
-class QueueCounts(Struct, frozen=True):
-    todo: int
-    leased: int
-    expired: int
-    """Expired leases that no run has taken over yet."""
-    done: int
-    quarantined: int
-    cancelled: int
-    oldest_wait_ms: int
-    """How long the oldest waiting job has waited."""
-
-
-class QueueLoad(NamedTuple):
+class QueueLoad(Struct, frozen=True):
     """What waits for runners, and what they do."""
 
     waiting: int
@@ -143,8 +131,17 @@ class QueueLoad(NamedTuple):
     expired: int
     """Expired leases that no run has taken over yet."""
     oldest_wait_ms: int
+    """How long the oldest waiting row has waited."""
     owners: frozenset[str]
     """The runners that have renewed their leases in time."""
+
+
+class QueueCounts(QueueLoad, frozen=True):
+    """A season's jobs by status."""
+
+    done: int
+    quarantined: int
+    cancelled: int
 
 
 class LadderCounts(Struct, frozen=True, kw_only=True):
@@ -342,15 +339,6 @@ class StoredAnalysis(Struct, frozen=True, kw_only=True):
     """Why it failed, or waits again."""
     created_at: Time
     changed_at: Time
-
-
-class GameAnalyses(NamedTuple):
-    """What there is of a game."""
-
-    done: StoredAnalysis | None
-    """The newest one that has a result."""
-    last: StoredAnalysis | None
-    """The one that was asked for last, whatever became of it."""
 
 
 class AnalysedGame(NamedTuple):

@@ -22,7 +22,6 @@ from deepsea_ladder.model.games import (
     AnalysisLease,
     AnalysisPlan,
     AnalysisState,
-    GameAnalyses,
     StoredAnalysis,
     StoredSeason,
 )
@@ -90,18 +89,17 @@ class Analyses(LeasedRows):
             )
             return _get(connection, added(connection, row))
 
-    def of_game(self, game_id: str) -> GameAnalyses:
-        """What there is of a game: nothing of one that there is not, or that is not shown."""
+    def of_game(self, game_id: str) -> tuple[StoredAnalysis | None, StoredAnalysis | None]:
+        """A game's newest analysis that has a result, and the one that was asked for last; none of
+        a game that there is not, or that is not shown."""
         newest = self._newest(game_id)
         with self._database.read() as connection:
             last = connection.execute(newest).first()
             if last is None:
-                return GameAnalyses(None, None)
+                return None, None
             done = connection.execute(newest.where(_rows.c.state == AnalysisState.DONE)).first()
             order = _LINE.places(connection) if last.state == _QUEUED else {}
-            return GameAnalyses(
-                None if done is None else _analysis(done, {}), _analysis(last, order)
-            )
+            return None if done is None else _analysis(done, {}), _analysis(last, order)
 
     def of_version(
         self, season: StoredSeason, version_id: int, limit: int

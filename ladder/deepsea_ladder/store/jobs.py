@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from msgspec import structs
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, select
 
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind
@@ -368,24 +369,17 @@ class Queue(StorePart):
     def counts(self, season: StoredSeason) -> QueueCounts:
         """The season's jobs by status; quick however many are done."""
         ours = _jobs.c.season_id == season.id
-        left = (JobStatus.QUARANTINED, JobStatus.CANCELLED)
         with self._database.read() as connection:
             load = GAMES.load(connection, now(connection), ours)
-            counts = {
-                status: connection.execute(
+            quarantined, cancelled = (
+                connection.execute(
                     select(func.count()).where(ours, _jobs.c.status == status)
                 ).scalar_one()
-                for status in left
-            }
+                for status in (JobStatus.QUARANTINED, JobStatus.CANCELLED)
+            )
             done = connection.execute(_GAMES, {"season": season.id}).scalar_one()
         return QueueCounts(
-            todo=load.waiting,
-            leased=load.leased,
-            expired=load.expired,
-            done=done,
-            quarantined=counts[JobStatus.QUARANTINED],
-            cancelled=counts[JobStatus.CANCELLED],
-            oldest_wait_ms=load.oldest_wait_ms,
+            **structs.asdict(load), done=done, quarantined=quarantined, cancelled=cancelled
         )
 
     def leased(self, season: StoredSeason) -> int:
