@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -54,9 +55,12 @@ def test_only_the_announced_bytes_are_taken(announced: bytes, sent: bytes) -> No
         upload.finish()
 
 
-def test_a_large_archive_lies_in_a_file_and_comes_in_parts(tmp_path: Path) -> None:
+def test_a_large_archive_lies_in_a_file_and_comes_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     content = b"x" * (3 * PART + 1)
-    with Upload(RemoteLimits(), ManualClock(), folder=tmp_path) as upload:
+    with Upload(RemoteLimits(), ManualClock()) as upload:
         upload.header(size=len(content), sha256=hashlib.sha256(content).hexdigest(), key=KEY)
         for start in range(0, len(content), 1000):
             upload.chunk(content[start : start + 1000])

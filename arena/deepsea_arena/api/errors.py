@@ -17,7 +17,6 @@ from deepsea_ladder.errors import (
     AnalysisError,
     CodeRefused,
     KeyReused,
-    LadderError,
     LimitReached,
     NotOnLadder,
     PairingError,
@@ -25,7 +24,6 @@ from deepsea_ladder.errors import (
     SeasonClosed,
     SeasonError,
     SeasonPaused,
-    StoreError,
     StoreUnavailable,
     SubmissionError,
 )
@@ -127,16 +125,12 @@ def refusal_of(error: Exception) -> ApiError:
             return ApiError(Kind.UNAUTHENTICATED, text)
         case LimitReached():
             return ApiError(Kind.EXHAUSTED, text, error.retry_after)
-        case KeyReused():
+        case KeyReused() | UserError() | BundleError() | SeasonError():
             return ApiError(Kind.INVALID, text)
         case AccountError() | AnalysisError() | SubmissionError() | PersonGameError():
             return ApiError(Kind.NOT_NOW, text)
         case SeasonClosed() | SeasonPaused() | PairingError():
             return ApiError(Kind.NOT_NOW, text)
-        case UserError() | BundleError() | SeasonError():
-            return ApiError(Kind.INVALID, text)
-        case StoreError() | LadderError():
-            return ApiError(Kind.INTERNAL, FAILED)
     return ApiError(Kind.INTERNAL, FAILED)
 
 

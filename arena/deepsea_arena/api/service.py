@@ -13,6 +13,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
@@ -182,6 +183,7 @@ def _caller(found: Credential | None, address: str, refusal: str) -> Caller:
     )
 
 
+@dataclass(slots=True)
 class Failures:
     """Failed codes and logins of an hour, counted by where they come from. Threads may share one.
 
@@ -193,27 +195,24 @@ class Failures:
     most_sources  the number of sources that are remembered, the latest ones
     """
 
-    def __init__(
-        self, clock: Callable[[], float], most: Callable[[], int], most_sources: int = MOST_SOURCES
-    ) -> None:
-        self._clock = clock
-        self._most = most
-        self._most_sources = most_sources
-        self._failed: OrderedDict[str, list[float]] = OrderedDict()
-        self._lock = Lock()
+    clock: Callable[[], float]
+    most: Callable[[], int]
+    most_sources: int = MOST_SOURCES
+    _failed: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
 
     def add(self, address: str) -> None:
         """Count a failure. Raises ApiError instead as long as this address has to wait."""
         key = source(address)
         with self._lock:
             failed = self._failed.setdefault(key, [])
-            now, most = self._clock(), self._most()
+            now, most = self.clock(), self.most()
             wait = math.ceil(failure_wait(failed, now, most))
             if wait <= 0:
                 failed.append(now)
                 del failed[:-most]
             self._failed.move_to_end(key)
-            if len(self._failed) > self._most_sources:
+            if len(self._failed) > self.most_sources:
                 self._failed.popitem(last=False)
         if wait > 0:
             raise ApiError(

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from functools import partial
 
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_bundle import names
@@ -35,7 +35,6 @@ class Upload:
     """One upload: `header` once, then `chunk` as often as bytes come, then `finish`; or `form`.
 
     clock      counts the time of the upload
-    folder     where the temporary file is; None: the system's folder
     on_header  called when the header is there; may raise a refusal; True if the submission is there
                already, so that no bytes need come
     on_close   called once, when the upload is closed
@@ -47,7 +46,6 @@ class Upload:
         limits: RemoteLimits,
         clock: Clock,
         *,
-        folder: Path | None = None,
         on_header: Callable[[Upload], bool] = lambda _: False,
         on_close: Callable[[], object] = lambda: None,
     ) -> None:
@@ -72,8 +70,7 @@ class Upload:
         self._finished = False
         self._closed = False
         self._lock = threading.Lock()
-        where = None if folder is None else str(folder)
-        self._file = tempfile.SpooledTemporaryFile(max_size=PART, dir=where)  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(max_size=PART)  # noqa: SIM115
 
     def header(self, *, bot: str = "", size: int = 0, sha256: str = "", key: str = "") -> None:
         """Take the header: the bot's name, the archive's size and SHA-256, the sender's key."""
@@ -219,21 +216,13 @@ class Upload:
 class Uploads:
     """The uploads that a server receives now. Threads may share it.
 
-    local   whether everybody who can reach the server is on its own machine: it listens on
-            loopback, and no proxy is trusted. Else a season without a sandbox gets no uploads.
-    folder  where temporary files are
+    local  whether everybody who can reach the server is on its own machine: it listens on
+           loopback, and no proxy is trusted. Else a season without a sandbox gets no uploads.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        local: bool = False,
-        folder: Path | None = None,
-    ) -> None:
+    def __init__(self, clock: Clock, *, local: bool = False) -> None:
         self.local = local
         self._clock = clock
-        self._folder = folder
         self._lock = threading.Lock()
         self._coming: Counter[int] = Counter()
 
@@ -253,13 +242,8 @@ class Uploads:
                     Kind.EXHAUSTED, f"{self._coming.total()} uploads are under way; come back", 5
                 )
             self._coming[author_id] += 1
-        return Upload(
-            limits,
-            self._clock,
-            folder=self._folder,
-            on_header=on_header,
-            on_close=lambda: self._ended(author_id),
-        )
+        on_close = partial(self._ended, author_id)
+        return Upload(limits, self._clock, on_header=on_header, on_close=on_close)
 
     def _ended(self, author_id: int) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median_low
 from typing import NamedTuple
 
 from deepsea_referee.results.summary import GameResult, LatencyHistogram
@@ -71,12 +72,10 @@ class PlotSums:
                 continue
             bots[seat].dives += 1
             bots[seat].home += dive.home
-            for places, place in (
-                (bots[seat].turned, dive.turned),
-                (bots[seat].drowned, dive.drowned),
-            ):
-                if place is not None:
-                    places[place] += 1
+            if dive.turned is not None:
+                bots[seat].turned[dive.turned] += 1
+            if dive.drowned is not None:
+                bots[seat].drowned[dive.drowned] += 1
 
 
 class SeatDive(NamedTuple):
@@ -130,18 +129,4 @@ def medians(places: Counter[Depth]) -> Depth | None:
     """The lower median of the spaces and that of the air; None without any."""
     if not places:
         return None
-    spaces: Counter[int] = Counter()
-    airs: Counter[int] = Counter()
-    for place, count in places.items():
-        spaces[place.space] += count
-        airs[place.air] += count
-    return Depth(_median(spaces), _median(airs))
-
-
-def _median(counts: Counter[int]) -> int:
-    before, total = 0, counts.total()
-    for value in sorted(counts):
-        before += counts[value]
-        if 2 * before >= total:
-            return value
-    raise ValueError("no values")
+    return Depth(*(median_low(part) for part in zip(*places.elements(), strict=True)))

@@ -7,6 +7,7 @@ get games, or all that have played, or the best of each author.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -245,15 +246,15 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
     )
 
 
+@dataclass(slots=True)
 class UntilSettled:
     """The goal of a run: called after every game, judges the order at intervals."""
 
-    def __init__(self, store: Store, season: StoredSeason, confidence: float) -> None:
-        self._store = store
-        self._season = season
-        self._confidence = confidence
-        self._asked = 0
-        self._every = 1
+    store: Store
+    season: StoredSeason
+    confidence: float
+    _asked: int = 0
+    _every: int = 1
 
     def __call__(self) -> bool:
         self._asked += 1
@@ -265,7 +266,7 @@ class UntilSettled:
 
     def report(self) -> OrderReport:
         """The order now."""
-        return order_report(self._store, self._season, self._confidence)
+        return order_report(self.store, self.season, self.confidence)
 
 
 def pair_table(store: Store, season_name: str | None, *, start: int, size: int) -> PairTable:
