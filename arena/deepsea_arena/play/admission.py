@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from deepsea_arena.play.rated_games import hosting
+from deepsea_arena.play.rated_games import hosting, own_folder
 from deepsea_bundle.bot_cache import unpack
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE
@@ -22,7 +22,6 @@ from deepsea_referee.bots.resolve import BotSpec, resolve, unpacked_bot
 from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult
-from deepsea_referee.sandbox import cleanup
 from deepsea_referee.workbench.advice import REMEDIES, ladder_remedy
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.record import GameRecord
@@ -44,13 +43,10 @@ def play_admission(
     on_game: Callable[[], object] = lambda: None,
 ) -> SubmissionRefusal | None:
     """Play the admission games; returns the first fault or None. RefereeError if one is void."""
-    folder = cleanup.private_folder()
-    try:
+    with own_folder() as folder:
         unpack(bundle.archive, bundle.digest, folder / "bot")
         bot = unpacked_bot(folder / "bot", bundle.name)
         return asyncio.run(_play(bot, seasons, on_game))
-    finally:
-        cleanup.remove_folder(folder)
 
 
 def games_of(seasons: Sequence[Season]) -> int:

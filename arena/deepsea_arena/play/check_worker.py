@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple
 
 from deepsea_arena.play.admission import play_admission
+from deepsea_arena.play.rated_games import own_folder
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.model.bots import SubmissionRefusal
@@ -73,16 +74,13 @@ def check_worker(link: Link) -> Iterator[Perform]:
 
 
 def _read(task: ReadArchive) -> ArchiveRead:
-    folder = cleanup.private_folder()
-    try:
+    with own_folder() as folder:
         path = folder / f"{task.bot or _NAMELESS}{_ending(task.content)}"
         path.write_bytes(task.content)
         try:
             return ArchiveRead(read_in_subprocess(path, task.bot or None), "")
         except BundleError as error:
             found = str(error).removeprefix(f"bot {str(path)!r}: ")
-    finally:
-        cleanup.remove_folder(folder)
     if found.startswith("the folder's or file's name"):
         found = 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
     return ArchiveRead(None, found)

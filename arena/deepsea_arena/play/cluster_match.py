@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from deepsea_arena.play.rated_games import own_folder
 from deepsea_arena.play.workers import dask_workers
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_referee import shared_match
@@ -16,7 +17,6 @@ from deepsea_referee.bots.resolve import COMMAND_PREFIX, BotSpec, bundle_for_lad
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import MatchResult
-from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.workers import Link
@@ -69,21 +69,18 @@ def player(
     digests: Sequence[str], level: IsolationLevel, link: Link
 ) -> Iterator[Callable[[MatchSettings], MatchResult]]:
     """Set up a worker whose tasks are shares of a match of bots with these digests."""
-    folder = cleanup.private_folder()
-    bots = BotCache(folder, link.file)
     isolation: Isolation = choose(level)
+    with own_folder() as folder:
+        bots = BotCache(folder, link.file)
 
-    def here(bot: BotSpec, digest: str) -> BotSpec:
-        found = unpacked_bot(bots(digest), bot.name)
-        return replace(bot, command=found.command, folder=found.folder, program=None)
+        def here(bot: BotSpec, digest: str) -> BotSpec:
+            found = unpacked_bot(bots(digest), bot.name)
+            return replace(bot, command=found.command, folder=found.folder, program=None)
 
-    def play(share: MatchSettings) -> MatchResult:
-        specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]
-        # This machine's CPUs are not those of the run, and other workers may be here.
-        hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)
-        return shared_match.play_share(link, replace(share, bots=specs, hosting=hosting))
+        def play(share: MatchSettings) -> MatchResult:
+            specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]
+            # This machine's CPUs are not those of the run, and other workers may be here.
+            hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)
+            return shared_match.play_share(link, replace(share, bots=specs, hosting=hosting))
 
-    try:
         yield play
-    finally:
-        cleanup.remove_folder(folder)

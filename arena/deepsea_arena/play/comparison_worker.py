@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from deepsea_arena.play.rated_games import bot_of, hosting
+from deepsea_arena.play.rated_games import bot_of, hosting, own_folder
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding, Verdict
 from deepsea_referee.bots.process import Hosting
@@ -50,18 +50,15 @@ def comparison_worker(link: Link) -> Iterator[Perform]:
     """Set up a worker that plays blocks with what others leave of the CPU."""
     cleanup.remove_folders()
     SYSTEM.give_way()
-    folder = cleanup.private_folder()
-    folders = BotCache(folder, link.file)
+    with own_folder() as folder:
+        folders = BotCache(folder, link.file)
 
-    def perform(lease: ComparisonLease) -> None:
-        season = lease.season
-        mine, other = (bot_of(version, folders) for version in lease.versions)
-        play_on(lease, (mine, other), hosting(season.isolation, season.limits), link.send)
+        def perform(lease: ComparisonLease) -> None:
+            season = lease.season
+            mine, other = (bot_of(version, folders) for version in lease.versions)
+            play_on(lease, (mine, other), hosting(season.isolation, season.limits), link.send)
 
-    try:
         yield perform
-    finally:
-        cleanup.remove_folder(folder)
 
 
 def play_on(

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from deepsea_arena.play.rated_games import bot_of, hosting
+from deepsea_arena.play.rated_games import bot_of, hosting, own_folder
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.model.games import PERSON, PersonGame, Presence
 from deepsea_referee.bots.pool import BotPool
@@ -47,13 +47,8 @@ class PlayedOn(NamedTuple):
 def person_worker(link: Link) -> Iterator[Perform]:
     """Set up a worker that plays games of people."""
     cleanup.remove_folders()
-    folder = cleanup.private_folder()
-    tables = Tables(BotCache(folder, link.file), link)
-    try:
+    with own_folder() as folder, closing(Tables(BotCache(folder, link.file), link)) as tables:
         yield tables.perform
-    finally:
-        tables.close()
-        cleanup.remove_folder(folder)
 
 
 class Tables:

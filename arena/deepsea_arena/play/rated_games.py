@@ -14,7 +14,7 @@ import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -60,13 +60,21 @@ def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outc
     starts_at_once  its share of the CPUs; 1 where nobody knows what other workers are there
     """
     cleanup.remove_folders()
-    folder = cleanup.private_folder()
     starts = asyncio.Semaphore(starts_at_once)
-    player = RatedGamePlayer(BotCache(folder, link.file), link, starts)
-    try:
+    with (
+        own_folder() as folder,
+        closing(RatedGamePlayer(BotCache(folder, link.file), link, starts)) as player,
+    ):
         yield player.play
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """A private folder for as long as the body runs."""
+    folder = cleanup.private_folder()
+    try:
+        yield folder
     finally:
-        player.close()
         cleanup.remove_folder(folder)
 
 
