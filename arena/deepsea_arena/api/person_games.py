@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from deepsea_arena.api.declarations import Done, method
 from deepsea_arena.api.errors import ApiError, Kind, refusal_of
 from deepsea_arena.api.parts import LadderPart
-from deepsea_arena.reports.games import read_record
-from deepsea_arena.reports.person_games import (
+from deepsea_arena.reports.games import (
     PersonGameLine,
     PersonGameList,
     PersonGameReport,
     SeatText,
     person_game_line,
     person_game_report,
+    read_record,
 )
 from deepsea_arena.reports.standings import eligible, listed
 from deepsea_arena.seasons import find_season, open_seasons, preset_of

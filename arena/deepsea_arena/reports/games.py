@@ -1,4 +1,5 @@
-"""The games of a ladder: the newest ones, one with its record, and all of them for other programs.
+"""The games of a ladder: the newest ones, one with its record, all of them for other programs, and
+those of people.
 
 Invariants: games are listed by the order in which they were rated; seats stand in the order of the
 table; an export writes numbers so that reading them gives the same bits.
@@ -18,7 +19,15 @@ from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.documents import to_object
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.export import export_lines
-from deepsea_ladder.model.games import GameFilter, GameNote, StoredGame, StoredSeat
+from deepsea_ladder.model.games import (
+    GameFilter,
+    GameNote,
+    PersonGame,
+    PersonGameState,
+    Presence,
+    StoredGame,
+    StoredSeat,
+)
 from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import commitment, game_seed
@@ -256,3 +265,81 @@ def _changes(store: Store, game: StoredGame) -> tuple[RatingChange, ...]:
 def games_since(store: Store, seq: int, limit: int) -> list[GameLine]:
     """The first games that were rated after one, in their order; at most `limit`."""
     return [game_line(game) for game in store.history.since(seq, limit)]
+
+
+# Of people
+
+
+class PersonGameLine(Struct, frozen=True, kw_only=True):
+    """A game of a person against bots, which is not rated."""
+
+    game_id: str
+    season: str
+    """The season of the bots, with whose clock and limits they play."""
+    rules: str
+    seat: int
+    """The person's."""
+    person: str
+    """The author's name; "" of a visitor."""
+    names: tuple[str, ...]
+    """By seat, as in the record: there a person has no name of its own."""
+    state: PersonGameState
+    presence: Presence
+    reason: str
+    """Why it is void, or is tried again."""
+    created_at: Time
+    placement: int | None
+    """The person's, once the game is over."""
+
+
+class PersonGameList(Struct, frozen=True):
+    """The caller's games, newest first, and whether the caller may begin another one."""
+
+    games: tuple[PersonGameLine, ...]
+    season: str
+    """The season whose bots are played."""
+    rules: str
+    """Its preset."""
+    refusal: str
+    """Why the caller may not; "" else."""
+
+
+class SeatText(Struct, frozen=True):
+    """A game as its person sees it."""
+
+    person_game: PersonGameLine
+    document: str
+    """What the page of the seat shows, as a JSON object: the positions in `frames` have the keys of
+    a viewer's, `asked` is the question with its number `id` and its `choices`, after `left_us`
+    microseconds the default action is played, and `news` is another number with each change."""
+
+
+class PersonGameReport(Struct, frozen=True):
+    """A game of a person that is over."""
+
+    game: PersonGameLine
+    record: str
+    """One line of JSON, to be verified."""
+    analyses: LadderAnalyses
+
+
+def person_game_line(game: PersonGame) -> PersonGameLine:
+    """A game, without its course."""
+    return PersonGameLine(
+        game_id=game.game_id,
+        season=game.season.name,
+        rules=game.rules,
+        seat=game.seat,
+        person=game.person,
+        names=tuple(game.names),
+        state=game.state,
+        presence=game.presence,
+        reason=game.reason,
+        created_at=utc_time(game.created_at),
+        placement=read_record(game.record).placements[game.seat] if game.record else None,
+    )
+
+
+def person_game_report(store: Store, game: PersonGame) -> PersonGameReport:
+    """The report of a game that is over."""
+    return PersonGameReport(person_game_line(game), game.record, analyses_of(store, game.game_id))

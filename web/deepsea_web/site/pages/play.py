@@ -16,8 +16,7 @@ from starlette.types import ASGIApp
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.person_games import RANDOM
 from deepsea_arena.coach.ladder_analyses import record_file
-from deepsea_arena.reports.games import read_record
-from deepsea_arena.reports.person_games import PersonGameReport, SeatText
+from deepsea_arena.reports.games import PersonGameReport, SeatText, read_record
 from deepsea_ladder.model.games import PERSON, PersonGameState
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import MAX_PLAYERS, PRESETS, SEAT_LETTERS
