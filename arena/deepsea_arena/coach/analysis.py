@@ -7,7 +7,7 @@ result; a decision is judged by what its seat knew.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -374,14 +374,6 @@ def _look_at(settings: AnalysisSettings, text: str, numbers: Sequence[int]) -> d
 # Workers
 
 
-class _Share(NamedTuple):
-    """Some steps of a game, for one worker."""
-
-    job: int
-    record: str
-    wanted: Sequence[int]
-
-
 def _share(
     jobs: Sequence[_Job],
     shares: Sequence[tuple[int, Sequence[int]]],
@@ -389,19 +381,19 @@ def _share(
     workers: int,
     on_steps: Callable[[int], object],
 ) -> None:
-    waiting = deque(_Share(index, jobs[index].record.to_json(), wanted) for index, wanted in shares)
-    running: set[Task] = set()
+    waiting = iter([(jobs[index], wanted) for index, wanted in shares])
+    running: dict[Task, _Job] = {}
     with closing(LocalWorkers(partial(_analyst, settings), workers)) as pool:
-        while waiting or running:
-            for worker in pool.free()[: len(waiting)]:
-                running.add(pool.start(waiting.popleft(), worker))
+        while True:
+            for worker, (job, wanted) in zip(pool.free(), waiting, strict=False):
+                running[pool.start((job.text, wanted), worker)] = job
+            if not running:
+                return
             for event in pool.wait(None):
-                running.discard(event.task)
-                share = event.task.argument
-                assert isinstance(share, _Share)
+                job = running.pop(event.task)
                 match event:
                     case Done(_, result):
-                        jobs[share.job].found |= result
+                        job.found |= result
                         on_steps(len(result))
                     case Failed(_, error):
                         raise error
@@ -412,7 +404,7 @@ def _share(
 @contextmanager
 def _analyst(settings: AnalysisSettings, link: Link) -> Iterator[Perform]:
     """Set up a worker."""
-    yield lambda share: _look_at(settings, share.record, share.wanted)
+    yield lambda share: _look_at(settings, *share)
 
 
 def by_seat(analysis: GameAnalysis) -> list[SeatSums]:
