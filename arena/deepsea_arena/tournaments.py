@@ -17,14 +17,9 @@ from msgspec import Struct, structs
 
 from deepsea_arena.documents import to_json
 from deepsea_arena.play.run_report import RunEnd, RunWatcher
-from deepsea_arena.play.runner import (
-    MakePool,
-    RunGoal,
-    RunStopped,
-    no_source,
-    play,
-)
+from deepsea_arena.play.runner import RunGoal, RunStopped, no_source, play
 from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.workers import MakePool
 from deepsea_arena.reports.finals import FinalReport, race_of
 from deepsea_arena.reports.standings import best_of_authors, taken_out
 from deepsea_arena.reports.tournaments import (
@@ -196,13 +191,14 @@ def begin_tournament(
 
 def _begun(store: Store, name: str) -> StoredSeason | None:
     """The season of a tournament that was begun and not ended."""
-    found = [season for season in store.seasons.all() if season.name == name]
-    for season in found:
-        if season.tournament is None:
+    for season in store.seasons.all():
+        if season.name == name and season.tournament is None:
             raise UserError(f"season {name!r} is no tournament's; choose another name")
-        if season.closed_at is not None:
+        if season.name == name and season.closed_at is not None:
             raise UserError(f"season {name!r} is closed; choose another name")
-    return found[0] if found else None
+        if season.name == name:
+            return season
+    return None
 
 
 def _continued(
@@ -261,24 +257,16 @@ def _participants(
     return versions
 
 
+@dataclass(frozen=True, slots=True)
 class _Field:
     """A tournament's tables: queued, played and counted."""
 
-    def __init__(
-        self,
-        store: Store,
-        season: StoredSeason,
-        versions: Mapping[int, BotVersion],
-        make_pool: MakePool,
-        watcher: RunWatcher,
-        stop: Stop,
-    ) -> None:
-        self._store = store
-        self._season = season
-        self._versions = versions
-        self._make_pool = make_pool
-        self._watcher = watcher
-        self._stop = stop
+    store: Store
+    season: StoredSeason
+    versions: Mapping[int, BotVersion]
+    make_pool: MakePool
+    watcher: RunWatcher
+    stop: Stop
 
     def play(
         self, after: int, tables: Sequence[LineUp], times: int = 1, *, whole: bool = False
@@ -287,7 +275,7 @@ class _Field:
 
         whole  nothing else is played in the season
         """
-        store, season = self._store, self._season
+        store, season = self.store, self.season
         rotations = [table.seatings() for table in tables for _ in range(times)]
         store.jobs.add(season, rotations, after=after)  # unless a former run has done so
         # A rotation of a bot that was taken out is not there; no later round has the same tables.
@@ -303,10 +291,8 @@ class _Field:
 
     def _run(self) -> None:
         """Play the queued games; raises unless all of them have a result."""
-        store, season = self._store, self._season
-        report = play(
-            store, season, no_source, RunGoal(), self._make_pool, self._watcher, self._stop
-        )
+        store, season = self.store, self.season
+        report = play(store, season, no_source, RunGoal(), self.make_pool, self.watcher, self.stop)
         stuck = store.queue.counts(season).quarantined
         if stuck or report.ended is RunEnd.TOO_MANY_FAILURES:
             raise RefereeError(
@@ -319,15 +305,15 @@ class _Field:
             raise UserError(f"season {season.name!r} was closed before its games were played")
         if report.ended is RunEnd.STOPPED:
             raise RunStopped(report)
-        self._watcher.played(report)
+        self.watcher.played(report)
 
     def eliminate(self, seats: int, times: int) -> None:
         """Play all rounds."""
-        bracket, after, number = Elimination(tuple(self._versions), seats), 0, 0
+        bracket, after, number = Elimination(tuple(self.versions), seats), 0, 0
         while bracket.champion is None:
             number += 1
             tables = bracket.tables()
-            self._watcher.round_begins(number, len(tables), len(bracket.entrants))
+            self.watcher.round_begins(number, len(tables), len(bracket.entrants))
             last = self.play(after, tables, times)
             found = {score.bot: score for score in scores(self._results(after, last))}
             out = self._out()
@@ -338,12 +324,12 @@ class _Field:
 
     def race(self, plan: TournamentPlan) -> None:
         """Play a final until it is decided or its budget is spent."""
-        store, season, chance = self._store, self._season, self._season.commitment.encode()
+        store, season, chance = self.store, self.season, self.season.commitment.encode()
         number = bots = 0
         while True:
             if last := store.queue.last_number(season):
                 self._run()
-            race = race_of(store, season, plan.top, self._versions, store.history.outcomes(season))
+            race = race_of(store, season, plan.top, self.versions, store.history.outcomes(season))
             if race.decided:
                 return
             tables = race.tables(plan.seats, chance, plan.most_games - race.games)
@@ -351,17 +337,17 @@ class _Field:
                 return
             if bots != len(race.left):
                 number, bots = number + 1, len(race.left)
-                self._watcher.round_begins(number, len(tables), bots)
+                self.watcher.round_begins(number, len(tables), bots)
             store.jobs.add(season, [table.seatings() for table in tables], after=last)
 
     def _out(self) -> set[int]:
         """The participants that are withdrawn or disabled now."""
-        out = taken_out(self._store, self._season)
-        return {number for number, version in self._versions.items() if version.bot in out}
+        out = taken_out(self.store, self.season)
+        return {number for number, version in self.versions.items() if version.bot in out}
 
     def _results(self, after: int, last: int) -> Iterator[Sequence[SeatResult]]:
         """The results of the jobs after `after`, up to `last`."""
-        prefix = f"{self._season.name}-"
-        for game in self._store.history.outcomes(self._season):
+        prefix = f"{self.season.name}-"
+        for game in self.store.history.outcomes(self.season):
             if after < int(game.game_id.removeprefix(prefix)) <= last:
                 yield game.seats

@@ -18,9 +18,10 @@ from sqlalchemy import Engine, event
 from deepsea_arena import lease_owner
 from deepsea_arena.documents import to_json
 from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
-from deepsea_arena.play.runner import MakePool, RunRequest, RunStopped, run
+from deepsea_arena.play.runner import RunRequest, RunStopped, run
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
+from deepsea_arena.play.workers import MakePool
 from deepsea_arena.reports.standings import OrderReport, order_report, show_standings
 from deepsea_arena.reports.tournaments import rank_sets, tournament_report, tournaments
 from deepsea_arena.seasons import ClosedSeason, close_season

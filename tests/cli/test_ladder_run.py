@@ -20,9 +20,9 @@ import pytest
 from msgspec import structs
 
 from deepsea_arena.play.rated_games import RatedGamePlayer, worker
-from deepsea_arena.play.runner import local_workers
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import FinishedGame, HostTrouble, VoidOutcome
+from deepsea_arena.play.workers import local_workers
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder.run import RunOutput

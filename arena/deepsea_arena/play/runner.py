@@ -9,7 +9,7 @@ work on one store.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -19,7 +19,6 @@ from deepsea_arena.play.analyst import Analyst, local_analyst
 from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.comparer import Comparer, local_comparer
 from deepsea_arena.play.person_games import PersonGamePlayer, local_person_worker
-from deepsea_arena.play.rated_games import hosting, worker
 from deepsea_arena.play.rechecks import Rechecks, is_drawn
 from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
 from deepsea_arena.play.shutdown import LONGEST_PAUSE, Stop, StopRequest, retry_until_available
@@ -31,10 +30,10 @@ from deepsea_arena.play.tasks import (
     game_seconds,
 )
 from deepsea_arena.play.validation import Validator, local_checker
-from deepsea_arena.play.workers import JobWorkers, dask_workers
+from deepsea_arena.play.workers import JobWorkers, MakePool
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
 from deepsea_arena.reports.tournaments import for_runner
-from deepsea_arena.seasons import find_season, open_seasons, without_cgroups
+from deepsea_arena.seasons import find_season, open_seasons
 from deepsea_ladder.errors import (
     LadderError,
     PairingError,
@@ -45,14 +44,12 @@ from deepsea_ladder.errors import (
 from deepsea_ladder.model.games import Job, ReceiptStatus, Rotation, SeatLog, StoredSeason
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.pairing import Matchmaker
-from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.leases import SEASON_CLOSED
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import UserError
-from deepsea_referee.system import equal_shares
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.workers import LocalWorkers, Workers
+from deepsea_referee.workers import Workers
 
 _T = TypeVar("_T")
 Source = Callable[[int, int], Sequence[Rotation]]
@@ -98,10 +95,6 @@ class RunnerSettings:
     """The number of times in a row that it cannot, after which the run ends."""
 
 
-MakePool = Callable[[Season, RunWatcher], JobWorkers]
-"""Starts the workers for a season's games; the callback reports problems with them."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """The request of a run; without a number of games, until the order is settled."""
@@ -132,72 +125,58 @@ def no_source(number: int, wanted: int) -> Sequence[Rotation]:
     return ()
 
 
+@dataclass
 class Runner:
     """One run. `owner` names its leases and must be unique; `clock` counts seconds."""
 
-    def __init__(
-        self,
-        store: Store,
-        season: StoredSeason,
-        pool: JobWorkers,
-        *,
-        owner: str,
-        clock: Callable[[], float],
-        stop: Stop,
-        watcher: RunWatcher,
-        source: Source = no_source,
-        goal: RunGoal | None = None,
-        settings: RunnerSettings | None = None,
-        gives_way: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._store = store
-        self._season = season
-        self._pool = pool
-        self._owner = owner
-        self._clock = clock
-        self._stop = stop
-        self._source = source
-        self._goal = goal or RunGoal()
-        self._settings = settings or RunnerSettings()
-        self._watcher = watcher
-        self._rechecks = Rechecks(pool, self._is_drawn, self._suspect, self._dismiss)
-        self._ask_gives_way = gives_way
+    store: Store
+    season: StoredSeason
+    pool: JobWorkers
+    _: KW_ONLY
+    owner: str
+    clock: Callable[[], float]
+    stop: Stop
+    watcher: RunWatcher
+    source: Source = no_source
+    goal: RunGoal = field(default_factory=RunGoal)
+    settings: RunnerSettings = field(default_factory=RunnerSettings)
+    gives_way: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
+        self._rechecks = Rechecks(self.pool, self._is_drawn, self._suspect, self._dismiss)
         self._gives_way = False  # to a tournament
         self._playing: dict[str, tuple[Job, float]] = {}
         """Jobs by their games' ids, and when they time out."""
-        self._renewed = clock()
-        self._settled = False
-        self._closed = False
-        self._paused = False
+        self._renewed = self._paused_until = self.clock()
+        self._settled = self._closed = self._paused = False
         self._waits = False  # for more to play than the goal asked for
         self._unplayable = False  # as was reported
         self._failures_in_a_row = 0  # games in a row without a result
         self._troubles = 0  # in a row, of this machine
-        self._paused_until = clock()
-        self._newest = season.name  # the season that the pages show, as far as it was said
-        self._report = RunReport(season=season.name)
+        self._newest = self.season.name  # the season that the pages show, as far as it was said
+        self._report = RunReport(season=self.season.name)
 
     def run(self) -> RunReport:
         """Play until the goal is reached, nothing is left to play, or `stop` is requested."""
         try:
             self._report.ended = self._loop()
         finally:
-            self._pool.close()
+            self.pool.close()
             try:
-                self._report.handed_back = self._store.jobs.hand_back(self._owner)
+                self._report.handed_back = self.store.jobs.hand_back(self.owner)
             except StoreUnavailable as error:
-                self._watcher.trouble(f"{error}; leases were not handed back and will run out")
+                self.watcher.trouble(f"{error}; leases were not handed back and will run out")
         return self._report
 
     def _loop(self) -> RunEnd:
         while True:
-            if self._stop.requested is StopRequest.HAND_BACK:
+            if self.stop.requested is StopRequest.HAND_BACK:
                 return RunEnd.STOPPED
-            if self._failures_in_a_row >= self._settings.max_failures_in_a_row:
+            if self._failures_in_a_row >= self.settings.max_failures_in_a_row:
                 return RunEnd.TOO_MANY_FAILURES
-            anybody = self._fill() if self._stop.requested is StopRequest.GO_ON else True
+            anybody = self._fill() if self.stop.requested is StopRequest.GO_ON else True
             if self._playing:
-                self._take_in(self._pool.wait(self._until_due(), self._stop))
+                self._take_in(self.pool.wait(self._until_due(), self.stop))
                 self._look_after()
             elif (ended := self._end()) is not None:
                 return ended
@@ -206,13 +185,13 @@ class Runner:
 
     def _end(self) -> RunEnd | None:
         """Why the run ends now that no game is played; None if it goes on."""
-        if self._stop.requested is not StopRequest.GO_ON:
+        if self.stop.requested is not StopRequest.GO_ON:
             return RunEnd.STOPPED
-        if self._wanted() == 0 or (self._is_over() and not self._goal.wait_for_work):
+        if self._wanted() == 0 or (self._is_over() and not self.goal.wait_for_work):
             return RunEnd.GOAL
         if self._closed:
             return RunEnd.CLOSED
-        if self._gives_way or self._retry(self._ask_gives_way):
+        if self._gives_way or self._retry(self.gives_way):
             return RunEnd.TOURNAMENT
         return RunEnd.HOST if self._gave_up() else None
 
@@ -221,11 +200,11 @@ class Runner:
         if self._is_over():
             self._await_more()
         elif self._paused:
-            self._stop.pause(self._settings.idle)
-        elif (pause := self._paused_until - self._clock()) > 0:
-            self._stop.pause(pause)
+            self.stop.pause(self.settings.idle)
+        elif (pause := self._paused_until - self.clock()) > 0:
+            self.stop.pause(pause)
         elif not anybody:  # the pool knows for how long to wait for somebody
-            self._pool.wait(self._until_due(), self._stop)
+            self.pool.wait(self._until_due(), self.stop)
             self._look_after()
         else:
             return self._wait_for_work()
@@ -233,33 +212,33 @@ class Runner:
 
     def _is_over(self) -> bool:
         """Whether the order is settled, or the time has come."""
-        until = self._goal.until
-        return self._settled or (until is not None and self._retry(self._store.now) >= until)
+        until = self.goal.until
+        return self._settled or (until is not None and self._retry(self.store.now) >= until)
 
     def _await_more(self) -> None:
         """Wait, and look whether somebody has unsettled the order or closed the season."""
         if not self._waits:
             why = "its order is settled" if self._settled else "its time is over"
-            self._watcher.trouble(f"season {self._season.name} is not played on: {why}")
+            self.watcher.trouble(f"season {self.season.name} is not played on: {why}")
         self._waits = True
-        self._stop.pause(self._settings.idle)
-        if self._goal.settled is not None:
-            self._settled = self._retry(self._goal.settled)
-        season = self._retry(lambda: self._store.seasons.get(self._season.name))
+        self.stop.pause(self.settings.idle)
+        if self.goal.settled is not None:
+            self._settled = self._retry(self.goal.settled)
+        season = self._retry(lambda: self.store.seasons.get(self.season.name))
         self._closed = season.closed_at is not None
         self._waits = self._is_over()
 
     def _wanted(self) -> int | None:
         """The number of games that may still be started for the goal; None is no limit."""
-        if self._goal.games is None:
+        if self.goal.games is None:
             return None
-        return max(0, self._goal.games - self._report.accepted - len(self._playing))
+        return max(0, self.goal.games - self._report.accepted - len(self._playing))
 
     def _fill(self) -> bool:
         """Give jobs to free workers; returns whether any was free."""
-        workers = self._pool.free()
+        workers = self.pool.free()
         ends = self._closed or self._gives_way or self._gave_up() or self._is_over()
-        free = [] if ends or self._clock() < self._paused_until else workers[: self._wanted()]
+        free = [] if ends or self.clock() < self._paused_until else workers[: self._wanted()]
         if not free:
             return bool(workers)
         jobs = self._claim(free)
@@ -268,40 +247,40 @@ class Runner:
         if len(jobs) < len(free) and self._pair(len(free) - len(jobs)):
             jobs += self._claim(free[len(jobs) :])
         for job in jobs:
-            self._pool.start(job)
-            self._playing[job.game_id] = (job, self._clock() + self._limit(job))
+            self.pool.start(job)
+            self._playing[job.game_id] = (job, self.clock() + self._limit(job))
         return True
 
     def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
-        jobs, lease = self._store.jobs, self._settings.lease
+        jobs, lease = self.store.jobs, self.settings.lease
         before = self._paused
         try:
-            found = self._retry(lambda: jobs.claim(self._season, self._owner, lease, prefer))
+            found = self._retry(lambda: jobs.claim(self.season, self.owner, lease, prefer))
             self._paused = False
         except SeasonPaused:
             found, self._paused = [], True
         if self._paused != before:
             state = "paused: no game is started" if self._paused else "resumed"
-            self._watcher.trouble(f"season {self._season.name} is {state}")
+            self.watcher.trouble(f"season {self.season.name} is {state}")
         return found
 
     def _pair(self, wanted: int) -> bool:
         """Get more jobs from the source; returns whether to lease again."""
-        number = self._retry(lambda: self._store.queue.last_number(self._season))
+        number = self._retry(lambda: self.store.queue.last_number(self.season))
         try:
-            rotations = self._retry(lambda: self._source(number, wanted))
+            rotations = self._retry(lambda: self.source(number, wanted))
         except PairingError as error:
             # Games of others may go on, and somebody may submit a bot.
-            if not self._playing and not self._goal.wait_for_work:
+            if not self._playing and not self.goal.wait_for_work:
                 raise
             if not self._playing and not self._unplayable:
-                self._watcher.trouble(f"season {self._season.name} waits for bots: {error}")
+                self.watcher.trouble(f"season {self.season.name} waits for bots: {error}")
                 self._unplayable = True
             return False
         self._unplayable = False
         try:
             # If another runner was quicker, its jobs are there instead.
-            self._retry(lambda: self._store.jobs.add(self._season, rotations, after=number))
+            self._retry(lambda: self.store.jobs.add(self.season, rotations, after=number))
         except SeasonClosed:
             self._closed = True
             return False
@@ -311,7 +290,7 @@ class Runner:
         for job, outcome in outcomes:
             match self._rechecks.settled(job, outcome):
                 case None:
-                    self._playing[job.game_id] = (job, self._clock() + self._limit(job))
+                    self._playing[job.game_id] = (job, self.clock() + self._limit(job))
                     continue
                 case FinishedGame() as game:
                     self._store_result(job, game)
@@ -323,7 +302,7 @@ class Runner:
             self._playing.pop(job.game_id, None)
 
     def _store_result(self, job: Job, played: FinishedGame) -> None:
-        receipt = self._retry(lambda: self._store.games.report(job, played.record, played.machine))
+        receipt = self._retry(lambda: self.store.games.report(job, played.record, played.machine))
         match receipt.status:
             case ReceiptStatus.ACCEPTED:
                 self._failures_in_a_row = self._troubles = 0
@@ -331,8 +310,8 @@ class Runner:
                 self._report.disabled += receipt.disabled
                 if played.logs and receipt.seq is not None:
                     self._keep_logs(receipt.seq, played.logs)
-                if self._goal.settled is not None:
-                    self._settled = self._retry(self._goal.settled)
+                if self.goal.settled is not None:
+                    self._settled = self._retry(self.goal.settled)
             case ReceiptStatus.DUPLICATE:
                 self._report.duplicates += 1
             case ReceiptStatus.REFUSED:
@@ -340,132 +319,105 @@ class Runner:
                 self._report.refused += 1
                 if played.machine and not str(receipt.reason).endswith(SEASON_CLOSED):
                     self._dismiss(played.machine, f"its result of {job.game_id} was refused")
-        self._watcher.finished(job, receipt)
+        self.watcher.finished(job, receipt)
 
     def _is_drawn(self, job: Job) -> bool:
-        one_in = self._settings.recheck
-        return self._retry(lambda: is_drawn(self._store, self._season, job, one_in))
+        one_in = self.settings.recheck
+        return self._retry(lambda: is_drawn(self.store, self.season, job, one_in))
 
     def _suspect(self, subject: str, words: str) -> None:
         """Name a worker or a bot, here and in the audit log."""
-        self._watcher.trouble(f"{subject} {words}")
-        self._retry(lambda: self._store.audit.suspect(subject, words))
+        self.watcher.trouble(f"{subject} {words}")
+        self._retry(lambda: self.store.audit.suspect(subject, words))
 
     def _dismiss(self, machine: str, why: str) -> None:
-        if self._pool.dismiss(machine, why):
+        if self.pool.dismiss(machine, why):
             self._suspect(machine, f"is used no more: {why}")
 
     def _keep_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
         try:
-            self._store.logs.add(seq, logs)
+            self.store.logs.add(seq, logs)
         except LadderError as error:  # the result is stored, and counts for more
-            self._watcher.trouble(f"{error}; the output of bots in game {seq} is not kept")
+            self.watcher.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
     def _fail(self, job: Job, reason: str, seat: int | None = None) -> None:
-        receipt = self._retry(lambda: self._store.jobs.fail(job, reason, seat))
+        receipt = self._retry(lambda: self.store.jobs.fail(job, reason, seat))
         self._failures_in_a_row += 1
         self._report.void += 1
         self._report.disabled += receipt.disabled
-        self._watcher.failed(job, reason)
+        self.watcher.failed(job, reason)
         for name in receipt.disabled:
-            self._watcher.trouble(f"{name} is disabled")
+            self.watcher.trouble(f"{name} is disabled")
 
     def _set_aside(self, job: Job, reason: str) -> None:
         """Give a job back that this machine cannot play now, and start no other for a while."""
-        self._retry(lambda: self._store.jobs.hand_back(self._owner, job, reason))
-        if (now := self._clock()) < self._paused_until:
+        self._retry(lambda: self.store.jobs.hand_back(self.owner, job, reason))
+        if (now := self.clock()) < self._paused_until:
             return  # another worker met the same trouble
-        pause = min(self._settings.host_pause * 2**self._troubles, LONGEST_PAUSE)
+        pause = min(self.settings.host_pause * 2**self._troubles, LONGEST_PAUSE)
         self._paused_until = now + pause
         self._troubles += 1
         if reason != self._report.trouble:
             seconds = f"{pause:g} second" if pause == 1 else f"{pause:g} seconds"
             words = f"{reason}; no game counts as failed, trying again in {seconds}"
-            self._watcher.trouble(words)
+            self.watcher.trouble(words)
         self._report.trouble = reason
 
     def _gave_up(self) -> bool:
         """Whether this machine could not play for so long that the run ends."""
-        return self._troubles >= self._settings.host_troubles and not self._goal.wait_for_work
+        return self._troubles >= self.settings.host_troubles and not self.goal.wait_for_work
 
     def _limit(self, job: Job) -> float:
-        limit = self._settings.game
+        limit = self.settings.game
         return game_seconds(job.season, len(job.seats)) if limit is None else limit
 
     def _look_after(self) -> None:
         """Heartbeat: renew the leases when it is due, and void games that time out."""
-        now = self._clock()
+        now = self.clock()
         for job, due in list(self._playing.values()):
-            if self._pool.waits(job):
+            if self.pool.waits(job):
                 self._playing[job.game_id] = (job, now + self._limit(job))
             elif now >= due:
-                self._pool.abandon(job)
+                self.pool.abandon(job)
                 reason = f"no result after {self._limit(job):g} seconds"
                 self._take_in([(job, VoidOutcome(reason))])
-        if now - self._renewed >= self._settings.lease / 3:
+        if now - self._renewed >= self.settings.lease / 3:
             held = [job for job, _ in self._playing.values()]
-            self._retry(lambda: self._store.jobs.renew(held, self._settings.lease))
+            self._retry(lambda: self.store.jobs.renew(held, self.settings.lease))
             self._renewed = now
             self._say_newest()
-            self._gives_way = self._retry(self._ask_gives_way)
+            self._gives_way = self._retry(self.gives_way)
 
     def _say_newest(self) -> None:
         """Say so when pages show another season than the one that is played."""
-        if self._season.tournament is not None:
+        if self.season.tournament is not None:
             return
-        opened = open_seasons(self._retry(self._store.seasons.all))
+        opened = open_seasons(self._retry(self.store.seasons.all))
         newest = opened[-1].name if opened else self._newest
-        if newest not in (self._newest, self._season.name):
-            self._watcher.trouble(
+        if newest not in (self._newest, self.season.name):
+            self.watcher.trouble(
                 f"season {newest} is open and is what pages show, but this run plays "
-                f"{self._season.name} until that is closed: `ladder close {self._season.name}`"
+                f"{self.season.name} until that is closed: `ladder close {self.season.name}`"
             )
         self._newest = newest
 
     def _until_due(self) -> float:
         """The time until the next heartbeat or timeout."""
         due = [due for _, due in self._playing.values()]
-        due.append(self._renewed + self._settings.lease / 3)
-        return max(0.0, min(due) - self._clock())
+        due.append(self._renewed + self.settings.lease / 3)
+        return max(0.0, min(due) - self.clock())
 
     def _wait_for_work(self) -> bool:
         """Handle that nothing can be played now; returns whether that may change."""
-        others = self._retry(lambda: self._store.queue.leased(self._season))
-        if not others and not self._goal.wait_for_work:
+        others = self._retry(lambda: self.store.queue.leased(self.season))
+        if not others and not self.goal.wait_for_work:
             return False
-        self._stop.pause(self._settings.idle)
+        self.stop.pause(self.settings.idle)
         return True
 
     def _retry(self, call: Callable[[], _T]) -> _T:
         """Call the store, with retries while it is unavailable; every call may be repeated."""
-        return retry_until_available(call, self._stop, self._watcher.trouble)
-
-
-def local_workers(store: Store, workers: int) -> MakePool:
-    """Worker processes on this machine, which get bots from this store through this process."""
-
-    def make(season: Season, watcher: RunWatcher) -> JobWorkers:
-        # Refused here, in one line, rather than by every worker.
-        settings = hosting(season.isolation, season.limits).for_one_of(workers)
-        if note := without_cgroups(season.isolation):
-            watcher.trouble(note)
-        setup = partial(worker, starts_at_once=settings.starts_at_once)
-        cpus = equal_shares(workers)
-        pool = LocalWorkers(setup, workers, fetch=store.bots.archive, ahead=1, cpus=cpus)
-        return JobWorkers(pool)
-
-    return make
-
-
-def cluster_workers(store: Store, address: str) -> MakePool:
-    """The workers of the Dask scheduler at `address`, which get bots from this store."""
-
-    def make(season: Season, watcher: RunWatcher) -> JobWorkers:
-        check, fetch = partial(hosting, season.isolation, season.limits), store.bots.archive
-        pool = dask_workers()(address, worker, check, fetch=fetch, report=watcher.trouble)
-        return JobWorkers(pool, lambda place: place.address, pool.dismiss)
-
-    return make
+        return retry_until_available(call, self.stop, self.watcher.trouble)
 
 
 def open_ladder(target: str, watcher: RunWatcher, stop: Stop) -> Store:
@@ -482,8 +434,6 @@ def run(
     make_checker: Callable[[], Workers] = local_checker,
     make_analyst: Callable[[], Workers] = local_analyst,
     play_tournament: Callable[[StoredSeason], bool] | None = None,
-    make_person_worker: Callable[[Store], Workers] = local_person_worker,
-    make_comparer: Callable[[Store], Workers] = local_comparer,
 ) -> RunReport:
     """Play rated games: always the bot whose rating is least certain, against bots of its strength.
 
@@ -502,8 +452,8 @@ def run(
     with (
         in_background(Analyst, store, make_analyst, watcher, stop, to_end=to_end),
         in_background(Validator, store, make_checker, watcher, stop, first=to_end),
-        in_background(PersonGamePlayer, store, partial(make_person_worker, store), watcher, stop),
-        in_background(Comparer, store, partial(make_comparer, store), watcher, stop),
+        in_background(PersonGamePlayer, store, partial(local_person_worker, store), watcher, stop),
+        in_background(Comparer, store, partial(local_comparer, store), watcher, stop),
     ):
         if season is not None:
             return _run(store, season, request, make_pool, watcher, stop)

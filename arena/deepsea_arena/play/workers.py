@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from deepsea_arena.play.rated_games import hosting
+from deepsea_arena.play.rated_games import worker as game_worker
+from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import (
     FinishedGame,
@@ -14,9 +18,13 @@ from deepsea_arena.play.tasks import (
     VoidOutcome,
     outcome_of_error,
 )
+from deepsea_arena.seasons import without_cgroups
 from deepsea_ladder.model.games import Job
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_referee.workers import Died, Done, Event, Failed, Task, Workers
+from deepsea_referee.system import equal_shares
+from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Task, Workers
 
 if TYPE_CHECKING:
     from deepsea_arena.play.dask import DaskWorkers
@@ -157,3 +165,34 @@ class JobWorkers:
         for worker in self._workers.values():
             if job in worker.jobs:
                 worker.jobs.remove(job)
+
+
+MakePool = Callable[[Season, RunWatcher], JobWorkers]
+"""Starts the workers for a season's games; the callback reports problems with them."""
+
+
+def local_workers(store: Store, workers: int) -> MakePool:
+    """Worker processes on this machine, which get bots from this store through this process."""
+
+    def make(season: Season, watcher: RunWatcher) -> JobWorkers:
+        # Refused here, in one line, rather than by every worker.
+        settings = hosting(season.isolation, season.limits).for_one_of(workers)
+        if note := without_cgroups(season.isolation):
+            watcher.trouble(note)
+        setup = partial(game_worker, starts_at_once=settings.starts_at_once)
+        cpus = equal_shares(workers)
+        pool = LocalWorkers(setup, workers, fetch=store.bots.archive, ahead=1, cpus=cpus)
+        return JobWorkers(pool)
+
+    return make
+
+
+def cluster_workers(store: Store, address: str) -> MakePool:
+    """The workers of the Dask scheduler at `address`, which get bots from this store."""
+
+    def make(season: Season, watcher: RunWatcher) -> JobWorkers:
+        check, fetch = partial(hosting, season.isolation, season.limits), store.bots.archive
+        pool = dask_workers()(address, game_worker, check, fetch=fetch, report=watcher.trouble)
+        return JobWorkers(pool, lambda place: place.address, pool.dismiss)
+
+    return make

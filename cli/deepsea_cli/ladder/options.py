@@ -32,7 +32,7 @@ from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
-    from deepsea_arena.play.runner import MakePool
+    from deepsea_arena.play.workers import MakePool
     from deepsea_cli.ladder.logins import Target
     from deepsea_ladder.season import Season
     from deepsea_ladder.store import Store
@@ -201,12 +201,12 @@ until_option = click.option(
 
 def make_workers(store: Store, workers: int | None, cluster: str | None) -> MakePool:
     """The workers of a run: processes, or those of a cluster."""
-    from deepsea_arena.play import runner
+    from deepsea_arena.play.workers import cluster_workers, local_workers
 
     refuse_workers_of_cluster(cluster, workers)
     if cluster is not None:
-        return runner.cluster_workers(store, cluster)
-    return runner.local_workers(store, workers or 1)
+        return cluster_workers(store, cluster)
+    return local_workers(store, workers or 1)
 
 
 season_option = click.option(
