@@ -77,7 +77,16 @@ class RatedVersion(Struct, frozen=True):
         return playing and self.state is BotState.ACTIVE
 
 
-class SubmissionState(StrEnum):
+class WorkState(StrEnum):
+    """The state of what runners do one by one."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it stays so: nothing waits for a runner, or a runner or a person for it."""
+        return self not in ("queued", "checking", "running", "playing", "asked")
+
+
+class SubmissionState(WorkState):
     QUEUED = "queued"
     """Its archive is there, whole; it waits for a runner."""
     CHECKING = "checking"
@@ -86,11 +95,6 @@ class SubmissionState(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     """The ladder could not check it, however often it tried."""
-
-    @property
-    def is_final(self) -> bool:
-        """Whether it stays so."""
-        return self not in (SubmissionState.QUEUED, SubmissionState.CHECKING)
 
 
 class NewSubmission(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from deepsea_ladder.model.bots import BotVersion, SubmissionState
+from deepsea_ladder.model.bots import BotVersion, SubmissionState, WorkState
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
@@ -299,7 +299,7 @@ class Extension(Struct, frozen=True):
     until: Time
 
 
-class AnalysisState(StrEnum):
+class AnalysisState(WorkState):
     QUEUED = "queued"
     """It waits for a runner."""
     RUNNING = "running"
@@ -307,11 +307,6 @@ class AnalysisState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     """It could not be done; it may be asked for again."""
-
-    @property
-    def is_final(self) -> bool:
-        """Whether it stays so."""
-        return self in (AnalysisState.DONE, AnalysisState.FAILED)
 
 
 class AnalysisPlan(Struct, frozen=True):
@@ -361,7 +356,7 @@ class AnalysisLease(Struct, frozen=True, kw_only=True):
     """The number of the lease, from 1."""
 
 
-class PersonGameState(StrEnum):
+class PersonGameState(WorkState):
     """How far a game of a person is."""
 
     QUEUED = "queued"
@@ -373,11 +368,6 @@ class PersonGameState(StrEnum):
     DONE = "done"
     VOID = "void"
     """The ladder could not play it on."""
-
-    @property
-    def is_final(self) -> bool:
-        """Whether it stays so."""
-        return self in (PersonGameState.DONE, PersonGameState.VOID)
 
 
 class Presence(StrEnum):

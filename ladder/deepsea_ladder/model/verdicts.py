@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct
 
-from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.bots import BotVersion, WorkState
 from deepsea_ladder.season import Season
 
 Verdict = Literal["better", "worse", "level"]
 """Of the version against the other; level: they differ by no more than the season's margin."""
 
 
-class ComparisonState(StrEnum):
+class ComparisonState(WorkState):
     QUEUED = "queued"
     """It waits for a runner."""
     PLAYING = "playing"
@@ -26,11 +25,6 @@ class ComparisonState(StrEnum):
     """A newer version came, or the season was closed."""
     FAILED = "failed"
     """It could not be played, however often it was tried."""
-
-    @property
-    def is_final(self) -> bool:
-        """Whether it stays so."""
-        return self not in (ComparisonState.QUEUED, ComparisonState.PLAYING)
 
 
 class ComparisonStanding(Struct, frozen=True, kw_only=True):
