@@ -36,8 +36,7 @@ from deepsea_rules.printable import printable
 _rows, _games, _seasons = schema.analyses, schema.games, schema.seasons
 _people = schema.person_games
 _QUEUED, _RUNNING = AnalysisState.QUEUED, AnalysisState.RUNNING
-_changed = counting_changes(_rows)
-_LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, _changed)
+_LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, counting_changes(_rows))
 _SELECT: Select[Any] = (
     select(
         # Everything but the document, which is large.
@@ -79,13 +78,9 @@ class Analyses(LeasedRows):
             row = insert(_rows).values(
                 **game,
                 author_id=author_id,
-                state=_QUEUED,
                 policy=plan.policy,
                 settings=plan.settings,
-                attempt=0,
-                failures=0,
-                created_at=at,
-                **_changed(connection, at),
+                **_LINE.new(connection, at),
             )
             return _get(connection, added(connection, row))
 

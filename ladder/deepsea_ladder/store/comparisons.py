@@ -220,13 +220,9 @@ def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Pla
             other_id=other.version_id,
             panel=panel,
             seed=seed,
-            state=_QUEUED,
-            attempt=0,
-            failures=0,
             cpu_ms=0,
             standing=msgspec.json.encode(standing).decode(),
-            created_at=at,
-            **_changed(connection, at),
+            **_LINE.new(connection, at),
         )
     )
 

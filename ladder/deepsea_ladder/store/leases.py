@@ -69,6 +69,11 @@ class Leases:
         self._renew = update(rows).where(*held)
         self._set = update(rows).where(rows.c.id == bindparam("of_row"))
 
+    def new(self, connection: Connection, at: int) -> dict[str, Any]:
+        """What a row gets that is added: it waits."""
+        none_yet = {"attempt": 0, "failures": 0, "created_at": at}
+        return self._waits | none_yet | self._changed(connection, at)
+
     def held(self, connection: Connection, lease: Lease) -> Row[Any] | None:
         """The row of a lease; None if it does not hold."""
         return connection.execute(self._held, _key(lease)).first()

@@ -86,13 +86,9 @@ class PersonGames(LeasedRows):
                 **{**new, "seed": new["seed"].hex()},
                 author_id=author_id,
                 address=address,
-                state=_QUEUED,
                 presence=Presence.HERE,
-                attempt=0,
-                failures=0,
                 decisions="[]",
-                created_at=at,
-                changed_at=at,
+                **_LINE.new(connection, at),
             )
             number = added(connection, row)
             others = (seat for seat in range(len(versions) + 1) if seat != new["seat"])

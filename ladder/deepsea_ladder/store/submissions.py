@@ -96,14 +96,9 @@ class Submissions(LeasedRows):
                 size=new.size,
                 sha256=new.sha256,
                 needs_sandbox=new.needs_sandbox,
-                state=SubmissionState.QUEUED,
-                attempt=0,
-                failures=0,
-                games=0,
                 of_games=0,
                 took_ms=0,
-                created_at=at,
-                changed_at=at,
+                **_LINE.new(connection, at),
             )
             submission_id, size = added(connection, row), 0
             for number, content in enumerate(parts):
