@@ -15,12 +15,11 @@ import pytest
 
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
-    ArchiveRead,
     PlayAdmission,
     ReadArchive,
     check_worker,
 )
-from deepsea_bundle.reader import read_bot
+from deepsea_bundle.reader import BotBundle, read_bot
 from deepsea_ladder.season import Season
 from deepsea_referee import workers
 from helpers.programs import opponent_in
@@ -49,12 +48,10 @@ class Link(workers.Link):
         self.sent.append(message)
 
 
-def read(content: bytes, bot: str = "") -> ArchiveRead:
+def read(content: bytes, bot: str = "") -> object:
     """What a worker makes of an archive."""
     with check_worker(Link()) as perform:
-        found = perform(ReadArchive(content, bot))
-    assert isinstance(found, ArchiveRead)
-    return found
+        return perform(ReadArchive(content, bot))
 
 
 def a_zip_of(files: dict[str, bytes], attributes: int = 0o100644, method: int = 0) -> bytes:
@@ -70,24 +67,21 @@ def a_zip_of(files: dict[str, bytes], attributes: int = 0o100644, method: int = 
 def test_a_zip_is_read_under_its_name_or_the_one_that_is_given() -> None:
     content = zipped("one", "mine")
     first, second = read(content), read(content, "yours")
-    assert first.bundle is not None
-    assert second.bundle is not None
-    assert (first.bundle.name, second.bundle.name) == ("mine", "yours")
-    assert first.bundle.digest == second.bundle.digest
-    assert first.found == ""
+    assert isinstance(first, BotBundle)
+    assert isinstance(second, BotBundle)
+    assert (first.name, second.name) == ("mine", "yours")
+    assert first.digest == second.digest
 
 
 def test_a_python_file_is_a_bot_with_the_name_that_is_given() -> None:
-    found = read(BOT, "mine").bundle
-    assert found is not None
+    found = read(BOT, "mine")
+    assert isinstance(found, BotBundle)
     assert found.name == "mine"
 
 
 @pytest.mark.parametrize("content", [zipped("one"), BOT])
 def test_a_bot_without_a_name_is_asked_for_one(content: bytes) -> None:
-    found = read(content)
-    assert found.bundle is None
-    assert found.found == (
+    assert read(content) == (
         'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
     )
 
@@ -117,10 +111,10 @@ def a_bomb() -> bytes:
 )
 def test_what_is_no_bot_is_refused_in_one_line(make: Callable[[], bytes], words: str) -> None:
     found = read(make(), "" if "name" in words else "mine")
-    assert found.bundle is None
-    assert "\n" not in found.found
-    assert "/tmp" not in found.found
-    assert re.search(words, found.found), found.found
+    assert isinstance(found, str)
+    assert "\n" not in found
+    assert "/tmp" not in found
+    assert re.search(words, found), found
 
 
 def test_admission_games_are_announced_one_by_one(tmp_path: Path) -> None:

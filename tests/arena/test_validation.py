@@ -10,7 +10,6 @@ import pytest
 from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
-    ArchiveRead,
     PlayAdmission,
     ReadArchive,
 )
@@ -57,7 +56,7 @@ class InlineChecker(OneWorker):
 
     def _read(self, task: Task) -> Iterator[Event]:
         assert isinstance(task.argument, ReadArchive)
-        yield Done(task, ArchiveRead(*read(task.argument)))
+        yield Done(task, read(task.argument))
 
     def _play(self, task: Task) -> Iterator[Event]:
         for game in (1, 2, 3):
@@ -66,12 +65,12 @@ class InlineChecker(OneWorker):
         yield Done(task, AdmissionPlayed(self.refusal))
 
 
-def read(task: ReadArchive) -> tuple[BotBundle | None, str]:
+def read(task: ReadArchive) -> BotBundle | str:
     """What `check_worker` reads, in this process."""
     try:
-        return bundle_of(collect_zip(task.content, BUNDLE_LIMITS), task.bot or None, "-"), ""
+        return bundle_of(collect_zip(task.content, BUNDLE_LIMITS), task.bot or None, "-")
     except BundleError as error:
-        return None, str(error)
+        return str(error)
 
 
 @pytest.fixture

@@ -76,33 +76,24 @@ class Analyst(LeasedWork[AnalysisLease]):
         return self._retry(lambda: claim(self._owner, self._times.lease, only))
 
     def _do(self, lease: AnalysisLease) -> None:
+        analyses, limits = self._store.analyses, self._store.settings.limits
         try:
             task = AnalyseGame(lease.record, settings_from(lease.settings))
-        except DocumentError as error:
-            self._reject(lease, str(error))
-            return
-        answer = self._answer(
-            task, lambda: self._store.analyses.renew(lease, self._times.lease), quiet=_QUIET_S
-        )
-        found = cast(Analysed, answer)  # what `analysis_worker` answers
-        if found.problem:
-            self._reject(lease, found.problem)
-            return
-        finish, limits = self._store.analyses.finish, self._store.settings.limits
-        try:
+            answer = self._answer(
+                task, lambda: analyses.renew(lease, self._times.lease), quiet=_QUIET_S
+            )
+            found = cast(Analysed, answer)  # what `analysis_worker` answers
+            if found.problem:
+                raise AnalysisError(found.problem)
             # The store may be unavailable after the commit: a repetition finds the lease gone.
-            self._retry(lambda: finish(lease, found.policy, found.document, limits()))
-        except AnalysisError as error:
-            self._reject(lease, str(error))
-            return
+            self._retry(lambda: analyses.finish(lease, found.policy, found.document, limits()))
+        except (DocumentError, AnalysisError) as error:
+            reason = str(error)
+            self._retry(lambda: analyses.reject(lease, reason))
         self._report(lease)
 
     def _named(self, lease: AnalysisLease) -> str:
         return f"the analysis of {lease.game_id}"
-
-    def _reject(self, lease: AnalysisLease, reason: str) -> None:
-        self._retry(lambda: self._store.analyses.reject(lease, reason))
-        self._report(lease)
 
     def _fail(self, lease: AnalysisLease, reason: str) -> None:
         state = self._retry(lambda: self._store.analyses.fail(lease, reason))

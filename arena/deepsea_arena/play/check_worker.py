@@ -36,13 +36,6 @@ class ReadArchive:
     """The bot's name; "" is that of its bot.toml."""
 
 
-class ArchiveRead(NamedTuple):
-    """The bot of an archive, or why it is none."""
-
-    bundle: BotBundle | None
-    found: str
-
-
 @dataclass(frozen=True, slots=True)
 class PlayAdmission:
     """The task to play a bot's admission games in these seasons."""
@@ -62,7 +55,7 @@ def check_worker(link: Link) -> Iterator[Perform]:
     """Set up a worker that checks submissions; after each admission game it sends their number."""
     cleanup.remove_folders()
 
-    def perform(task: ReadArchive | PlayAdmission) -> ArchiveRead | AdmissionPlayed:
+    def perform(task: ReadArchive | PlayAdmission) -> BotBundle | str | AdmissionPlayed:
         if isinstance(task, ReadArchive):
             return _read(task)
         games = count(1)
@@ -73,17 +66,18 @@ def check_worker(link: Link) -> Iterator[Perform]:
     yield perform
 
 
-def _read(task: ReadArchive) -> ArchiveRead:
+def _read(task: ReadArchive) -> BotBundle | str:
+    """The bot of an archive, or why it is none."""
     with own_folder() as folder:
         path = folder / f"{task.bot or _NAMELESS}{_ending(task.content)}"
         path.write_bytes(task.content)
         try:
-            return ArchiveRead(read_in_subprocess(path, task.bot or None), "")
+            return read_in_subprocess(path, task.bot or None)
         except BundleError as error:
             found = str(error).removeprefix(f"bot {str(path)!r}: ")
     if found.startswith("the folder's or file's name"):
         found = 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
-    return ArchiveRead(None, found)
+    return found
 
 
 def _ending(content: bytes) -> str:

@@ -14,7 +14,6 @@ from deepsea_arena.play.admission import check_packages, games_of, seasons_to_fi
 from deepsea_arena.play.background_work import LeasedWork, Times
 from deepsea_arena.play.check_worker import (
     AdmissionPlayed,
-    ArchiveRead,
     PlayAdmission,
     ReadArchive,
     check_worker,
@@ -70,17 +69,17 @@ class Validator(LeasedWork[SubmissionLease]):
             seasons = self._retry(lambda: seasons_to_fit(self._store))
             self._retry(lambda: self._store.submissions.check_before(lease))
             read = self._read(lease)
-            bundle = read.bundle
-            if bundle is None:
-                refusal: SubmissionRefusal | None = SubmissionRefusal(read.found, _TO_DO)
+            refusal: SubmissionRefusal | None
+            if isinstance(read, str):
+                refusal = SubmissionRefusal(read, _TO_DO)
             else:
+                bundle = read
                 refusal = self._judge(lease, bundle, seasons)
         except (SubmissionError, BundleError) as error:
             refusal = SubmissionRefusal(str(error))
-        if refusal is None:
-            self._report(lease)
-        else:
+        if refusal is not None:
             self._refuse(lease, refusal, bundle)
+        self._report(lease)
 
     def _judge(
         self, lease: SubmissionLease, bundle: BotBundle, seasons: Sequence[Season]
@@ -100,11 +99,11 @@ class Validator(LeasedWork[SubmissionLease]):
             self._retry(lambda: submissions.accept(lease, bundle, limits(), self._took_ms()))
         return refusal
 
-    def _read(self, lease: SubmissionLease) -> ArchiveRead:
+    def _read(self, lease: SubmissionLease) -> BotBundle | str:
         content = self._retry(lambda: self._store.submissions.archive(lease))
         seconds = READER_LIMITS.seconds + _SLACK_S
         read = self._task(lease, ReadArchive(content, lease.bot), seconds, 0)
-        return cast(ArchiveRead, read)  # what `check_worker` answers
+        return cast(BotBundle | str, read)  # what `check_worker` answers
 
     def _play(
         self, lease: SubmissionLease, bundle: BotBundle, seasons: Sequence[Season]
@@ -135,12 +134,11 @@ class Validator(LeasedWork[SubmissionLease]):
         return f"submission {lease.id}"
 
     def _refuse(
-        self, lease: SubmissionLease, refusal: SubmissionRefusal, bundle: BotBundle | None = None
+        self, lease: SubmissionLease, refusal: SubmissionRefusal, bundle: BotBundle | None
     ) -> None:
         facts = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
         refuse = self._store.submissions.refuse
         self._retry(lambda: refuse(lease, refusal, self._took_ms(), **facts))
-        self._report(lease)
 
     def _fail(self, lease: SubmissionLease, reason: str) -> None:
         fail = self._store.submissions.fail
