@@ -209,25 +209,19 @@ def open_season(
     return season_info(store.seasons.open(settings, fresh(), submissions_until=until, by=by))
 
 
-def end_submissions(store: Store, name: str, by: Actor = MACHINE) -> Unfinished | None:
-    """Take in no more bots before a season is closed; what it is to wait for, None for nothing.
-
-    So nobody keeps the rank of a former version by replacing it just before the end.
-    """
-    bots, submissions = store.seasons.end_submissions(name, by)
-    games = max(1, store.seasons.get(name).season.pairing.provisional_games)
-    return Unfinished(tuple(bots), games, submissions) if bots or submissions else None
-
-
 def close_season(
     store: Store, name: str, by: Actor = MACHINE, *, at_once: bool = True
 ) -> ClosedSeason:
     """Give a season no more games. Those that are being played still count.
 
-    at_once  whether it does not wait for the bots that were submitted
+    at_once  whether it does not wait for the bots that were submitted: else no more are taken in
+             first, so that nobody keeps the rank of a former version by replacing it at the end
     """
-    if not at_once and (unfinished := end_submissions(store, name, by)) is not None:
-        return ClosedSeason(name, None, 0, unfinished)
+    if not at_once:
+        bots, submissions = store.seasons.end_submissions(name, by)
+        if bots or submissions:
+            games = max(1, store.seasons.get(name).season.pairing.provisional_games)
+            return ClosedSeason(name, None, 0, Unfinished(tuple(bots), games, submissions))
     store.seasons.close(name, by)
     take_back(store, store.seasons.get(name))  # of runs that were killed: these are not played
     return ClosedSeason(name, *store.seasons.close(name))

@@ -13,7 +13,6 @@ from deepsea_arena.reports.standings import order_report, show_standings
 from deepsea_arena.seasons import (
     Unfinished,
     close_season,
-    end_submissions,
     find_season,
     open_season,
     season_info,
@@ -125,11 +124,11 @@ def test_a_new_version_has_to_play_before_the_end_unless_former_ones_have_ranks(
     season = store.seasons.open(Season("s2", seats=(2,), pairing=pairing), ladder.SEED)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
     ladder.play_all(store, season)
-    assert end_submissions(store, "s2") is None
+    assert store.seasons.end_submissions("s2") == ([], 0)
     with store.database.write() as connection:
         connection.execute(update(schema.seasons).values(submissions_until=None))
     ladder.submit(store, "anna", "better")
-    missing = end_submissions(store, "s2")
+    missing = close_season(store, "s2", at_once=False).unfinished
     assert missing == (None if former else Unfinished(("anna",), 1, 0))
 
 
