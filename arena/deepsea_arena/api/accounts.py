@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.declarations import Done, method
@@ -177,12 +178,7 @@ class AccountMethods(LadderPart):
             self.check_admin()
         author_id = None if everybody else self.own_id
         found = self.store.audit.latest(limit or AUDIT, author_id=author_id)
-        return AuditList(
-            tuple(
-                AuditLine(one.at, one.kind, one.subject, one.note, one.actor, one.address)
-                for one in found
-            )
-        )
+        return AuditList(tuple(AuditLine(*astuple(one)[1:]) for one in found))
 
     def admin_token(self, author: str = "", label: str = "") -> Redeemed:
         """Make an admin of an author, by default of `admin`, with a token of every scope; for the

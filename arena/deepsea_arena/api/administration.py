@@ -120,18 +120,15 @@ class AdminMethods(LadderPart):
             raise UserError(f"from 1 to {most} codes are made at once")
         if not 0 <= days <= longest:
             raise UserError(f"days is a number from 1 to {longest}")
-        wanted = [("", self._new_code()) for _ in range(count)]
         if not all(authors):
             raise UserError("an author's name is missing")
-        wanted += [(name, self._new_code()) for name in authors]
+        names = [*[""] * count, *authors]
+        secrets, digests = zip(*(self._new_code() for _ in names), strict=True)
         stored = self.store.accounts.make_codes(
-            [(digest, author) for author, (_, digest) in wanted], days or CODE_DAYS, self.caller.by
+            [*zip(digests, names, strict=True)], days or CODE_DAYS, self.caller.by
         )
         return CodeList(
-            tuple(
-                replace(one, code=secret)
-                for one, (_, (secret, _)) in zip(stored, wanted, strict=True)
-            )
+            tuple(replace(one, code=code) for one, code in zip(stored, secrets, strict=True))
         )
 
     @method("GET", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN)
@@ -286,15 +283,11 @@ class AdminMethods(LadderPart):
     def quarantine(self) -> Quarantine:
         """List the games that failed too often, oldest first."""
         store = self.store
-        found = [
-            job
-            for season in store.seasons.all()
-            for job in store.queue.listed(season, JobStatus.QUARANTINED)
-        ]
         return Quarantine(
             tuple(
                 QuarantinedJob(job.game_id, job.lineup, job.failures, job.note or "")
-                for job in found
+                for season in store.seasons.all()
+                for job in store.queue.listed(season, JobStatus.QUARANTINED)
             )
         )
 

@@ -98,7 +98,8 @@ class Upload:
         """Take bytes of the archive."""
         self._check(self._begun, "an upload begins with its header, and these are bytes")
         self._check(not self._finished, "the upload has ended, and more bytes came")
-        self._check_pace()
+        if not self._closed and self.left() <= 0:
+            raise self.too_slow()
         if not data:
             self._empty += 1
             self._check(self._empty <= _EMPTY, "the parts of the upload are empty")
@@ -207,10 +208,6 @@ class Upload:
         if not fine:
             self.close()
             raise ApiError(Kind.INVALID, sentence)
-
-    def _check_pace(self) -> None:
-        if not self._closed and self.left() <= 0:
-            raise self.too_slow()
 
 
 class Uploads:

@@ -6,6 +6,7 @@ both give the same numbers, to the bit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -65,23 +66,19 @@ class RatingTotals:
 
 def seat_results(record: GameRecord, lineup: Sequence[int]) -> list[SeatResult]:
     """The result of a game for each version of its line-up."""
-    seats = range(len(lineup))
     forfeits = {forfeit.seat: str(forfeit.fault) for forfeit in record.forfeits}
-    decisions = [0 for _ in seats]
-    faults = [0 for _ in seats]
-    for decision in record.decisions:
-        decisions[decision.seat] += 1
-        faults[decision.seat] += decision.fault is not None
+    decisions = Counter(decision.seat for decision in record.decisions)
+    faults = Counter(one.seat for one in record.decisions if one.fault is not None)
     return [
         SeatResult(
-            lineup[seat],
+            version,
             record.points[seat],
             record.placements[seat],
             decisions[seat],
             faults[seat],
             forfeits.get(seat),
         )
-        for seat in seats
+        for seat, version in enumerate(lineup)
     ]
 
 

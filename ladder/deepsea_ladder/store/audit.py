@@ -53,16 +53,8 @@ class Audit(StorePart):
             query = query.where(or_(table.c.author_id == author_id, table.c.actor_id == author_id))
         with self._database.read() as connection:
             return [
-                AuditEntry(
-                    Int64(row.id),
-                    utc_time(row.at),
-                    AuditKind(row.kind),
-                    row.subject,
-                    row.note,
-                    row.actor,
-                    row.address,
-                )
-                for row in connection.execute(query)
+                AuditEntry(Int64(number), utc_time(at), AuditKind(kind), *texts)
+                for number, at, kind, *texts in connection.execute(query)
             ]
 
     def suspect(self, subject: str, words: str) -> None:
