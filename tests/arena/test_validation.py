@@ -186,7 +186,9 @@ def test_a_name_that_became_somebody_elses_is_refused_without_games(site: Site) 
     number = site.submit()
     ladder.submit(site.store, "mine", "two", "Bob")
     site.validator.drain()
-    assert site.now(number).found == "the bot 'mine' is Bob's; choose another name"
+    done = site.now(number)
+    assert done.found == "the bot 'mine' is Bob's; choose another name"
+    assert (done.bot, done.digest) == ("mine", ladder.a_bundle("one").digest)
     assert site.checker.played == 0
 
 

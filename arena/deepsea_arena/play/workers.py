@@ -51,22 +51,17 @@ class _Worker:
     """That of its last job."""
 
 
+@dataclass
 class JobWorkers:
-    """The workers that play the jobs of a run. Their tasks are jobs, and results are outcomes.
+    """The workers that play the jobs of a run. Their tasks are jobs, and results are outcomes."""
 
-    machine  the address of a worker's machine; "" for this one
-    dismiss  gives up the workers of a machine, with the reason; whether there were any
-    """
+    pool: Workers
+    machine: Callable[[Any], str] = lambda place: ""
+    """The address of a worker's machine; "" for this one."""
+    dismiss: Callable[[str, str], bool] = lambda machine, why: False
+    """Gives up the workers of a machine, with the reason; whether there were any."""
 
-    def __init__(
-        self,
-        pool: Workers,
-        machine: Callable[[Any], str] = lambda place: "",
-        dismiss: Callable[[str, str], bool] = lambda machine, why: False,
-    ) -> None:
-        self._pool = pool
-        self._machine = machine
-        self.dismiss = dismiss
+    def __post_init__(self) -> None:
         self._jobs: dict[Task, tuple[Job, Hashable]] = {}
         """With the workers that play them."""
         self._waiting: list[tuple[Job, Collection[str]]] = []
@@ -78,11 +73,11 @@ class JobWorkers:
     def free(self) -> Sequence[int | None]:
         """The workers that can take a job, once for each: the rotations of their last jobs."""
         self._start_waiting()
-        return [self._worker(place).rotation for place in self._pool.free()]
+        return [self._worker(place).rotation for place in self.pool.free()]
 
     def start(self, job: Job) -> None:
         """Give a job to one of the workers with the fewest: that of its rotation, or a new one."""
-        if not (free := self._pool.free()):  # it has left just now
+        if not (free := self.pool.free()):  # it has left just now
             self._waiting.append((job, ()))
             return
         fewest = min(len(self._worker(place).jobs) for place in free)
@@ -94,20 +89,20 @@ class JobWorkers:
     def start_elsewhere(self, job: Job, but: Collection[str]) -> bool:
         """Let a job be next for a worker on none of these machines; False if there is none."""
         busy = [place for place, worker in self._workers.items() if worker.jobs]
-        there = {self._machine(place) for place in [*self._pool.free(), *busy]} - {*but}
+        there = {self.machine(place) for place in [*self.pool.free(), *busy]} - {*but}
         self._waiting += [(job, but)] if there else []
         return bool(there)
 
     def _start_waiting(self) -> None:
         for waiting in [*self._waiting]:
             job, but = waiting
-            if free := [at for at in self._pool.free() if self._machine(at) not in but]:
+            if free := [at for at in self.pool.free() if self.machine(at) not in but]:
                 self._waiting.remove(waiting)
                 self._start(job, free[0])
 
     def _start(self, job: Job, place: Hashable) -> None:
         needs = dict.fromkeys(version.digest for version in job.seats)
-        self._jobs[self._pool.start(job, place, tuple(needs))] = job, place
+        self._jobs[self.pool.start(job, place, tuple(needs))] = job, place
         worker = self._worker(place)
         worker.jobs.append(job)
         worker.rotation = job.rotation
@@ -115,7 +110,7 @@ class JobWorkers:
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
         self._start_waiting()
-        return [self._finished(event) for event in self._pool.wait(seconds, stop)]
+        return [self._finished(event) for event in self.pool.wait(seconds, stop)]
 
     def waits(self, job: Job) -> bool:
         """Whether a job was not begun because its worker still plays another one."""
@@ -127,11 +122,11 @@ class JobWorkers:
         for task in [task for task, (own, _) in self._jobs.items() if own == job]:
             del self._jobs[task]
             self._forget(job)
-            self._pool.kill(task)
+            self.pool.kill(task)
 
     def close(self) -> None:
         """Stop every worker, whatever it plays."""
-        self._pool.close()
+        self.pool.close()
 
     def _worker(self, place: Hashable) -> _Worker:
         return self._workers.setdefault(place, _Worker())
@@ -139,7 +134,7 @@ class JobWorkers:
     def _finished(self, event: Event) -> tuple[Job, Outcome]:
         job, place = self._jobs.pop(event.task)
         self._forget(job)
-        outcome, machine = self._outcome(event), self._machine(place)
+        outcome, machine = self._outcome(event), self.machine(place)
         if isinstance(outcome, FinishedGame):
             outcome = replace(outcome, machine=machine)
         elif isinstance(outcome, VoidOutcome) and machine:  # which must not blame a bot
