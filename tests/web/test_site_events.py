@@ -17,7 +17,7 @@ import pytest
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.revision import Revision
+from deepsea_ladder.store.counts import Revision
 from deepsea_web.server.connections import listen
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import BEAT, END_MS, KEPT, POLL_US, REST_US

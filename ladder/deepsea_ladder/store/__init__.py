@@ -19,7 +19,7 @@ from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots
 from deepsea_ladder.store.comparisons import Comparisons
-from deepsea_ladder.store.counts import Counts
+from deepsea_ladder.store.counts import Counts, Revision
 from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
 from deepsea_ladder.store.games import Games
 from deepsea_ladder.store.history import History
@@ -27,7 +27,6 @@ from deepsea_ladder.store.jobs import Jobs, Queue
 from deepsea_ladder.store.logs import Logs
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.ratings import Ratings
-from deepsea_ladder.store.revision import Revision, read_revision
 from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.settings import Settings
 from deepsea_ladder.store.submissions import Submissions
@@ -48,7 +47,6 @@ class Store:
     ) -> None:
         policy = policy or RetryPolicy()
         self.database = database
-        self._public = public
         self.authors = Authors(database, policy, public=public)
         self.accounts = Accounts(database, policy, public=public)
         self.sessions = Sessions(database, policy, public=public)
@@ -72,7 +70,7 @@ class Store:
     def revision(self) -> Revision:
         """How far the ladder is; raises `StoreGone` if its file was removed or replaced."""
         self.database.check_place()
-        return read_revision(self.database, public=self._public)
+        return self.counts.revision()
 
     def now(self) -> int:
         """The store's clock in milliseconds since 1970."""

@@ -27,7 +27,7 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.documents import csv_lines, json_text
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.store.revision import Revision
+from deepsea_ladder.store.counts import Revision
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
