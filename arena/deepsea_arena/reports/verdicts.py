@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from deepsea_arena.seasons import find_season
 from deepsea_ladder.errors import NotOnLadder
@@ -88,8 +88,10 @@ def verdict_line(found: StoredComparison, *, closed: bool = False) -> VerdictLin
     """The line of a comparison; `closed` is whether its season is."""
     now, version = found.standing, found.version
     is_decided = found.state is ComparisonState.DECIDED
+    left = None if closed or found.state.is_final else now.blocks_to_go
     beats: Literal["yes", "no", "open"] = "yes" if now.verdict == "better" else "no"
     return VerdictLine(
+        **structs.asdict(structs.replace(now, blocks_to_go=left)),
         author=version.author,
         bot=version.bot,
         version=version.number,
@@ -97,14 +99,6 @@ def verdict_line(found: StoredComparison, *, closed: bool = False) -> VerdictLin
         is_panel=bool(found.panel),
         beats=beats if is_decided else "open",
         decided_at=utc_time(found.changed_at) if is_decided else None,
-        verdict=now.verdict,
-        lead=now.lead,
-        low=now.low,
-        high=now.high,
-        margin=now.margin,
-        blocks=now.blocks,
-        blocks_to_go=None if closed or found.state.is_final else now.blocks_to_go,
-        faults=now.faults,
         cpu_seconds=found.cpu_ms / 1000,
         state=found.state,
         seed=found.seed,

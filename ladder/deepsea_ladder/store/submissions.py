@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import structs
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select
 
 from deepsea_bundle import names
@@ -90,15 +91,7 @@ class Submissions(LeasedRows):
             at = now(connection)
             _check_new(connection, new, limits, at)
             row = insert(_rows).values(
-                author_id=new.author_id,
-                key=new.key,
-                bot=new.bot,
-                size=new.size,
-                sha256=new.sha256,
-                needs_sandbox=new.needs_sandbox,
-                of_games=0,
-                took_ms=0,
-                **_LINE.new(connection, at),
+                **structs.asdict(new), of_games=0, took_ms=0, **_LINE.new(connection, at)
             )
             submission_id, size = added(connection, row), 0
             for number, content in enumerate(parts):
