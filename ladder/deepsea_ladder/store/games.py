@@ -34,12 +34,7 @@ from deepsea_ladder.store.audit import add_link, last_link, note
 from deepsea_ladder.store.bots import disable_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import last_seq, no_such_game, read_tallies, write_tallies
-from deepsea_ladder.store.leases import (
-    GAMES,
-    SEASON_CLOSED,
-    count_failure,
-    end_attempt,
-)
+from deepsea_ladder.store.leases import GAMES, SEASON_CLOSED, count_failure, end_attempt
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.sums import add_sums
 from deepsea_ladder.store.versions import versions_of, visible

@@ -38,13 +38,7 @@ from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import disable_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION
-from deepsea_ladder.store.leases import (
-    GAMES,
-    count_failure,
-    end_attempt,
-    give_back,
-    lost_counts,
-)
+from deepsea_ladder.store.leases import GAMES, count_failure, end_attempt, give_back, lost_counts
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.versions import versions_by_id, versions_of, visible
 from deepsea_rules.randomness import game_seed
