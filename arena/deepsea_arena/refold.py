@@ -139,7 +139,8 @@ def prove_with(
     """
 
     def look(games: Iterable[RecordedGame]) -> Iterator[str]:
-        portions = _portions(games, portion)
+        left = iter(games)
+        portions = iter(lambda: list(islice(left, portion)), [])
         first = list(islice(portions, 2))
         if workers == 1 or len(first) < 2:
             for some in chain(first, portions):
@@ -149,12 +150,6 @@ def prove_with(
             yield from _share(chain(first, portions), workers, on_games)
 
     return look
-
-
-def _portions(games: Iterable[RecordedGame], size: int) -> Iterator[Sequence[RecordedGame]]:
-    games = iter(games)
-    while some := list(islice(games, size)):
-        yield some
 
 
 def _share(

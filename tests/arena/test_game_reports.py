@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from deepsea_arena.documents import to_json
-from deepsea_arena.reports.games import csv_lines, game_report, games_since, json_lines
+from deepsea_arena.reports.games import csv_lines, game_report, json_lines
 from deepsea_arena.reports.standings import pair_table
 from deepsea_arena.reports.tournaments import tournament_report, tournaments
 from deepsea_ladder.errors import StoreError
@@ -47,9 +47,9 @@ def test_a_game_has_what_checks_it(played: Store) -> None:
 
 
 def test_newer_games_come_in_their_order_and_the_oldest_of_many(played: Store) -> None:
-    assert [game.game_id for game in games_since(played, 5, 9)] == ["s1-6", "s1-7", "s1-8"]
-    assert [game.game_id for game in games_since(played, 0, 2)] == ["s1-1", "s1-2"]
-    assert games_since(played, 8, 9) == []
+    assert [game.game_id for game in played.history.since(5, 9)] == ["s1-6", "s1-7", "s1-8"]
+    assert [game.game_id for game in played.history.since(0, 2)] == ["s1-1", "s1-2"]
+    assert played.history.since(8, 9) == []
 
 
 def test_the_table_of_pairs_keeps_up_with_the_games(played: Store) -> None:
@@ -141,7 +141,7 @@ def test_of_a_tournament_under_embargo_only_the_announcement_is_told(played: Sto
     with Store.open(str(played.database), public=True) as public:
         (line,) = tournaments(public).tournaments
         report = tournament_report(public, "cup")
-        assert [game.season for game in games_since(public, 0, 99)] == ["s1"] * 8
+        assert [game.season for game in public.history.since(0, 99)] == ["s1"] * 8
     assert (line.name, line.bots, line.closed_at, line.embargo_until) == ("cup", 3, None, FAR)
     assert report.entrants == (("anna", 1), ("ben", 1), ("cleo", 1))
     assert (report.season, report.seed, report.scores, report.champion, report.rounds) == (

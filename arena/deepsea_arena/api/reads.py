@@ -21,8 +21,8 @@ from deepsea_arena.reports.games import (
     GameLine,
     GameReport,
     GamesPage,
+    game_line,
     game_report,
-    games_since,
     json_lines,
     newest_games,
     read_record,
@@ -249,7 +249,7 @@ class ReadMethods(LadderPart):
             newest = newest_games(self.public, 1).games
             after = newest[0].seq if newest else 0
         while True:
-            games = games_since(self.public, after, FEED)
+            games = [*map(game_line, self.public.history.since(after, FEED))]
             for game in games:
                 after = game.seq
                 yield FeedGame(game)

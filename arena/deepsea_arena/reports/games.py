@@ -26,6 +26,7 @@ from deepsea_ladder.model.games import (
     PersonGameState,
     Presence,
     StoredGame,
+    StoredSeason,
     StoredSeat,
 )
 from deepsea_ladder.values import Int64, Time, utc_time
@@ -235,7 +236,7 @@ def game_report(store: Store, game_id: str) -> GameReport:
     return GameReport(
         game=game_line(stored),
         season=season_info(season),
-        changes=_changes(store, stored),
+        changes=_changes(store, season, stored),
         record=stored.record,
         seed=seed.hex(),
         commitment=commitment(seed),
@@ -244,8 +245,7 @@ def game_report(store: Store, game_id: str) -> GameReport:
     )
 
 
-def _changes(store: Store, game: StoredGame) -> tuple[RatingChange, ...]:
-    season = store.seasons.get(game.season)
+def _changes(store: Store, season: StoredSeason, game: StoredGame) -> tuple[RatingChange, ...]:
     changes = []
     for seat in game.seats:
         before = store.history.before(season, game.seq, seat.version.id)
@@ -260,11 +260,6 @@ def _changes(store: Store, game: StoredGame) -> tuple[RatingChange, ...]:
             )
         )
     return tuple(changes)
-
-
-def games_since(store: Store, seq: int, limit: int) -> list[GameLine]:
-    """The first games that were rated after one, in their order; at most `limit`."""
-    return [game_line(game) for game in store.history.since(seq, limit)]
 
 
 # Of people
