@@ -191,14 +191,12 @@ def begin_tournament(
 
 def _begun(store: Store, name: str) -> StoredSeason | None:
     """The season of a tournament that was begun and not ended."""
-    for season in store.seasons.all():
-        if season.name == name and season.tournament is None:
-            raise UserError(f"season {name!r} is no tournament's; choose another name")
-        if season.name == name and season.closed_at is not None:
-            raise UserError(f"season {name!r} is closed; choose another name")
-        if season.name == name:
-            return season
-    return None
+    season = next((season for season in store.seasons.all() if season.name == name), None)
+    if season is not None and season.tournament is None:
+        raise UserError(f"season {name!r} is no tournament's; choose another name")
+    if season is not None and season.closed_at is not None:
+        raise UserError(f"season {name!r} is closed; choose another name")
+    return season
 
 
 def _continued(

@@ -198,8 +198,8 @@ class Failures:
     clock: Callable[[], float]
     most: Callable[[], int]
     most_sources: int = MOST_SOURCES
-    _failed: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
-    _lock: Lock = field(default_factory=Lock)
+    _failed: OrderedDict[str, list[float]] = field(default_factory=OrderedDict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     def add(self, address: str) -> None:
         """Count a failure. Raises ApiError instead as long as this address has to wait."""
