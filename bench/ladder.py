@@ -298,7 +298,7 @@ def spearman(truth: Sequence[int], ranked: Sequence[int]) -> float:
     return 1.0 - 6.0 * square / (n * (n * n - 1))
 
 
-LADDERS = ((30, 60), (1_000, 5))
+LADDERS = ((30, 300), (1_000, 5))
 """Bots of a field, and how many ladders of them are played."""
 
 
@@ -306,21 +306,25 @@ def field(ladders: Sequence[tuple[int, int]] = LADDERS, seats: int = 4, level: f
     """Games until Kendall's tau between the ratings and the skills reaches a level."""
     print(f"newcomers, {seats} seats, games until tau is {level}, medians\n")
     print(
-        "| bots | spread of skills | ladders | paired | random, balanced | ratio of the medians |"
+        "| bots | spread of skills | ladders | paired | random, balanced | ratio of the medians "
+        "| ratio in one ladder, mean and standard error |"
     )
-    print("|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|")
     for bots, seeds in ladders:
         for spread in (4.0, PARAMETERS.sigma, 16.0):
             paired, balanced = (
-                statistics.median(
+                [
                     _games_until(kind(bots, seats), bots, spread, seed, level)
                     for seed in range(seeds)
-                )
+                ]
                 for kind in (Paired, Balanced)
             )
+            ratios = np.log(np.array(paired) / np.array(balanced))
+            mean, error = np.exp(ratios.mean()), ratios.std(ddof=1) / np.sqrt(seeds)
+            medians = statistics.median(paired), statistics.median(balanced)
             print(
-                f"| {bots:,} | {spread:.1f} | {seeds} | {paired:,.0f} | {balanced:,.0f} "
-                f"| {paired / balanced:.2f} |",
+                f"| {bots:,} | {spread:.1f} | {seeds} | {medians[0]:,.0f} | {medians[1]:,.0f} "
+                f"| {medians[0] / medians[1]:.2f} | {mean:.2f} ± {mean * error:.2f} |",
                 flush=True,
             )
 
