@@ -235,13 +235,7 @@ DAMAGE = [
 # Every second one in every run; what a fold finds: tests/ladder/test_store_ratings.py.
 @pytest.mark.parametrize(("table", "column", "junk", "words"), daily(DAMAGE, DAMAGE[::2]))
 def test_damage_is_named_by_refold(
-    run: Run,
-    sound: Path,
-    place: Path,
-    table: str,
-    column: str,
-    junk: object,
-    words: str,
+    run: Run, sound: Path, place: Path, table: str, column: str, junk: object, words: str
 ) -> None:
     assert damaged(sound, place, table, column, junk)
     done = run("ladder", "refold", "--records")

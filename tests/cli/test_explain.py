@@ -36,8 +36,7 @@ def test_a_position_alone_is_printed_with_what_is_legal(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "steps",
-    [("down", "r2+2", "take"), ("down r2+2 take",), ("down r2+2", "take"), ("r2+2 take",)],
+    "steps", [("down", "r2+2", "take"), ("down r2+2 take",), ("down r2+2", "take"), ("r2+2 take",)]
 )
 def test_steps_may_be_one_argument_or_many(run: Run, steps: tuple[str, ...]) -> None:
     data = explained(run, AT_SEA, *steps)

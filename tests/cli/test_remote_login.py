@@ -276,11 +276,7 @@ def test_a_logout_without_the_ladder_forgets_the_token_and_says_so(
 
 
 def test_the_token_of_the_environment_is_used_before_that_of_the_file(
-    run: Run,
-    file: Path,
-    server: Answering,
-    typed: Typed,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, file: Path, server: Answering, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
     assert run("ladder", "whoami", "--remote", server.url).status == 0
@@ -399,11 +395,7 @@ def test_an_unknown_certificate_is_accepted_by_its_fingerprint_alone(
 
 
 def test_the_user_is_asked_on_a_terminal(
-    run: Run,
-    file: Path,
-    there: Ladder,
-    made: certificates.Made,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, file: Path, there: Ladder, made: certificates.Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("click.prompt", lambda *_arguments, **_options: TOKEN)
     with Answering(there, made.server()) as server:
@@ -416,11 +408,7 @@ def test_the_user_is_asked_on_a_terminal(
 
 
 def test_without_a_login_an_unknown_certificate_is_refused(
-    run: Run,
-    folder: Path,
-    there: Ladder,
-    made: certificates.Made,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, folder: Path, there: Ladder, made: certificates.Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
     with Answering(there, made.server()) as server:
@@ -472,11 +460,7 @@ def test_a_pinned_certificate_may_have_any_name_and_ends_in_time(
 
 
 def test_a_certificate_that_the_system_trusts_has_to_have_the_name(
-    run: Run,
-    folder: Path,
-    there: Ladder,
-    made: certificates.Made,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, folder: Path, there: Ladder, made: certificates.Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
     elsewhere = certificates.make(folder, "elsewhere", names="DNS:elsewhere.example")

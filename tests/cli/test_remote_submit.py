@@ -257,11 +257,7 @@ def server(queue: Queue) -> Iterator[Answering]:
 
 
 def test_what_is_accepted_is_said_as_on_the_ladders_machine(
-    run: Run,
-    queue: Queue,
-    server: Answering,
-    bundle: BotBundle,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, queue: Queue, server: Answering, bundle: BotBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.uploads = [
         begun() + QUEUED + CHECKING + state("accepted", version=2, digest=bundle.digest)

@@ -82,10 +82,7 @@ def test_the_best_bot_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_narrow_table_shortens_names_and_drops_columns(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    columns: int,
-    heads: str,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, heads: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     text = said(capsys, result(game()))
@@ -200,9 +197,7 @@ def test_wide_characters_keep_the_columns(
     assert cell_len(table[0]) <= 60
 
 
-def test_an_exception_is_shown_once_with_its_traceback(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_exception_is_shown_once_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     plain = game(1, faults=1)
     error = "Traceback (most recent call last):\n  File \"b.py\", line 7, in f\nKeyError: '\x1b[2J'"
     raised = replace(plain.faults[0], fault=Fault.EXCEPTION, error=error)

@@ -90,8 +90,7 @@ def test_a_damaged_record_makes_no_page(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [("--svg", "x.svg"), ("--html", "x.html", "--events"), ("--browser", "--turn", "1")],
+    "options", [("--svg", "x.svg"), ("--html", "x.html", "--events"), ("--browser", "--turn", "1")]
 )
 def test_options_that_do_not_go_together_cost_one_line(
     run: Run, tmp_path: Path, options: tuple[str, ...]

@@ -58,8 +58,7 @@ def test_the_first_difference_is_named(run: Run, altered: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("seed", "00" * 32), ("commitment", "00" * 32), ("decisions", [])],
+    ("key", "value"), [("seed", "00" * 32), ("commitment", "00" * 32), ("decisions", [])]
 )
 def test_whatever_is_altered_is_found(run: Run, tmp_path: Path, key: str, value: object) -> None:
     data = json.loads(record_of(played()).to_json())
@@ -89,12 +88,7 @@ def test_json_has_the_same_in_one_document(run: Run, good: Path, altered: Path) 
     done = run("verify", "--json", good, altered)
     assert done.status == 1
     first, second = json.loads(done.out)["records"]
-    assert first == {
-        "path": str(good),
-        "verdict": "ok",
-        "game_id": "demo-0001",
-        "difference": None,
-    }
+    assert first == {"path": str(good), "verdict": "ok", "game_id": "demo-0001", "difference": None}
     assert second["verdict"] == "altered"
     assert second["difference"].startswith("result.scores")
 

@@ -404,12 +404,7 @@ REFUSED: dict[str, tuple[str, Callable[[Batch, Any], None], Any, str]] = {
     "drops booleans": (DROPS, drop_slots, np.zeros(2, bool), "drops is an array of bool"),
     "drops what it has not": (DROPS, drop_slots, np.array([-1, 3]), "game 0: seat A cannot drop"),
     "drops less than nothing": (DROPS, drop_slots, np.array([-2, 0]), "game 2: seat A cannot drop"),
-    "lays an item twice": (
-        STRANDS,
-        lay,
-        None,
-        "game 0: seat A cannot lay its 4 items",
-    ),
+    "lays an item twice": (STRANDS, lay, None, "game 0: seat A cannot lay its 4 items"),
     "dice of no two faces": (DECLARES, move, np.array([6, 7]), "game 2: two dice do not show 7"),
     "a die alone": (DECLARES, move, np.array([2, 1]), "game 2: two dice do not show 1 together"),
     "dice for others": (DECLARES, move, np.array([2, 2, 2]), "the dice is an array of int64 (3,)"),

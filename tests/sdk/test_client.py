@@ -149,8 +149,7 @@ def test_the_stream_has_no_deadline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "players"),
-    daily(product(["manual", "guide"], [2, 6]), [("manual", 2), ("guide", 6)]),
+    ("rules", "players"), daily(product(["manual", "guide"], [2, 6]), [("manual", 2), ("guide", 6)])
 )
 def test_whole_games_at_once_over_one_stream(
     tmp_path: Path, diaries: list[Diary], rules: str, players: int

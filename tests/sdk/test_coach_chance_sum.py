@@ -290,10 +290,7 @@ PAIRED = [*zip(cycle(COMPANY), sorted(PRESETS), cycle((0.1, 0.5)), [24] * len(PR
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("company", "rules", "bound", "count"),
-    daily(
-        [*product(COMPANY, sorted(PRESETS), (0.1, 0.5), (80,)), *PAIRED],
-        PAIRED[::2],
-    ),
+    daily([*product(COMPANY, sorted(PRESETS), (0.1, 0.5), (80,)), *PAIRED], PAIRED[::2]),
 )
 def test_the_mean_luck_of_games_of_one_seed_is_nothing(
     company: str, rules: str, bound: float, count: int

@@ -11,15 +11,7 @@ from deepsea_rules.randomness import deal
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import (
-    Effort,
-    Interval,
-    Judgement,
-    Played,
-    Race,
-    judge,
-    mark_of,
-)
+from deepsea_sdk.coach.decisions import Effort, Interval, Judgement, Played, Race, judge, mark_of
 from deepsea_sdk.coach.luck import course
 from deepsea_sdk.coach.roll_outs import COACH_VERSION, Luck, Stream
 from deepsea_sdk.policies import steady

@@ -72,9 +72,7 @@ def test_the_mean_luck_by_roll_outs_is_zero_over_the_sums() -> None:
 
 
 @pytest.mark.parametrize("dive", [1, 2])
-def test_a_lead_at_the_end_of_a_dive_counts_by_how_often_such_a_lead_wins(
-    dive: int,
-) -> None:
+def test_a_lead_at_the_end_of_a_dive_counts_by_how_often_such_a_lead_wins(dive: int) -> None:
     # A is home with 9 points by a sum of 5 or 6, in three of nine ways; else it drowns.
     state = at(f"x x x 3 | *A3^:2=5,2=4 Bh | d{dive} a0 roll")
     before = Outlook(state, {chip: state.values[chip] for unit in state.cargo[0] for chip in unit})

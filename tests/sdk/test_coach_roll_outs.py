@@ -11,14 +11,7 @@ from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.view import view_for
 from deepsea_sdk.coach.decisions import Effort, Played, judge, judge_many, try_out
 from deepsea_sdk.coach.luck import course
-from deepsea_sdk.coach.roll_outs import (
-    LEADS,
-    ONE,
-    Stream,
-    Trials,
-    lead_shares,
-    one_by_one,
-)
+from deepsea_sdk.coach.roll_outs import LEADS, ONE, Stream, Trials, lead_shares, one_by_one
 from helpers import games
 from helpers.games import Chooser, play_out
 from helpers.positions import at

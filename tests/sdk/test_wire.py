@@ -271,11 +271,7 @@ def test_a_view_prints_as_numbers() -> None:
         (list(view.cargo[0][0]), False),
     ]
     a, b = message.divers
-    assert (a.location, a.space, list(a.cargo)) == (
-        pb.LOCATION_TRAIL,
-        3,
-        [35, view.cargo[0][1][0]],
-    )
+    assert (a.location, a.space, list(a.cargo)) == (pb.LOCATION_TRAIL, 3, [35, view.cargo[0][1][0]])
     assert (b.location, b.space, list(b.bank)) == (pb.LOCATION_HOME, 0, list(view.bank[1]))
 
 
@@ -453,9 +449,7 @@ def test_no_action_breaks_the_stream_however_senseless(action: str) -> None:
 
 
 @examples
-@given(
-    st.builds(FaultNotice, names, numbers, st.sampled_from(Fault), names, st.booleans()),
-)
+@given(st.builds(FaultNotice, names, numbers, st.sampled_from(Fault), names, st.booleans()))
 def test_fault_notice(notice: FaultNotice) -> None:
     assert fault_from_wire(fault_sent(notice), notice.game_id) == notice
 
