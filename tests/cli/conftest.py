@@ -15,3 +15,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "ladder.db"
     monkeypatch.setenv(options.VARIABLE, str(path))
     return path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's folders, without any login and any ladder."""
+    for name in ("config", "data"):
+        monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(tmp_path / name))
+    monkeypatch.delenv(options.VARIABLE, raising=False)

@@ -9,12 +9,10 @@ import io
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,11 +34,12 @@ from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
-from helpers.commands import Run, one_line, start
+from helpers.commands import Run, free_port, one_line, start
 from helpers.programs import opponent_in
 from helpers.remote import Server, a_token, served
 from helpers.tiers import daily
 
+pytestmark = pytest.mark.usefixtures("home")
 CODE = re.compile(r"[A-Z2-7]{4}(?:-[A-Z2-7]{4}){3}")
 
 
@@ -63,15 +62,6 @@ class Afar:
         return a_token(self.service, author, admin=admin)
 
 
-@contextmanager
-def serving(file: Path) -> Iterator[Afar]:
-    with Store.open(file) as store, Store.open(file, read_only=True, public=True) as public:
-        uploads = Uploads(SystemClock(), local=True)
-        service = LadderService(store, public, entropy=fresh_seed, uploads=uploads)
-        with served(service) as server:
-            yield Afar(file, store, service, server)
-
-
 @pytest.fixture(scope="module")
 def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder with 24 games, of which three have faults of ben's."""
@@ -80,14 +70,13 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def afar(pattern: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Afar]:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("DEEPSEA_LADDER", raising=False)
-    file = tmp_path / "ladder.db"
-    shutil.copy(pattern, file)
-    with serving(file) as found:
-        yield found
+def afar(pattern: Path, tmp_path: Path) -> Iterator[Afar]:
+    file = Path(shutil.copy(pattern, tmp_path))
+    with Store.open(file) as store, Store.open(file, read_only=True, public=True) as public:
+        uploads = Uploads(SystemClock(), local=True)
+        service = LadderService(store, public, entropy=fresh_seed, uploads=uploads)
+        with served(service) as server:
+            yield Afar(file, store, service, server)
 
 
 def test_what_is_printed_is_the_same_as_on_the_ladders_machine(run: Run, afar: Afar) -> None:
@@ -195,9 +184,6 @@ def test_admins_work_from_afar_and_nobody_else(
 def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("config", "data"):
-        monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(tmp_path / name))
-    monkeypatch.delenv("DEEPSEA_LADDER", raising=False)
     place = ("--store", tmp_path / "ladder.db")
 
     def ran(*words: object, given: str = "") -> tuple[int, str, str]:
@@ -254,13 +240,11 @@ def test_a_submission_outlives_a_server_that_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "ladder.db"
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     with Store.create(file) as store:
         store.seasons.open(ladder.a_season(seats=(2,)), ladder.SEED)
         service = LadderService(store, store, entropy=fresh_seed)
         monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", a_token(service, "zoe"))
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    port = free_port()
 
     def serve(*words: object) -> subprocess.Popen[str]:
         place = ("--port", port, "--store", file)

@@ -9,7 +9,6 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,10 +25,11 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import certificates
 from helpers.answering import Answering, Asked, Reply, Scripted, Tunnel, answer, refusal
-from helpers.commands import Run, Tty, imported_by, one_line
+from helpers.commands import Done, Run, Tty, imported_by, one_line
 
 TOKEN = "dsl_" + "a" * 49
 OTHER = "dsl_" + "b" * 49
+CODE = ("--code", "-", "--author", "ben")
 ACCOUNT = {
     "author": "anna",
     "role": "author",
@@ -74,16 +74,12 @@ class Ladder(Scripted):
         return answer({})
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("DEEPSEA_LADDER", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
+LogIn = Callable[..., Done]
 
 
 @pytest.fixture
-def file(folder: Path) -> Path:
+def file() -> Path:
     return logins_file()
 
 
@@ -99,16 +95,14 @@ def server(there: Ladder) -> Iterator[Answering]:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """What stdin has."""
+def login(run: Run, monkeypatch: pytest.MonkeyPatch) -> LogIn:
+    """Run `ladder login` with this on stdin."""
 
-    def give(text: str) -> None:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    def call(url: str, *words: object, typed: str = TOKEN) -> Done:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(typed.encode())))
+        return run("ladder", "login", url, *words)
 
-    return give
-
-
-Typed = Callable[[str], None]
+    return call
 
 
 # ----------------------------------------------------------------------------------- the file
@@ -169,12 +163,8 @@ def test_where_settings_are(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------ in and out again
 
 
-def test_a_code_becomes_a_token_that_is_kept(
-    run: Run, file: Path, server: Answering, typed: Typed
-) -> None:
-    typed("ABCD-EFGH-2345-WXYZ\n")
-    login = ("ladder", "login", server.url + "/", "--code", "-", "--author", "ben")
-    done = run(*login, "--label", "laptop")
+def test_a_code_becomes_a_token_that_is_kept(run: Run, server: Answering, login: LogIn) -> None:
+    done = login(f"{server.url}/", *CODE, "--label", "laptop", typed="ABCD-EFGH-2345-WXYZ\n")
     assert (done.status, done.err) == (0, "")
     assert f"logged in at {server.url} as ben (author), who may read, submit" in done.out
     assert TOKEN not in done.out
@@ -191,22 +181,18 @@ def test_a_code_becomes_a_token_that_is_kept(
     assert all(TOKEN not in asked.path for asked in server.asked)
 
 
-def test_a_token_is_tried_before_it_is_kept(
-    run: Run, file: Path, server: Answering, typed: Typed
-) -> None:
+def test_a_token_is_tried_before_it_is_kept(server: Answering, login: LogIn) -> None:
     for wrong, said in ((OTHER, "the token is not valid"), ("a b", "is no token of a ladder")):
-        typed(f"{wrong}\n")
-        done = run("ladder", "login", server.url)
+        done = login(server.url, typed=f"{wrong}\n")
         assert said in done.refusal
         assert wrong not in done.err
         assert read_logins() == Logins()
-    typed(f"  {TOKEN}  \n")
-    assert run("ladder", "login", server.url).status == 0
+    assert login(server.url, typed=f"  {TOKEN}  \n").status == 0
     assert read_logins().ladders[server.url].author == "anna"
 
 
 def test_a_login_without_a_secret_or_with_one_in_an_argument_is_refused(
-    run: Run, file: Path, server: Answering, typed: Typed
+    server: Answering, login: LogIn
 ) -> None:
     for words, given, said in (
         (["--code", "ABCD-EFGH-2345-WXYZ"], "", "seen by others"),
@@ -216,20 +202,18 @@ def test_a_login_without_a_secret_or_with_one_in_an_argument_is_refused(
         (["--code", "-"], "WRONG-CODE\n", "there is no such code"),
         (["--fingerprint", "ab"], TOKEN, "has no certificate"),
     ):
-        typed(given)
-        done = run("ladder", "login", server.url, *words)
+        done = login(server.url, *words, typed=given)
         assert said in done.refusal
         assert "EFGH" not in done.err
     assert read_logins() == Logins()
 
 
 def test_no_code_is_spent_if_its_token_could_not_be_kept(
-    run: Run, file: Path, server: Answering, there: Ladder, typed: Typed
+    file: Path, server: Answering, there: Ladder, login: LogIn
 ) -> None:
     file.parent.mkdir(parents=True)
     file.mkdir()
-    typed("ABCD-EFGH-2345-WXYZ\n")
-    done = run("ladder", "login", server.url, "--code", "-", "--author", "ben")
+    done = login(server.url, *CODE, typed="ABCD-EFGH-2345-WXYZ\n")
     assert done.status == 1
     assert str(file) in one_line(done.err)
     assert there.codes
@@ -237,38 +221,34 @@ def test_no_code_is_spent_if_its_token_could_not_be_kept(
 
 @pytest.mark.parametrize("token", ["", "a b", "x\r\nHost: y", "\x1b[2J" * 20, "x" * 10_000])
 def test_a_token_that_is_none_is_not_kept(
-    run: Run, file: Path, server: Answering, there: Ladder, typed: Typed, token: str
+    server: Answering, there: Ladder, login: LogIn, token: str
 ) -> None:
     there.documents["/redeem"] = {"token": token, "account": ACCOUNT}
-    typed("ABCD-EFGH-2345-WXYZ\n")
-    done = run("ladder", "login", server.url, "--code", "-", "--author", "ben")
+    done = login(server.url, *CODE, typed="ABCD-EFGH-2345-WXYZ\n")
     assert "is no token of a ladder" in done.refusal
     assert read_logins() == Logins()
 
 
 def test_logout_ends_the_token_there_and_here(
-    run: Run, file: Path, server: Answering, there: Ladder, typed: Typed
+    run: Run, server: Answering, there: Ladder, login: LogIn
 ) -> None:
-    typed(TOKEN)
-    run("ladder", "login", server.url)
+    login(server.url)
     done = run("ladder", "logout")
     assert (done.status, done.out) == (0, f"logged out of {server.url}\n")
     assert (there.token, read_logins()) == (None, Logins())
     for words in (["logout"], ["logout", server.url], ["whoami"], ["submit", "greedy"]):
         assert run("ladder", *words).status == 2
-    typed(TOKEN)
     there.token = TOKEN
-    run("ladder", "login", server.url)
+    login(server.url)
     there.token = OTHER  # it has ended there
     assert run("ladder", "logout", server.url.partition("://")[2]).status == 0
 
 
 def test_a_logout_without_the_ladder_forgets_the_token_and_says_so(
-    run: Run, file: Path, there: Ladder, typed: Typed
+    run: Run, there: Ladder, login: LogIn
 ) -> None:
     with Answering(there) as server:
-        typed(TOKEN)
-        run("ladder", "login", server.url)
+        login(server.url)
     done = run("ladder", "logout")
     assert done.status == 1
     assert "is valid until you revoke it: nobody answers at" in done.out
@@ -276,7 +256,7 @@ def test_a_logout_without_the_ladder_forgets_the_token_and_says_so(
 
 
 def test_the_token_of_the_environment_is_used_before_that_of_the_file(
-    run: Run, file: Path, server: Answering, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    run: Run, file: Path, server: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
     assert run("ladder", "whoami", "--remote", server.url).status == 0
@@ -294,10 +274,10 @@ def test_the_token_of_the_environment_is_used_before_that_of_the_file(
 
 def test_which_ladder_is_meant(
     run: Run,
-    folder: Path,
+    tmp_path: Path,
     server: Answering,
     there: Ladder,
-    typed: Typed,
+    login: LogIn,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     there.documents["/games"] = {"games": [], "older": None}
@@ -310,22 +290,20 @@ def test_which_ladder_is_meant(
     assert not asks_the_server()
     assert "or name one on another machine with --remote" in one_line(run("ladder", "games").err)
     assert asks_the_server("--remote", server.url)
-    typed(TOKEN)
-    run("ladder", "login", server.url)
+    login(server.url)
     name = server.url.partition("://")[2]
     assert asks_the_server()
     assert asks_the_server("--remote", name)
     assert asks_the_server("--remote", "127.0.0.1")
-    assert not asks_the_server("--store", folder / "ladder.db")
-    monkeypatch.setenv("DEEPSEA_LADDER", str(folder / "ladder.db"))
+    assert not asks_the_server("--store", tmp_path / "ladder.db")
+    monkeypatch.setenv("DEEPSEA_LADDER", str(tmp_path / "ladder.db"))
     assert not asks_the_server()
     assert asks_the_server("--remote", name)
     monkeypatch.delenv("DEEPSEA_LADDER")
     assert run("ladder", "init", "--isolation", "process").status == 0
     assert not asks_the_server()
-    typed(TOKEN)
     hint = f"there is a ladder on this machine, too: name this one with --remote {name}"
-    assert hint in run("ladder", "login", server.url).out
+    assert hint in login(server.url).out
     both = run("ladder", "games", "--remote", name, "--store", "x.db")
     assert "--remote and --store exclude each other" in one_line(both.err)
     unknown = run("ladder", "games", "--remote", "ladder.example")
@@ -345,7 +323,7 @@ def test_which_ladder_is_meant(
     ],
 )
 def test_what_is_for_this_machine_alone_is_refused(
-    run: Run, folder: Path, server: Answering, words: tuple[str, ...]
+    run: Run, server: Answering, words: tuple[str, ...]
 ) -> None:
     done = run("ladder", *words, "--remote", server.url)
     assert words[-2 if words[0] != "standings" else -1] in done.refusal
@@ -356,7 +334,7 @@ def test_what_is_for_this_machine_alone_is_refused(
     "words", [("submit", "greedy"), ("withdraw", "greedy"), ("author", "audit")]
 )
 def test_who_has_no_token_is_sent_to_login(
-    run: Run, folder: Path, server: Answering, words: tuple[str, ...]
+    run: Run, server: Answering, words: tuple[str, ...]
 ) -> None:
     done = run("ladder", *words, "--remote", server.url)
     assert f"run `deepsea-referee ladder login {server.url}`" in done.refusal
@@ -371,31 +349,26 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> certificates.Made:
     return certificates.make(tmp_path_factory.mktemp("certificate"))
 
 
-def login(run: Run, url: str, typed: Typed, *words: object) -> Any:
-    typed(TOKEN)
-    return run("ladder", "login", url, *words)
-
-
 def test_an_unknown_certificate_is_accepted_by_its_fingerprint_alone(
-    run: Run, file: Path, there: Ladder, typed: Typed, made: certificates.Made
+    run: Run, there: Ladder, login: LogIn, made: certificates.Made
 ) -> None:
     print_ = fingerprint(made.certificate.read_text())
     with Answering(there, made.server()) as server:
-        done = login(run, server.url, typed)
+        done = login(server.url)
         assert done.status == 2
         assert f"Its fingerprint is {print_}" in done.out
         assert "--fingerprint" in one_line(done.err)
-        done = login(run, server.url, typed, "--fingerprint", "ab" * 32)
+        done = login(server.url, "--fingerprint", "ab" * 32)
         assert done.status == 2
         assert f"another fingerprint, {print_}" in one_line(done.err)
         assert server.asked == []
-        done = login(run, server.url, typed, "--fingerprint", f"SHA256:{print_.upper()}")
+        done = login(server.url, "--fingerprint", f"SHA256:{print_.upper()}")
         assert (done.status, done.err) == (0, "")
         assert run("ladder", "whoami").status == 0
 
 
 def test_the_user_is_asked_on_a_terminal(
-    run: Run, file: Path, there: Ladder, made: certificates.Made, monkeypatch: pytest.MonkeyPatch
+    run: Run, there: Ladder, made: certificates.Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("click.prompt", lambda *_arguments, **_options: TOKEN)
     with Answering(there, made.server()) as server:
@@ -408,7 +381,7 @@ def test_the_user_is_asked_on_a_terminal(
 
 
 def test_without_a_login_an_unknown_certificate_is_refused(
-    run: Run, folder: Path, there: Ladder, made: certificates.Made, monkeypatch: pytest.MonkeyPatch
+    run: Run, there: Ladder, made: certificates.Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
     with Answering(there, made.server()) as server:
@@ -421,16 +394,16 @@ def test_without_a_login_an_unknown_certificate_is_refused(
 @pytest.mark.parametrize("by_the_pinned", [False, True])
 def test_another_certificate_than_the_pinned_one_gets_nothing(
     run: Run,
-    folder: Path,
+    tmp_path: Path,
     there: Ladder,
-    typed: Typed,
+    login: LogIn,
     made: certificates.Made,
     by_the_pinned: bool,
 ) -> None:
-    changed = certificates.make(folder, "changed", issuer=made if by_the_pinned else None)
+    changed = certificates.make(tmp_path, "changed", issuer=made if by_the_pinned else None)
     with Answering(there, made.server()) as server:
         found = fingerprint(made.certificate.read_text())
-        assert login(run, server.url, typed, "--fingerprint", found).status == 0
+        assert login(server.url, "--fingerprint", found).status == 0
         before = len(server.asked)
         server.tls = changed.server()
         for words in (("whoami",), ("standings",), ("submit", "greedy")):
@@ -445,14 +418,14 @@ def test_another_certificate_than_the_pinned_one_gets_nothing(
 
 
 def test_a_pinned_certificate_may_have_any_name_and_ends_in_time(
-    run: Run, folder: Path, there: Ladder, typed: Typed
+    tmp_path: Path, there: Ladder, login: LogIn
 ) -> None:
-    elsewhere = certificates.make(folder, "elsewhere", names="DNS:elsewhere.example")
-    ended = certificates.make(folder, "ended", days=-1)
+    elsewhere = certificates.make(tmp_path, "elsewhere", names="DNS:elsewhere.example")
+    ended = certificates.make(tmp_path, "ended", days=-1)
     for made, status in ((elsewhere, 0), (ended, 2)):
         with Answering(there, made.server()) as server:
             found = fingerprint(made.certificate.read_text())
-            done = login(run, server.url, typed, "--fingerprint", found)
+            done = login(server.url, "--fingerprint", found)
             assert done.status == status
             if status:
                 assert "is not valid any more: certificate has expired" in one_line(done.err)
@@ -460,10 +433,14 @@ def test_a_pinned_certificate_may_have_any_name_and_ends_in_time(
 
 
 def test_a_certificate_that_the_system_trusts_has_to_have_the_name(
-    run: Run, folder: Path, there: Ladder, made: certificates.Made, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    tmp_path: Path,
+    there: Ladder,
+    made: certificates.Made,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", TOKEN)
-    elsewhere = certificates.make(folder, "elsewhere", names="DNS:elsewhere.example")
+    elsewhere = certificates.make(tmp_path, "elsewhere", names="DNS:elsewhere.example")
     for one, status in ((made, 0), (elsewhere, 1)):
         monkeypatch.setenv("SSL_CERT_FILE", str(one.certificate))
         with Answering(there, one.server()) as server:
@@ -475,9 +452,9 @@ def test_a_certificate_that_the_system_trusts_has_to_have_the_name(
 
 
 def test_a_proxy_of_the_environment_carries_tls_alone(
-    run: Run, folder: Path, there: Ladder, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, there: Ladder, login: LogIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = certificates.make(folder, names="DNS:elsewhere.example")
+    made = certificates.make(tmp_path, names="DNS:elsewhere.example")
     url = "https://ladder.example"
     there.documents["/games"] = {"games": [], "older": None}
     for name in ("no_proxy", "NO_PROXY"):
@@ -486,7 +463,7 @@ def test_a_proxy_of_the_environment_carries_tls_alone(
         for name in ("all_proxy", "http_proxy", "https_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         found = fingerprint(made.certificate.read_text())
-        assert login(run, url, typed, "--fingerprint", found).status == 0
+        assert login(url, "--fingerprint", found).status == 0
         assert run("ladder", "whoami").status == 0
         assert {asked.path for asked in proxy.asked} == {"ladder.example:443"}
         assert server.asked[-1].token == TOKEN
@@ -507,7 +484,7 @@ def test_a_proxy_of_the_environment_carries_tls_alone(
         assert "the environment's proxy cannot be used" in run("ladder", "whoami").refusal
 
 
-def test_a_server_without_tls_costs_a_line(run: Run, folder: Path, typed: Typed) -> None:
+def test_a_server_without_tls_costs_a_line(login: LogIn) -> None:
     def reply() -> None:
         with listening.accept()[0] as connection:
             connection.sendall(b"HTTP/1.1 400 X\r\n\r\n")
@@ -515,16 +492,16 @@ def test_a_server_without_tls_costs_a_line(run: Run, folder: Path, typed: Typed)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         replying = threading.Thread(target=reply)
         replying.start()
-        done = login(run, f"https://127.0.0.1:{listening.getsockname()[1]}", typed)
+        done = login(f"https://127.0.0.1:{listening.getsockname()[1]}")
         replying.join()
     assert done.status == 1
     assert "does not speak TLS" in one_line(done.err)
 
 
-def test_nobody_there_costs_a_line(run: Run, folder: Path, there: Ladder, typed: Typed) -> None:
+def test_nobody_there_costs_a_line(there: Ladder, login: LogIn) -> None:
     with Answering(there) as server:
         url = server.url
-    done = login(run, url, typed)
+    done = login(url)
     assert done.status == 1
     assert f"nobody answers at {url}" in one_line(done.err)
 
@@ -592,7 +569,7 @@ def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: 
 
 @pytest.mark.parametrize("command", ["run", "serve", "export", "requeue --all", "upgrade"])
 def test_what_is_done_on_the_ladders_machine_says_so_to_who_is_logged_in_elsewhere(
-    run: Run, file: Path, command: str
+    run: Run, command: str
 ) -> None:
     before = run("ladder", *command.split())
     assert "there is no ladder at" in one_line(before.err)
