@@ -15,20 +15,9 @@ from urllib.parse import SplitResult, urlsplit
 import pytest
 
 from helpers.commands import Run, one_line, start
-from helpers.programs import soon
+from helpers.programs import program_in, soon
 
 MATCH = ("match", "greedy", "random", "--in-process", "--seed", "demo")
-IDLE = """
-import signal
-from deepsea_sdk import Bot, run
-
-class Idle(Bot):
-    def decide(self, view):
-        signal.pause()
-
-run(Idle)
-"""
-"""A bot that never answers, and takes no CPU time."""
 STAYS = "the page stays until it is closed or for a minute; Ctrl-C ends it"
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -140,8 +129,7 @@ def test_the_page_goes_with_its_last_reader(begin: Start) -> None:
 
 
 def test_the_page_ends_with_a_command_that_is_killed(begin: Start, tmp_path: Path) -> None:
-    bot = tmp_path / "idle.py"
-    bot.write_text(IDLE, encoding="utf-8")
+    bot = program_in(tmp_path, "idle", "signal.pause()")
     process = begin("match", bot, "random", "--in-process", "--browser")
     url = address(process)
     process.kill()

@@ -34,18 +34,13 @@ from deepsea_referee.workers import Link
 from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.commands import Run, start
-from helpers.programs import nothing_left_behind, opponent_in
+from helpers.programs import nothing_left_behind, opponent_in, program_in
 
 TRUSTED = Season(name="main", isolation="process")
 PATIENT = "10s+60s"
 """A clock that no machine is too slow for."""
 
-BOT = """
-import os, signal
-from deepsea_sdk import Bot, run
-
-{first}
-
+REPORT = """
 def report(pipe):
     # Nobody listens most of the time.
     try:
@@ -56,21 +51,7 @@ def report(pipe):
     os.close(descriptor)
     if os.path.exists(pipe + ".hang"):
         signal.pause()
-
-class Mine(Bot):
-    def decide(self, view):
-        {deed}
-        return view.legal[0]
-
-run(Mine)
 """
-
-
-def bot(folder: Path, name: str, deed: str = "pass", first: str = "") -> Path:
-    """A bot that plays the default action, after its deed."""
-    file = folder / f"{name}.py"
-    file.write_text(BOT.format(deed=deed, first=first), encoding="utf-8")
-    return file
 
 
 def enter(store: Store, file: Path) -> None:
@@ -78,19 +59,14 @@ def enter(store: Store, file: Path) -> None:
     store.bots.submit(file.stem, f"{file.stem}-senior", read_bot(file))
 
 
-def enter_opponent(store: Store, folder: Path, name: str) -> None:
-    """Store a bot that plays the default action."""
-    enter(store, opponent_in(folder, name))
-
-
 def enter_both(place: Path, folder: Path, deed: str = "pass", first: str = "") -> None:
     """Store the bots anna and ben, who has that deed."""
     with Store.open(place) as store:
-        enter_opponent(store, folder, "anna")
+        enter(store, opponent_in(folder, "anna"))
         if (deed, first) == ("pass", ""):
-            enter_opponent(store, folder, "ben")
+            enter(store, opponent_in(folder, "ben"))
         else:
-            enter(store, bot(folder, "ben", deed, first))
+            enter(store, program_in(folder, "ben", deed, first))
 
 
 @pytest.fixture
@@ -118,7 +94,6 @@ class PlainLink(Link):
         self._place = place
 
     def file(self, digest: str) -> bytes:
-        """The packed files of a bot."""
         with Store.open(self._place) as store:
             return store.bots.archive(digest)
 
@@ -200,8 +175,8 @@ def test_what_a_bot_at_fault_left_is_shown(run: Run, place: Path, tmp_path: Path
 
 def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -> None:
     with Store.open(place) as store:
-        enter(store, bot(tmp_path, "anna"))
-        enter(store, bot(tmp_path, "ben", first="# another one"))
+        enter(store, program_in(tmp_path, "anna"))
+        enter(store, program_in(tmp_path, "ben", first="# another one"))
         archive = store.bots.archive(store.bots.get("anna").current.digest)
         with store.database.write() as connection:
             connection.exec_driver_sql("UPDATE archives SET content = ?", (zlib.compress(archive),))
@@ -219,7 +194,7 @@ def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
     monkeypatch.setattr(probe, "sandbox_trouble", lambda: trouble)
     with Store.open(place) as store:
         for name in ("anna", "ben"):
-            enter_opponent(store, tmp_path, name)
+            enter(store, opponent_in(tmp_path, name))
         store.seasons.close("s1")
         season = store.seasons.open(Season(name="s2", seats=(2,)), ladder.SEED)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
@@ -254,7 +229,7 @@ def test_a_game_goes_on_while_a_bot_of_the_next_one_is_unpacked(
     enter_both(place, tmp_path)
     (job,) = claimed(place, 1)
     with Store.open(place) as store:
-        enter(store, bot(tmp_path, "carl", first="# another one"))
+        enter(store, program_in(tmp_path, "carl"))
         carl = store.bots.get("carl").current
     following = Following(place, structs.replace(job, seats=(carl, job.seats[1])))
     with nothing_left_behind(), worker(following) as play:
@@ -286,7 +261,6 @@ class Wanted(PlainLink):
         self.asked: list[str] = []
 
     def file(self, digest: str) -> bytes:
-        """The packed files of a bot."""
         self.asked.append(digest)
         if self.asked[1:]:
             self._twice.set()
@@ -297,7 +271,6 @@ class Wanted(PlainLink):
         return super().file(digest)
 
     def on_next(self, call: Callable[[Job], object]) -> None:
-        """Note whom to send the job."""
         self._next = call
 
 
@@ -311,17 +284,14 @@ class Following(PlainLink):
         self.waited: list[bool] = []
 
     def file(self, digest: str) -> bytes:
-        """The packed files of a bot."""
         if digest == self.job.seats[0].digest:
             self.waited.append(self.over.wait(20))
         return super().file(digest)
 
     def on_next(self, call: Callable[[Job], object]) -> None:
-        """Note whom to send the job."""
         self._next = call
 
     def on_stop(self, call: Callable[[], object]) -> None:
-        """Send the job, once."""
         if not self.over.is_set():
             self.thread = threading.Thread(target=self._next, args=(self.job,))
             self.thread.start()
@@ -333,7 +303,6 @@ class Starts(asyncio.Semaphore):
     begun = 0
 
     async def acquire(self) -> Literal[True]:
-        """Begin one."""
         self.begun += 1
         return await super().acquire()
 
@@ -375,7 +344,7 @@ def three_opponents(place: Path, folder: Path) -> tuple[str, ...]:
     names = ("anna", "ben", "cleo")
     with Store.open(place) as store:
         for name in names:
-            enter_opponent(store, folder, name)
+            enter(store, opponent_in(folder, name))
     return names
 
 
@@ -421,7 +390,7 @@ def pipe(place: Path, tmp_path: Path) -> Path:
     """A ladder of two bots, one of which reports into this pipe at each decision."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    enter_both(place, tmp_path, f"report({str(path)!r})")
+    enter_both(place, tmp_path, f"report({str(path)!r})", REPORT)
     return path
 
 

@@ -17,27 +17,16 @@ from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.probe import sandbox_trouble
 from helpers import ladder
 from helpers.commands import Run, start
-from helpers.programs import nothing_left_behind, opponent_in
+from helpers.programs import nothing_left_behind, opponent_in, source
 from helpers.submissions import LIMITS, an_author, new
 
 PATIENT = "10s+60s"
 """A clock that no machine is too slow for."""
-BOT = """
-import os, signal
-from deepsea_sdk import Bot, run
-
-class Mine(Bot):
-    def decide(self, view):
-        {deed}
-        return view.legal[0]
-
-run(Mine)
-"""
 HANG = """
         try:
             os.unlink({hang!r})
         except FileNotFoundError:
-            return view.legal[0]
+            return
         with open({pipe!r}, "w") as pipe:
             pipe.write(".")
         signal.pause()
@@ -59,9 +48,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 def zipped(deed: str, name: str = "mine") -> bytes:
     """A bot that does this at each decision."""
-    program = BOT.format(deed=deed).encode()
     manifest = f'name = "{name}"\ncommand = "python bot.py"\n'.encode()
-    return pack({"bot.toml": manifest, "bot.py": program})
+    return pack({"bot.toml": manifest, "bot.py": source(deed).encode()})
 
 
 def submit(store: Store, author: str, content: bytes, *, stranger: bool = False) -> int:

@@ -24,11 +24,10 @@ from deepsea_rules.game import Decision
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from helpers.commands import Run, one_line, start
-from helpers.programs import opponent_in, soon
+from helpers.programs import opponent_in, program_in, soon
 from helpers.results import ILLEGAL
 
 PLAIN = ("--isolation", "process")
-BOT = "from deepsea_sdk import Bot, run\nrun(Bot)\n"
 
 
 class Asked:
@@ -64,6 +63,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     monkeypatch.setattr(probe, "look", stand_in.look)
     monkeypatch.setattr(probe, "choose", stand_in.choose)
     return stand_in
+
+
+@pytest.fixture
+def silly(tmp_path: Path) -> Path:
+    bot = tmp_path / "silly.py"
+    jumps = "class Silly(Bot):\n    def decide(self, view):\n        return 'jump'\nrun(Silly)"
+    bot.write_text(f"from deepsea_sdk import Bot, run\n{jumps}\n")
+    return bot
 
 
 def settings(asked: Asked) -> MatchSettings:
@@ -135,20 +142,14 @@ def test_without_a_seed_every_run_has_a_new_one_that_repeats_it(run: Run, asked:
     assert seeds[0] != seeds[1]
 
 
-def test_how_to_repeat_a_match_is_told_where_it_is_news(run: Run, tmp_path: Path) -> None:
+def test_how_to_repeat_a_match_is_told_where_it_is_news(
+    run: Run, silly: Path, tmp_path: Path
+) -> None:
     words = ("match", "greedy", "random", "--in-process")
     assert "no records kept" in run(*words).out
     assert "no records kept" not in run(*words, "--seed", "demo").out
     assert "no records kept" not in run(*words, "--out", tmp_path / "runs").out
-    bot = tmp_path / "bad.py"
-    bot.write_text(
-        "from deepsea_sdk import Bot, run\n"
-        "class Bad(Bot):\n"
-        "    def decide(self, view):\n"
-        "        return 'jump'\n"
-        "run(Bad)\n"
-    )
-    assert "no records kept" in run(*words, bot, "--seed", "demo").out
+    assert "no records kept" in run(*words, silly, "--seed", "demo").out
 
 
 def test_ctrl_c_shows_what_is_complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,13 +286,10 @@ def test_a_folder_holds_one_match(run: Run, asked: Asked, tmp_path: Path) -> Non
     assert asked.settings is None
 
 
-def test_faults_are_explained_and_no_failure_of_the_match(run: Run, tmp_path: Path) -> None:
-    bot = tmp_path / "silly.py"
-    jumps = "class Silly(Bot):\n    def decide(self, view):\n        return 'jump'\nrun(Silly)"
-    bot.write_text(BOT.replace("run(Bot)", jumps))
-    done = run("match", bot, "greedy", "--quiet", "--in-process")
+def test_faults_are_explained_and_no_failure_of_the_match(run: Run, silly: Path) -> None:
+    done = run("match", silly, "greedy", "--quiet", "--in-process")
     assert done == (0, "", "")
-    done = run("match", bot, "greedy", "--in-process")
+    done = run("match", silly, "greedy", "--in-process")
     assert done.status == 0
     assert "3 faults:\n  silly: illegal_action ×3, first in game 1, seat A, " in done.out
     assert "greedy (seat B) wins" in done.out
@@ -299,16 +297,10 @@ def test_faults_are_explained_and_no_failure_of_the_match(run: Run, tmp_path: Pa
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[Sleeper]:
-    bot, ready = tmp_path / "sleeper.py", tmp_path / "ready"
-    bot.write_text(
-        "import os, pathlib, threading\n"
-        "from deepsea_sdk import Bot, run\n"
-        "class Sleeper(Bot):\n"
-        "    def search(self, view):\n"
-        f"        pathlib.Path({str(ready)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}\\n')\n"
-        "        threading.Event().wait()\n"
-        "run(Sleeper)\n"
-    )
+    ready = tmp_path / "ready"
+    told = f"Path({str(ready)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}\\n')"
+    first = "import threading\nfrom pathlib import Path"
+    bot = program_in(tmp_path, "sleeper", f"{told}; threading.Event().wait()", first)
     os.mkfifo(ready)
     asked = os.open(ready, os.O_RDWR)
     yield Sleeper(bot, asked)

@@ -18,22 +18,19 @@ from deepsea_arena.coach.document import read_analysis
 from deepsea_rules.record import GameRecord, verify
 from helpers.commands import one_line, start
 from helpers.games import Chooser
+from helpers.programs import program_in
 from helpers.seat_page import ASKED, Visitor
 
 pytestmark = pytest.mark.slow
-BOT = """import os, pathlib
-from deepsea_sdk import Bot, run
-pathlib.Path(PIDS).write_text(str(os.getpid()))
-run(Bot)
-"""
 
 
 class Played:
     """The command with one bot, and a visitor of its page."""
 
     def __init__(self, folder: Path, *options: object) -> None:
-        bot, self._pids, self.out = folder / "told.py", folder / "pids", folder / "out"
-        bot.write_text(BOT.replace("PIDS", repr(str(self._pids))))
+        self._pids, self.out = folder / "pids", folder / "out"
+        telling = f"import os\nopen({str(self._pids)!r}, 'w').write(str(os.getpid()))"
+        bot = program_in(folder, "told", first=telling)
         plain = ("--isolation", "process", "--out", self.out)
         self.process: subprocess.Popen[str] = start("play", bot, "--browser", *plain, *options)
         assert self.process.stderr is not None

@@ -22,6 +22,7 @@ from deepsea_rules.ruleset import PRESETS, SEAT_LETTERS, RuleSet
 from helpers.commands import NAMES, Run, faulty, one_line, played, record_of, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
 from helpers.ladder import claim, created, ids, play, rotations, stocked
+from helpers.programs import program_in
 from helpers.terminal import Terminal
 from helpers.tiers import daily
 
@@ -153,17 +154,8 @@ def test_a_drawing_fits_its_width_and_a_steady_one_keeps_its_height(
     "where", daily(["--isolation=process", "--in-process"], ["--isolation=process"])
 )
 def test_what_a_bot_noted_is_beside_its_decisions(run: Run, tmp_path: Path, where: str) -> None:
-    bot = tmp_path / "noting.py"
-    bot.write_text(
-        "from deepsea_sdk import Bot, TAKE, run\n"
-        "class Noting(Bot):\n"
-        "    def search(self, view):\n"
-        "        self.note('load', view.me.load)\n"
-        "        self.note('greedy')\n"
-        "        return TAKE if view.can_take else super().search(view)\n"
-        "if __name__ == '__main__':\n"
-        "    run(Noting)\n"
-    )
+    notes = "self.note('load', view.me.load); self.note('greedy')"
+    bot = program_in(tmp_path, "noting", notes)
     out = tmp_path / "out"
     assert run("match", bot, "random", "--seed", "a", "--out", out, where).status == 0
     assert '"greedy"' not in (out / "game-0001.json").read_text()

@@ -13,25 +13,7 @@ import pytest
 from deepsea_referee.workbench.checks import examine
 from deepsea_rules.ruleset import PRESETS
 from helpers.commands import Run, faulty, one_line, played, written
-
-BOT = """
-from deepsea_sdk import Bot, run
-
-class Mine(Bot):
-    def decide(self, view):
-        {deed}
-        return view.legal[-1]
-
-if __name__ == "__main__":
-    run(Mine)
-"""
-
-
-def bot(folder: Path, deed: str = "pass") -> Path:
-    file = folder / "mine.py"
-    file.write_text(BOT.format(deed=deed), encoding="utf-8")
-    return file
-
+from helpers.programs import program_in
 
 # match
 
@@ -62,7 +44,7 @@ def test_without_a_verdict_it_is_undecided(run: Run) -> None:
 
 
 def test_faults_are_told_apart(run: Run, tmp_path: Path) -> None:
-    file = bot(tmp_path, "raise ValueError('no idea')")
+    file = program_in(tmp_path, "mine", "raise ValueError('no idea')")
     done = run("compare", file, "random", "--blocks", 2, "--in-process")
     assert done.err == ""
     assert "mine: exception ×24, first in game 1" in done.out
@@ -72,15 +54,14 @@ def test_faults_are_told_apart(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_sweep_names_bots_with_parameters(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(BOT.format(deed="self.most").replace("    def", "    most = 3\n    def", 1))
-    one, two = f"{file},most=1", f"{file},most=2"
+    file = program_in(tmp_path, "mine")
+    one, two = f"{file},games=1", f"{file},games=2"
     words = ("--in-process", "--blocks", 1, "--seed", "x", "--field", f"{one},greedy")
     done = run("compare", one, two, *words, "--json")
     document = json.loads(done.out)
-    assert (document["a"], document["b"]) == ("mine,most=1", "mine,most=2")
+    assert (document["a"], document["b"]) == ("mine,games=1", "mine,games=2")
     assert (document["seats"], document["same_program"]) == (4, False)
-    assert " mine,most=1  mine,most=2  difference" in run("compare", one, two, *words).out
+    assert " mine,games=1  mine,games=2  difference" in run("compare", one, two, *words).out
 
 
 def test_a_comparison_goes_on_from_its_folder(run: Run, tmp_path: Path) -> None:
@@ -124,10 +105,10 @@ def test_both_leads_of_a_luck_adjusted_comparison_are_shown(run: Run) -> None:
 
 
 def test_a_changed_program_does_not_go_on(run: Run, tmp_path: Path) -> None:
-    file = bot(tmp_path)
+    file = program_in(tmp_path, "mine")
     words = ("compare", file, "greedy", "--in-process", "--blocks", 1, "--out", tmp_path / "runs")
     assert run(*words).status == 1
-    bot(tmp_path, "'changed'")
+    program_in(tmp_path, "mine", "'changed'")
     assert "program of A changed since the games were played" in run(*words).refusal
 
 
@@ -230,7 +211,7 @@ def test_a_template_is_python(run: Run, tmp_path: Path) -> None:
 
 def test_debug_shows_which_decisions_change(run: Run, tmp_path: Path) -> None:
     record = written(tmp_path, played())
-    done = run("debug", record, bot(tmp_path), "--seat", "b")
+    done = run("debug", record, program_in(tmp_path, "mine"), "--seat", "b")
     assert done.status == 0
     assert done.out.startswith("mine replays seat B of game demo-0001, which cautious played\n")
     assert "  then     " in done.out
@@ -238,14 +219,14 @@ def test_debug_shows_which_decisions_change(run: Run, tmp_path: Path) -> None:
     last = done.out.splitlines()[-1]
     own = sum(decision.seat == 1 for decision in played().decisions)
     assert last.endswith(f"of {own} decisions of seat B differ now")
-    everything = run("debug", record, bot(tmp_path), "--seat", "B", "--all").out
+    everything = run("debug", record, program_in(tmp_path, "mine"), "--seat", "B", "--all").out
     assert everything.count("  now      ") == own
 
 
 @pytest.mark.parametrize("error", ["ValueError", "OSError", "KeyError"])
 def test_what_the_bot_raises_comes_out(run: Run, tmp_path: Path, error: str) -> None:
     record = written(tmp_path, played())
-    file = bot(tmp_path, f"raise {error}('here')")
+    file = program_in(tmp_path, "mine", f"raise {error}('here')")
     with pytest.raises(Exception, match="here"):
         run("debug", record, file, "--seat", "A")
 

@@ -102,7 +102,18 @@ with grpc.insecure_channel(os.environ["DEEPSEA_ADDRESS"]) as channel:
 
 def program(folder: Path, name: str, before: str = "pass", first: str = "") -> BotSpec:
     """A bot that plays well but for what it does before each decision, or before anything else."""
-    return _written(folder, name, f"{first}\n{HEAD}        {before}\n{TAIL}")
+    return _written(folder, name, source(before, first))
+
+
+def source(before: str = "pass", first: str = "") -> str:
+    """The text of such a bot."""
+    return f"{first}\n{HEAD}        {before}\n{TAIL}"
+
+
+def program_in(folder: Path, name: str, before: str = "pass", first: str = "") -> Path:
+    """The file of such a bot, which is made."""
+    program(folder, name, before, first)
+    return folder / f"{name}.py"
 
 
 def opponent(folder: Path) -> BotSpec:
