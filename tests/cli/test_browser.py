@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
@@ -14,12 +13,12 @@ from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-from helpers.commands import Run, one_line, start
+from helpers.commands import Process, Run, one_line, start
 from helpers.programs import program_in, soon
 
 MATCH = ("match", "greedy", "random", "--in-process", "--seed", "demo")
 STAYS = "the page stays until it is closed or for a minute; Ctrl-C ends it"
-Start = Callable[..., subprocess.Popen[str]]
+Start = Callable[..., Process]
 
 
 @pytest.fixture
@@ -36,9 +35,9 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def begin(opened: Path) -> Iterator[Start]:
     """Starts commands, and ends those that a failed test leaves."""
-    begun: list[subprocess.Popen[str]] = []
+    begun: list[Process] = []
 
-    def begin(*words: object) -> subprocess.Popen[str]:
+    def begin(*words: object) -> Process:
         begun.append(start(*words))
         return begun[-1]
 
@@ -48,8 +47,7 @@ def begin(opened: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def address(process: subprocess.Popen[str]) -> SplitResult:
-    assert process.stderr is not None
+def address(process: Process) -> SplitResult:
     line = process.stderr.readline().strip()
     assert line.startswith("the games are shown at http://127.0.0.1:")
     return urlsplit(line.split()[-1])
@@ -81,7 +79,6 @@ def test_the_page_is_readable_after_ctrl_c_and_a_second_one_ends_it(
     begin: Start, opened: Path
 ) -> None:
     process = begin(*MATCH, "--games", 1_000_000, "--browser")
-    assert process.stderr is not None
     url = address(process)
     with closing(HTTPConnection(url.netloc)) as reader:
         reader.request("GET", f"{url.path}news")
@@ -116,7 +113,6 @@ def test_the_page_goes_with_its_last_reader(begin: Start) -> None:
         reader.request("GET", f"{url.path}news")
         with reader.getresponse() as answer:
             *_, last = until_over(events(answer))
-            assert process.stderr is not None
             assert process.stderr.readline().strip() == STAYS
     assert last["over"] == "over"
     assert last["facts"].startswith("2 blocks of 2 games")

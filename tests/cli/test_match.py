@@ -6,7 +6,6 @@ import json
 import os
 import select
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -23,7 +22,7 @@ from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_rules.game import Decision
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
-from helpers.commands import Run, one_line, start
+from helpers.commands import Process, Run, one_line, start
 from helpers.programs import opponent_in, program_in, soon
 from helpers.results import ILLEGAL
 
@@ -313,7 +312,7 @@ class Sleeper(NamedTuple):
     bot: Path
     asked: int
 
-    def wait_for(self, process: subprocess.Popen[str], count: int) -> set[int]:
+    def wait_for(self, process: Process, count: int) -> set[int]:
         """The numbers of so many bots that are asked, and of those that started them."""
         told = b""
         while told.count(b"\n") < count:

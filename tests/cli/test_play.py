@@ -197,8 +197,6 @@ def test_ctrl_c_keeps_what_was_played_and_leaves_no_process(tmp_path: Path) -> N
     )
     out = tmp_path / "out"
     process = start("play", bot, "--games", 2, "--out", out, *QUICK)
-    assert process.stdin is not None
-    assert process.stdout is not None
     while "game 1 is over" not in (line := process.stdout.readline()):
         if line.startswith("? rules"):
             process.stdin.write("n\nd\n")
@@ -218,15 +216,12 @@ def test_ctrl_c_keeps_what_was_played_and_leaves_no_process(tmp_path: Path) -> N
 @pytest.mark.release
 def test_whoever_closes_the_output_has_left(rival: Path) -> None:
     process = start("play", rival, *QUICK)
-    assert process.stdin is not None
-    assert process.stdout is not None
     while not process.stdout.readline().startswith("? rules"):
         pass
     process.stdout.close()
     process.stdin.write("x\n" * 99)
     process.stdin.flush()
     assert process.wait() == 141
-    assert process.stderr is not None
     assert process.stderr.read() == ""
     process.stdin.close()
     process.stderr.close()

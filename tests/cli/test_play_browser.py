@@ -6,7 +6,6 @@ import json
 import os
 import select
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from html import unescape
@@ -32,8 +31,7 @@ class Played:
         telling = f"import os\nopen({str(self._pids)!r}, 'w').write(str(os.getpid()))"
         bot = program_in(folder, "told", first=telling)
         plain = ("--isolation", "process", "--out", self.out)
-        self.process: subprocess.Popen[str] = start("play", bot, "--browser", *plain, *options)
-        assert self.process.stderr is not None
+        self.process = start("play", bot, "--browser", *plain, *options)
         address = self.process.stderr.readline().removeprefix("play at ").strip()
         self.process.stderr.readline()
         self.visitor = Visitor(address)

@@ -9,7 +9,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
-from helpers.commands import Run, free_port, one_line, start
+from helpers.commands import Process, Run, free_port, one_line, start
 from helpers.programs import opponent_in
 from helpers.remote import Server, a_token, served
 from helpers.tiers import daily
@@ -195,7 +194,6 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
     (code,) = CODE.findall(invited)
     # 2: what it says is shown with the failure of this test.
     serve = start("ladder", "serve", "--port", 0, *place, stderr=2)
-    assert serve.stdout is not None
     try:
         url = re.findall(r"http://\S+", serve.stdout.readline())[0]
         login = ("login", url, "--code", "-", "--author", "zoe")
@@ -246,10 +244,9 @@ def test_a_submission_outlives_a_server_that_is_killed(
         monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", a_token(service, "zoe"))
     port = free_port()
 
-    def serve(*words: object) -> subprocess.Popen[str]:
+    def serve(*words: object) -> Process:
         place = ("--port", port, "--store", file)
         process = start("ladder", "serve", *words, *place, stderr=sys.stderr)
-        assert process.stdout is not None
         assert process.stdout.readline().startswith("the ladder is shown at ")
         return process
 
@@ -259,7 +256,6 @@ def test_a_submission_outlives_a_server_that_is_killed(
         submitting = start(
             "ladder", "submit", opponent_in(tmp_path, "greedy"), "-v", "--remote", url
         )
-        assert submitting.stderr is not None
         assert submitting.stderr.readline().startswith("submission 1: waiting")
         server.kill()
         server.communicate()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from deepsea_cli import main
 from deepsea_rules.faults import Fault
@@ -96,21 +96,26 @@ def called(*arguments: object) -> Done:
     return Done(status, out.read(), err.read())
 
 
-def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
+class Process(subprocess.Popen[str]):
+    """A program that was started with pipes."""
+
+    stdin: IO[str]
+    stdout: IO[str]
+    stderr: IO[str]
+
+
+def start(*arguments: object, **options: object) -> Process:
     """Start it with pipes to all its streams, unless options say otherwise."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+    return Process(  # type: ignore[call-overload, no-any-return]
         program(*arguments), text=True, env=environment(), **{**streams, **options}
     )
 
 
 @contextmanager
-def serving(
-    place: object, *options: object, scheme: str = "http"
-) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def serving(place: object, *options: object, scheme: str = "http") -> Iterator[tuple[Process, int]]:
     """`ladder serve` as a program of its own, and the port that it names."""
     with start("ladder", "serve", "--store", place, "--port", 0, *options) as process:
-        assert process.stdout is not None
         line = process.stdout.readline()
         try:
             assert line.startswith(f"the ladder is shown at {scheme}://")
