@@ -18,11 +18,11 @@ from deepsea_arena.reports.standings import Standings
 from deepsea_arena.reports.status import LadderStatus
 from deepsea_arena.season_check import CheckLine, SeasonCheck, UnforetoldPair
 from deepsea_arena.tournaments import TournamentResult
-from deepsea_cli import COMMANDS, main
+from deepsea_cli import COMMANDS
 from deepsea_cli.ladder import COMMANDS as LADDER
 from deepsea_cli.ladder import SECTIONS as HEADINGS
 from deepsea_cli.ladder.authors import VERBS
-from helpers.commands import Run
+from helpers.commands import Run, every_command
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, LADDER_PAGE = ((DOCS / name).read_text(encoding="utf-8") for name in ("cli.md", "ladder.md"))
@@ -31,22 +31,13 @@ LADDER_COMMANDS = [
     *(name for name in LADDER if name != "author"),
     *(f"author {verb}" for verb in VERBS),
 ]
+ALL = every_command()
 COMMON = {"--store", "--remote", "--verbose", "-v"}
 """Options of the ladder's commands that are described once."""
 
 
 def sections(page: str) -> dict[str, str]:
     return dict(re.findall(r"^## ([a-z -]+)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
-
-
-def command(name: str) -> click.Command:
-    """A command by its name, such as "match" or "ladder run"."""
-    found: click.Command | None = main
-    for word in name.split():
-        assert isinstance(found, click.Group)
-        found = found.get_command(click.Context(found), word)
-    assert found is not None
-    return found
 
 
 def every() -> Iterator[tuple[str, str]]:
@@ -63,7 +54,7 @@ EVERY = pytest.mark.parametrize(
 
 
 def options(name: str) -> set[str]:
-    found = [one for one in command(name).params if isinstance(one, click.Option)]
+    found = [one for one in ALL[name].params if isinstance(one, click.Option)]
     return {option for one in found for option in one.opts} - {"--help-all"}  # described once
 
 
@@ -98,15 +89,15 @@ def test_every_option_is_described_and_no_other(name: str, section: str) -> None
 def test_every_argument_is_in_the_synopsis(name: str, section: str) -> None:
     synopsis = re.search(rf"^deepsea-referee {name}(.*)$", section, re.M)
     assert synopsis
-    for one in command(name).params:
+    for one in ALL[name].params:
         if isinstance(one, click.Argument):
-            words = one.make_metavar(click.Context(command(name))).strip("{}[].")
+            words = one.make_metavar(click.Context(ALL[name])).strip("{}[].")
             assert words in synopsis[1]
 
 
 @pytest.mark.parametrize("name", LADDER_COMMANDS)
 def test_every_command_of_the_ladder_has_help_on_one_line_and_in_full(name: str) -> None:
-    found = command(f"ladder {name}")
+    found = ALL[f"ladder {name}"]
     assert 10 <= len(found.get_short_help_str()) <= 70
     assert found.help
 

@@ -14,22 +14,9 @@ import pytest
 
 from deepsea_cli import main
 from deepsea_cli.usage import EXAMPLES, FORMER, RARE
-from helpers.commands import Run, environment
+from helpers.commands import Run, environment, every_command
 
-
-def commands(group: click.Group, words: str = "") -> dict[str, click.Command]:
-    """All commands by their words, groups too."""
-    found: dict[str, click.Command] = {words: group}
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        inner = f"{words} {name}".strip()
-        found |= commands(command, inner) if isinstance(command, click.Group) else {inner: command}
-    return found
-
-
-ALL = commands(main)
+ALL = every_command()
 LINES = [(words, line) for words, lines in EXAMPLES.items() for line in lines]
 
 

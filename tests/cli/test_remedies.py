@@ -10,9 +10,6 @@ from pathlib import Path
 import click
 import pytest
 
-from deepsea_cli import main
-from deepsea_cli.ladder import command as ladder
-from deepsea_cli.ladder.authors import author
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.scheduling.pairing import Candidate, choose
 from deepsea_ladder.season import Season
@@ -20,6 +17,7 @@ from deepsea_referee.workbench.advice import REMEDIES, ladder_remedy
 from deepsea_rules.faults import Fault
 from deepsea_rules.view import View
 from deepsea_sdk import Bot
+from helpers.commands import every_command
 
 ROOT = Path(__file__).parents[2]
 OWN_OPTIONS = [
@@ -39,19 +37,12 @@ SOURCES = [
 ALL = [*REMEDIES.values(), *(ladder_remedy(fault, "100ms+2s") for fault in Fault)]
 
 
-def commands(group: click.Group) -> dict[str, click.Command]:
-    context = click.Context(group)
-    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
-    return {name: command for name, command in found.items() if command is not None}
-
-
 def options(command: click.Command) -> set[str]:
     return {name for found in command.params for name in (*found.opts, *found.secondary_opts)}
 
 
-TOP, LADDER = commands(main), commands(ladder)
-EVERY = (*TOP.values(), *LADDER.values(), *commands(author).values())
-OPTIONS = {name for command in EVERY for name in options(command)}
+COMMANDS = every_command()
+OPTIONS = {name for command in COMMANDS.values() for name in options(command)}
 OPTIONS |= {"--help", "--version"}
 OPTIONS |= {"--prefix"}  # npm's, in what `new --language node` prints
 
@@ -82,7 +73,7 @@ def test_what_a_remedy_names_is_there(text: str) -> None:
         assert hasattr(View, name)
     for page in re.findall(r"\bdocs/\S+\.md", text):
         assert (ROOT / page).is_file()
-    assert set(re.findall(r"--[a-z-]+", text)) <= options(TOP["check"])
+    assert set(re.findall(r"--[a-z-]+", text)) <= options(COMMANDS["check"])
     # `check` and `submit` keep no record that these could show.
     assert not re.search(r"`(show|debug)`", text)
 
@@ -93,7 +84,7 @@ def test_too_few_authors_name_an_option_of_seasons() -> None:
     with pytest.raises(PairingError) as error:
         choose(same, season.seats, season.pairing, season.rating, 1, b"")
     (option,) = re.findall(r"--[a-z-]+", str(error.value))
-    assert option in options(LADDER["season"]) & options(LADDER["init"])
+    assert option in options(COMMANDS["ladder season"]) & options(COMMANDS["ladder init"])
 
 
 @pytest.mark.parametrize("fault", Fault)
@@ -117,9 +108,9 @@ def test_commands_and_options_in_messages_exist() -> None:
 def followed(text: str, path: Path) -> None:
     """The commands and options that a message names are there."""
     for inner in re.findall(r"(?:deepsea-referee |`)ladder ([a-z-]+)", text):
-        assert inner in LADDER, f"{path}: {text}"
+        assert f"ladder {inner}" in COMMANDS, f"{path}: {text}"
     for outer in re.findall(r"(?:`|<code>|run |try: )deepsea-referee ([a-z]+)\b", text):
-        assert outer in TOP, f"{path}: {text}"
+        assert outer in COMMANDS, f"{path}: {text}"
     if path.suffix != ".py":  # style sheets and SVG have names that look like options
         text = "\n".join(re.findall(r"deepsea-referee [^<\n]*", text))
     if not any(path.is_relative_to(folder) for folder in OWN_OPTIONS):

@@ -16,6 +16,8 @@ from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import click
+
 from deepsea_cli import main
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
@@ -59,6 +61,21 @@ def program(*arguments: object) -> list[str]:
 def environment() -> dict[str, str]:
     """Lets a program of its own import what the tests import."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def every_command(group: click.Group = main, words: str = "") -> dict[str, click.Command]:
+    """All commands by their words, groups too."""
+    found: dict[str, click.Command] = {words: group}
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        inner = f"{words} {name}".strip()
+        if isinstance(command, click.Group):
+            found |= every_command(command, inner)
+        else:
+            found[inner] = command
+    return found
 
 
 def imported_by(*commands: Sequence[object], **variables: str) -> set[str]:
