@@ -107,19 +107,14 @@ SENSELESS = (
 
 
 def test_settings_that_make_no_sense_make_no_ladder_and_no_season(run: Run, place: Path) -> None:
-    def refused(*words: str) -> None:
-        done = run("ladder", *words)
-        assert (done.status, done.out) == (2, "")
-        assert one_line(done.err)
-
     for words in (*SENSELESS, ("--season", "No Name")):
-        refused("init", "--isolation", "process", *words)
+        assert run("ladder", "init", "--isolation", "process", *words).refusal
     assert not place.exists()
     assert run("ladder", "init", "--isolation", "process").status == 0
     no_game = "  no game can be scheduled: the smallest game needs 4 bots of different authors"
     assert no_game in run("ladder", "status").out
     for words in SENSELESS:
-        refused("season", "other", *words)
+        assert run("ladder", "season", "other", *words).refusal
     with Store.open(place) as store:
         assert [season.name for season in store.seasons.all()] == ["main"]
 
@@ -367,9 +362,8 @@ def test_standings_are_checked_by_all_games_at_once(
     both = run("ladder", "standings", "--check", "--matrix").out
     assert both == done.out + "\n" + "\n".join(matrix) + "\n"
     for option in ("--check", "--matrix"):
-        assert "--csv has the standings only" in one_line(
-            run("ladder", "standings", "--csv", option).err
-        )
+        refused = run("ladder", "standings", "--csv", option).refusal
+        assert "--csv has the standings only" in refused
 
 
 def test_a_matrix_of_twelve_bots_fits_eighty_columns(

@@ -15,7 +15,7 @@ from deepsea_ladder.accounts import NewToken, code_digest, token_digest
 from deepsea_ladder.limits import OF_SEASON, USUAL_LIMITS
 from deepsea_ladder.store import Store
 from helpers import ladder
-from helpers.commands import Run, one_line
+from helpers.commands import Run
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"[A-Z2-7]{4}(?:-[A-Z2-7]{4}){3}")
@@ -100,7 +100,7 @@ def test_a_class_list_and_codes_go_by_csv(run: Run, tmp_path: Path, text: str) -
     assert [row["name"] for row in rows] == ["Anna Müller", "zoe"]
     assert all(row["link"] == f"https://l.example/join#{row['code']}" for row in rows)
     names.write_text("Anna,1\n", encoding="utf-8")
-    assert "none is `name`" in one_line(run("ladder", "codes", "--authors", names).err)
+    assert "none is `name`" in run("ladder", "codes", "--authors", names).refusal
 
 
 def test_slips_have_what_somebody_needs(run: Run) -> None:
@@ -125,8 +125,7 @@ def test_slips_have_what_somebody_needs(run: Run) -> None:
     ],
 )
 def test_invitations_that_make_no_sense_make_no_code(run: Run, words: tuple[str, ...]) -> None:
-    done = run("ladder", "codes", *words)
-    assert (done.status, done.out) == (2, "")
+    assert run("ladder", "codes", *words).refusal
     assert json.loads(run("ladder", "codes", "--json").out) == {"codes": []}
 
 

@@ -107,9 +107,7 @@ def test_only_the_best_have_to_be_put_in_order(run: Run) -> None:
     ],
 )
 def test_what_cannot_be_ranked_costs_one_line(run: Run, words: list[str], problem: str) -> None:
-    done = run("rank", *words, "--in-process")
-    assert problem in done.refusal
-    assert done.out == ""
+    assert problem in run("rank", *words, "--in-process").refusal
 
 
 @pytest.mark.slow

@@ -385,8 +385,6 @@ def test_without_tls_no_token_leaves_this_machine(run: Run, url: str) -> None:
     ],
 )
 def test_what_is_no_address_is_refused_in_a_line(run: Run, url: str) -> None:
-    done = run("ladder", "login", url)
-    assert (done.status, done.out) == (2, "")
-    line = one_line(done.err)
+    line = run("ladder", "login", url).refusal
     assert line == printable(line)
     assert "pass" not in re.sub("password", "", line)

@@ -103,9 +103,7 @@ ODD = ["../../etc/passwd", "..", "a/b?c#d", "%2e%2e", "\u202e", "\udcff", "x" * 
 @pytest.mark.parametrize("name", daily(ODD, ODD[::3]))
 def test_a_name_is_a_name_whatever_is_in_it(run: Run, afar: Afar, name: str) -> None:
     for words in (("bot", name), ("record", name), ("log", name), ("games", "--bot", name)):
-        done = run("ladder", *words, "--remote", afar.url)
-        assert (done.status, done.out) == (2, "")
-        assert one_line(done.err).isascii()
+        assert run("ladder", *words, "--remote", afar.url).refusal.isascii()
 
 
 def test_the_token_says_who_one_is(run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,10 +116,8 @@ def test_the_token_says_who_one_is(run: Run, afar: Afar, monkeypatch: pytest.Mon
         words = ("ladder", *name.split())
         here = run(*words, "ben-senior", "--store", afar.file)
         assert run(*words, "--remote", afar.url) == here
-        wrong = run(*words, "anna-senior", "--remote", afar.url)
-        assert refusal in one_line(wrong.err)
-        missing = run(*words, "--store", afar.file)
-        assert "Missing argument 'AUTHOR'" in one_line(missing.err)
+        assert refusal in run(*words, "anna-senior", "--remote", afar.url).refusal
+        assert "Missing argument 'AUTHOR'" in run(*words, "--store", afar.file).refusal
 
 
 def test_ones_own_bots_and_tokens_are_taken_back(
@@ -171,8 +167,7 @@ def test_admins_work_from_afar_and_nobody_else(
                 assert done.status == 0, done
                 assert re.search(said, done.out), done
             else:
-                assert (done.status, done.out) == (2, "")
-                assert "admin" in one_line(done.err)
+                assert "admin" in done.refusal
         assert (afar.store.audit.latest() == before) is not is_admin
 
 
@@ -306,9 +301,7 @@ def test_an_analysis_is_asked_for_and_printed_as_on_the_machine(
         assert run(*asked, *more).out == run(*here, *more).out
 
 
-def test_an_analysis_without_sense_is_refused_in_a_line(
-    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_analysis_without_sense_is_refused_in_a_line(run: Run, afar: Afar) -> None:
     text = afar.store.games.record("s1-1")
     good = analyse(AnalyseGame(text, AnalysisSettings(effort=Effort.of(2))), int).document
     evil = "\x1b[2J"
@@ -324,6 +317,5 @@ def test_an_analysis_without_sense_is_refused_in_a_line(
         with afar.store.database.write() as connection:  # as if it were what was asked for
             connection.execute(update(schema.analyses).values(settings=plan().settings))
         done = run("ladder", "analyse", "s1-1", "--remote", afar.url)
-        assert done.status == 2, change
-        assert one_line(done.err).startswith("deepsea-referee: the analysis of s1-1 cannot be read")
-        assert "\x1b" not in done.out + done.err
+        assert done.refusal.startswith("deepsea-referee: the analysis of s1-1 cannot be read")
+        assert "\x1b" not in done.refusal

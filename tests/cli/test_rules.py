@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_rules.ruleset import DEFAULT, OPTIONS, PRESETS
-from helpers.commands import Run, one_line
+from helpers.commands import Run
 
 
 def word(value: object) -> str:
@@ -102,8 +102,6 @@ def test_unknown_rules_cost_one_line(run: Run, text: str, said: str) -> None:
 def test_a_bad_file_is_named(run: Run, tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
-    done = run("rules", path)
-    assert done.status == 2
-    line = one_line(done.err)
+    line = run("rules", path).refusal
     assert said in line
     assert str(path) in line

@@ -270,11 +270,14 @@ def test_an_altered_or_damaged_record_is_not_shown(run: Run, tmp_path: Path) -> 
         assert str(path) in run("show", path).refusal
 
 
-@pytest.mark.parametrize(
-    "options", [("--turn", "-1"), ("--turn", "x"), ("--speed", "0"), ("--events", "--turn", "1")]
-)
-def test_bad_options_cost_one_line(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
-    assert run("show", written(tmp_path, played()), *options).refusal
+BAD = ("--turn -1", "--turn x", "--speed 0", "--seat D", "--seat x")
+NOT_TOGETHER = ("--events --turn 1", "--seat A --at 1", "--html x.html --events")
+NOR_THESE = ("--svg x.svg", "--browser --turn 1")
+
+
+@pytest.mark.parametrize("options", [*BAD, *NOT_TOGETHER, *NOR_THESE])
+def test_bad_options_cost_one_line(run: Run, tmp_path: Path, options: str) -> None:
+    assert run("show", written(tmp_path, played()), *options.split()).refusal
 
 
 def test_names_from_a_record_cannot_write_to_the_terminal(run: Run, tmp_path: Path) -> None:
