@@ -38,21 +38,6 @@ def _zip(folder: Path, target: Path, prefix: str = "") -> Path:
     return target
 
 
-def test_a_folder_and_its_zip_are_one_bot(folder: Path, tmp_path: Path) -> None:
-    bundle = read_bot(folder)
-    assert (bundle.name, bundle.command) == ("Nemo", ("python3", "bot.py"))
-    for number, prefix in enumerate(("", "nemo/")):
-        packed = _zip(folder, tmp_path / f"{number}.zip", prefix)
-        assert read_bot(packed) == bundle
-
-
-def test_the_digest_is_the_one_that_the_referee_computes(folder: Path, tmp_path: Path) -> None:
-    bundle = read_bot(folder)
-    assert bundle.digest == resolve(str(folder)).digest
-    unpack(bundle.archive, bundle.digest, tmp_path / "unpacked")
-    assert resolve(str(tmp_path / "unpacked")).digest == bundle.digest
-
-
 @pytest.mark.parametrize("name", sorted(SKIPPED))
 def test_what_tools_leave_behind_is_no_part_of_a_bot_for_both(folder: Path, name: str) -> None:
     digest = resolve(str(folder)).digest
@@ -234,8 +219,12 @@ def test_what_is_left_out_is_named_and_what_is_taken_is_counted(
         (folder / path).parent.mkdir(exist_ok=True, parents=True)
         (folder / path).write_text("x")
     left_out = {".idea", "lib/__pycache__", "lib/old.pyc", "venv"}
-    for place in (folder, _zip(folder, tmp_path / "a.zip"), _zip(folder, tmp_path / "b.zip", "n/")):
-        facts = read_bot(place).facts
+    places = (folder, _zip(folder, tmp_path / "a.zip"), _zip(folder, tmp_path / "b.zip", "n/"))
+    one, *others = map(read_bot, places)
+    assert (one.name, one.command) == ("Nemo", ("python3", "bot.py"))
+    for bundle in (one, *others):
+        assert bundle == one
+        facts = bundle.facts
         assert (facts.entries, facts.deepest, facts.total_bytes) == (4, 2, 75)
         assert set(facts.skipped) == left_out
 

@@ -86,24 +86,9 @@ def zipped(
         if later:
             usual = b"PK\7\x08" + struct.pack("<3L", *entry.sizes())
             body += usual if entry.descriptor is None else entry.descriptor
-        directory += struct.pack(
-            "<4s6H3L5H2L",
-            b"PK\1\2",
-            entry.made_by,
-            20,
-            entry.flags,
-            entry.method,
-            0,
-            0x21,
-            *entry.sizes(),
-            len(entry.name),
-            len(entry.extra),
-            0,
-            0,
-            0,
-            entry.attributes,
-            offset,
-        )
+        head = (20, entry.flags, entry.method, 0, 0x21, *entry.sizes())
+        rest = (len(entry.name), len(entry.extra), 0, 0, 0, entry.attributes, offset)
+        directory += struct.pack("<4s6H3L5H2L", b"PK\1\2", entry.made_by, *head, *rest)
         directory += entry.name + entry.extra
     body += between
     number = len(entries) if count is None else count
@@ -221,11 +206,6 @@ def test_names_that_lead_elsewhere_are_refused(name: bytes, words: str) -> None:
         read_zip(zipped(Entry(name, flags=flags)))
 
 
-def test_names_that_are_marked_as_utf8_and_are_not_are_refused() -> None:
-    with pytest.raises(BundleError, match="neither ASCII nor marked as UTF-8"):
-        read_zip(zipped(Entry(b"\xff\xfe", flags=1 << 11)))
-
-
 @pytest.mark.parametrize(
     ("mode", "words"),
     [
@@ -283,6 +263,7 @@ def test_names_that_are_one_are_refused(names: list[bytes], words: str) -> None:
         (zipped(Entry(flags=1 << 6)), "is encrypted"),
         (zipped(Entry(flags=1 << 13)), "is encrypted"),
         (zipped(Entry(flags=1 << 5)), "unusual way"),
+        (zipped(Entry(b"\xff\xfe", flags=1 << 11)), "neither ASCII nor marked as UTF-8"),
         (zipped(Entry(method=12)), "packed with method 12"),
         (zipped(Entry(method=99)), "packed with method 99"),
         (zipped(Entry(local_name=b"evil.py"[:6])), "its header and the zip's directory differ"),
@@ -296,6 +277,7 @@ def test_names_that_are_one_are_refused(names: list[bytes], words: str) -> None:
         (zipped(Entry(packed=b"\xff" * 20)), "is damaged"),
         (zipped(Entry(packed=b"")), "has not the 8 bytes"),
         (zipped(Entry(method=0, size=9)), "has not the 9 bytes"),
+        (zipped(Entry(packed=Entry().bytes_of() + b"hidden")), "has not the 8 bytes"),
         (zipped(Entry(packed_size=3)), "data between its files"),
         (zipped(Entry(flags=8, descriptor=b"PK\7\x08" + b"\0" * 12)), "the sizes behind it"),
         (zipped(Entry(flags=8, descriptor=b"")), "the sizes behind it"),
@@ -306,17 +288,18 @@ def test_zips_that_readers_may_see_differently_are_refused(data: bytes, words: s
         read_zip(data)
 
 
-def test_data_behind_a_packed_file_is_refused() -> None:
-    packed = Entry().bytes_of()
-    with pytest.raises(BundleError, match="has not the 8 bytes"):
-        read_zip(zipped(Entry(packed=packed + b"hidden")))
-
-
-def test_a_ratio_bomb_is_refused_before_it_grows() -> None:
-    bomb = zipped(Entry(data=b"\0" * (20 << 20)))
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        pytest.param(None, r"grows from \d+ to 20971520 bytes, more than 100", id="the truth"),
+        pytest.param(1000, "has not the 1000 bytes", id="less than it has"),
+    ],
+)
+def test_a_bomb_is_refused_before_it_grows(says: int | None, words: str) -> None:
+    bomb = zipped(Entry(data=b"\0" * (20 << 20), size=says))
     tracemalloc.start()
     try:
-        with pytest.raises(BundleError, match=r"grows from \d+ to 20971520 bytes, more than 100"):
+        with pytest.raises(BundleError, match=words):
             read_zip(bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -338,18 +321,6 @@ def test_files_that_pack_well_may_come_with_others_that_do_not() -> None:
     table = Entry(b"table", b"\0" * (8 << 20))
     noise = Entry(b"noise", bytes(range(256)) * 400, method=0)
     assert len(read_zip(zipped(noise, table))) == 2
-
-
-def test_a_bomb_that_lies_about_its_size_grows_no_further_than_it_says() -> None:
-    bomb = zipped(Entry(data=b"\0" * (20 << 20), size=1000))
-    tracemalloc.start()
-    try:
-        with pytest.raises(BundleError, match="has not the 1000 bytes"):
-            read_zip(bomb)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 1 << 20
 
 
 def test_an_overlap_bomb_is_refused() -> None:
