@@ -365,55 +365,38 @@ ORDERS = f"{opening(3, 4, 5, 15)} | *A5v:1,1,1,2 B7v | d1 a0 order"
 STRANDS = f"{opening(3, 4, 5, 15)} | *A5v:1,1,1,2 B7v | d1 a0 search"
 
 
-def declare(batch: Batch, answer: Any) -> None:
-    batch.declare(batch.turn(), Fixed(declared=answer))
-
-
-def take(batch: Batch, answer: Any) -> None:
-    batch.search(batch.turn(), Fixed(taken=answer))
-
-
-def drop_slots(batch: Batch, answer: Any) -> None:
-    batch.search(batch.turn(np.array([2, 0])), Fixed(dropped=answer))
-
-
-def lay(batch: Batch, answer: Any) -> None:
-    batch.clean_up(np.arange(3), Fixed())
-
-
-def move(batch: Batch, answer: Any) -> None:
-    batch.move(batch.turn(np.array([1, 2])), answer)
-
-
-def begin(batch: Batch, answer: Any) -> None:
-    batch.open(np.array([0, 2]), *answer)
-
-
-def select(batch: Batch, answer: Any) -> None:
-    batch.turn(answer)
-
-
-def look(batch: Batch, answer: Any) -> None:
-    features_many(batch, np.arange(3), answer, np.zeros(3))
-
-
-REFUSED: dict[str, tuple[str, Callable[[Batch, Any], None], Any, str]] = {
-    "declares too few": (DECLARES, declare, np.zeros(2, bool), "bool (2,), not of bool (3,)"),
-    "declares numbers": (DECLARES, declare, np.zeros(3, int), "declares is an array of int64"),
-    "takes what is no array of games": (TAKES, take, np.zeros((3, 1), bool), "takes is an array"),
-    "drops booleans": (DROPS, drop_slots, np.zeros(2, bool), "drops is an array of bool"),
-    "drops what it has not": (DROPS, drop_slots, np.array([-1, 3]), "game 0: seat A cannot drop"),
-    "drops less than nothing": (DROPS, drop_slots, np.array([-2, 0]), "game 2: seat A cannot drop"),
-    "lays an item twice": (STRANDS, lay, None, "game 0: seat A cannot lay its 4 items"),
-    "dice of no two faces": (DECLARES, move, np.array([6, 7]), "game 2: two dice do not show 7"),
-    "a die alone": (DECLARES, move, np.array([2, 1]), "game 2: two dice do not show 1 together"),
-    "dice for others": (DECLARES, move, np.array([2, 2, 2]), "the dice is an array of int64 (3,)"),
-    "values of one game": (DECLARES, begin, (np.zeros(32), 0), "values are (32,), not (2, 32)"),
-    "a starter too many": (DECLARES, begin, (0, np.array([1, 2])), "seat 2 cannot begin"),
-    "a game too many": (DECLARES, select, np.array([1, 3]), "no game 3 in a batch of 3"),
-    "a game below 0": (DECLARES, select, np.array([-1]), "no game -1 in a batch of 3"),
-    "games as booleans": (DECLARES, select, np.ones(3, bool), "numbers, not as bool"),
-    "a view of nobody": (DECLARES, look, np.array([0, 1, 2]), "game 2 has no seat 2"),
+ACTS: dict[str, Callable[[Batch, Any], object]] = {
+    "declare": lambda batch, answer: batch.declare(batch.turn(), Fixed(declared=answer)),
+    "take": lambda batch, answer: batch.search(batch.turn(), Fixed(taken=answer)),
+    "drop": lambda batch, answer: batch.search(batch.turn(np.array([2, 0])), Fixed(dropped=answer)),
+    "lay": lambda batch, _: batch.clean_up(np.arange(3), Fixed()),
+    "move": lambda batch, answer: batch.move(batch.turn(np.array([1, 2])), answer),
+    "begin": lambda batch, answer: batch.open(np.array([0, 2]), *answer),
+    "select": lambda batch, answer: batch.turn(answer),
+    "look": lambda batch, answer: features_many(batch, np.arange(3), answer, np.zeros(3)),
+}
+REFUSED: dict[str, tuple[str, str, Any, str]] = {
+    "declares too few": (DECLARES, "declare", np.zeros(2, bool), "bool (2,), not of bool (3,)"),
+    "declares numbers": (DECLARES, "declare", np.zeros(3, int), "declares is an array of int64"),
+    "takes what is no array of games": (TAKES, "take", np.zeros((3, 1), bool), "takes is an array"),
+    "drops booleans": (DROPS, "drop", np.zeros(2, bool), "drops is an array of bool"),
+    "drops what it has not": (DROPS, "drop", np.array([-1, 3]), "game 0: seat A cannot drop"),
+    "drops less than nothing": (DROPS, "drop", np.array([-2, 0]), "game 2: seat A cannot drop"),
+    "lays an item twice": (STRANDS, "lay", None, "game 0: seat A cannot lay its 4 items"),
+    "dice of no two faces": (DECLARES, "move", np.array([6, 7]), "game 2: two dice do not show 7"),
+    "a die alone": (DECLARES, "move", np.array([2, 1]), "game 2: two dice do not show 1 together"),
+    "dice for others": (
+        DECLARES,
+        "move",
+        np.array([2, 2, 2]),
+        "the dice is an array of int64 (3,)",
+    ),
+    "values of one game": (DECLARES, "begin", (np.zeros(32), 0), "values are (32,), not (2, 32)"),
+    "a starter too many": (DECLARES, "begin", (0, np.array([1, 2])), "seat 2 cannot begin"),
+    "a game too many": (DECLARES, "select", np.array([1, 3]), "no game 3 in a batch of 3"),
+    "a game below 0": (DECLARES, "select", np.array([-1]), "no game -1 in a batch of 3"),
+    "games as booleans": (DECLARES, "select", np.ones(3, bool), "numbers, not as bool"),
+    "a view of nobody": (DECLARES, "look", np.array([0, 1, 2]), "game 2 has no seat 2"),
 }
 
 
@@ -423,7 +406,7 @@ def test_a_wrong_answer_is_refused_with_its_place_and_changes_nothing(case: str)
     batch = stage(text)
     before = batch.part(np.arange(3))
     with pytest.raises((ValueError, RulesError), match=re.escape(message)):
-        act(batch, answer)
+        ACTS[act](batch, answer)
     for field in (*PER_GAME, *PER_DIVER):
         assert np.array_equal(getattr(batch, field), getattr(before, field)), field
     assert batch.decisions == 0
