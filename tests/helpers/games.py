@@ -162,6 +162,13 @@ rule_sets = presets | customs
 players = st.integers(2, 6)
 salts = st.integers(0, 10**9).map(str)
 choosers = st.builds(Chooser, salts, takes=st.booleans())
+finished = st.builds(
+    lambda rules, seats, salt: play_out(
+        Game(rules, seats, seed_from_text(salt)), Chooser(salt, takes=True)
+    ),
+    *(rule_sets, players, salts),
+)
+"""Games that were played to their end, with much taken."""
 
 
 def other_values(values: Sequence[int], known: Collection[int]) -> tuple[int, ...]:

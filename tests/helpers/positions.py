@@ -10,6 +10,7 @@ from deepsea_rules.events import Event, event_for
 from deepsea_rules.notation import format_position, parse_position
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.state import GameState
+from deepsea_rules.view import View, view_for
 
 ALL = ("guide", "revised", "manual", "reference", "publisher")
 CHIPS = tuple(range(1, 33))
@@ -34,6 +35,12 @@ def custom(base: str = "manual", **options: bool | str | int | None) -> RuleSet:
 def at(text: str, rules: str | RuleSet = "manual") -> GameState:
     """The position a line of text describes."""
     return parse_position(text, PRESETS[rules] if isinstance(rules, str) else rules)
+
+
+def view_at(text: str) -> View:
+    """What the seat to move sees there, by the manual's rules."""
+    state = at(text)
+    return view_for(state, state.to_move)
 
 
 def choices(state: GameState) -> list[str]:

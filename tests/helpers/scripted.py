@@ -142,6 +142,12 @@ async def start_bot(source: str | Path, folder: Path, **environment: str) -> End
     return Ended(process.returncode or 0, stdout.decode(), stderr.decode())
 
 
+async def play_with(source: str | Path, folder: Path, script: Script) -> Ended:
+    """Run a bot's program with a referee that follows the script."""
+    async with referee(folder, script) as address:
+        return await start_bot(source, folder, DEEPSEA_ADDRESS=address, DEEPSEA_TOKEN=TOKEN)
+
+
 def without_referee() -> dict[str, str]:
     """The environment, as it is where no referee has started the program."""
     return {key: value for key, value in os.environ.items() if not key.startswith("DEEPSEA_")}

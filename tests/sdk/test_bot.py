@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,13 @@ import pytest
 import deepsea_sdk
 from deepsea_bots.diver import Searcher
 from deepsea_bots.heuristic import Heuristic
-from deepsea_rules.view import view_for
 from deepsea_sdk import Bot, Fault, FaultNotice, IllegalAnswer, Unit, View
 from deepsea_sdk.bot import HINT, first_at_once, misspelt, unheard, with_hints
-from helpers.positions import at
+from helpers.positions import view_at
 
 DECLARE = "1 1 x 2 | *A2v:1 B0v | d1 a20"
 SEARCH = "1 1 x 2 | *A4v:1 B0v | d1 a20 search"
 ORDER = "2 x x x x x | *A5^:1,2,3,4 Bh1 | d1 a0 order"
-
-
-def view(text: str) -> View:
-    state = at(text)
-    return view_for(state, state.to_move)
 
 
 class Says(Bot):
@@ -48,7 +42,7 @@ class Says(Bot):
 
 @pytest.mark.parametrize("text", [DECLARE, SEARCH, ORDER])
 def test_a_bot_without_methods_of_its_own_chooses_the_default_action(text: str) -> None:
-    seen = view(text)
+    seen = view_at(text)
     assert Bot().decide(seen) == seen.legal[0]
 
 
@@ -65,12 +59,12 @@ def test_a_bot_without_methods_of_its_own_chooses_the_default_action(text: str) 
     ],
 )
 def test_turn_back(answer: object, action: str) -> None:
-    assert Says(answer).decide(view(DECLARE)) == action
+    assert Says(answer).decide(view_at(DECLARE)) == action
 
 
 @pytest.mark.parametrize("action", ["leave", "take"])
 def test_search(action: str) -> None:
-    assert Says(action).decide(view(SEARCH)) == action
+    assert Says(action).decide(view_at(SEARCH)) == action
 
 
 @pytest.mark.parametrize(
@@ -83,7 +77,7 @@ def test_search(action: str) -> None:
     ],
 )
 def test_stack_order_takes_actions_names_and_units(answer: object, action: str) -> None:
-    assert Says(answer).decide(view(ORDER)) == action
+    assert Says(answer).decide(view_at(ORDER)) == action
 
 
 @pytest.mark.parametrize(
@@ -108,7 +102,7 @@ def test_what_is_not_legal_is_refused_with_the_method_that_returned_it(
         ORDER: "an order of 1, 2, 3, 4",
     }
     with pytest.raises(IllegalAnswer) as refused:
-        Says(answer).decide(view(text))
+        Says(answer).decide(view_at(text))
     assert str(refused.value) == f"Says.{message}, which is not {legal[text]}"
     assert refused.value.action == action
 
@@ -118,36 +112,30 @@ def test_stack_order_may_return_the_items_rearranged() -> None:
         def stack_order(self, view: View) -> Sequence[Unit]:
             return view.items[::-1]
 
-    assert Backwards().decide(view(ORDER)) == "order:4,3,2,1"
+    assert Backwards().decide(view_at(ORDER)) == "order:4,3,2,1"
 
 
 def test_nothing_is_decided_where_nothing_is_asked() -> None:
     with pytest.raises(ValueError, match="roll"):
-        Bot().decide(view("1 1 | *A1v B0v | d1 a20 roll"))
+        Bot().decide(view_at("1 1 | *A1v B0v | d1 a20 roll"))
 
 
-def test_a_fault_is_told_on_stderr_and_nowhere_else(capsys: pytest.CaptureFixture[str]) -> None:
-    notice = FaultNotice("g", 3, Fault.TIMEOUT, "too late", forfeit=False)
-    Says("leave").on_fault(notice)
-    assert capsys.readouterr() == ("", "Says: too late\n")
+class Named(Bot):
+    name = "Deep Blue"
 
 
-def test_a_bot_may_have_a_name(capsys: pytest.CaptureFixture[str]) -> None:
-    class Named(Bot):
-        name = "Deep Blue"
-
-    Named().on_fault(FaultNotice("g", 3, Fault.TIMEOUT, "too late", forfeit=False))
-    assert capsys.readouterr().err == "Deep Blue: too late\n"
-
-
-def methods_with_defaults() -> Iterator[str]:
-    for name, method in vars(Bot).items():
-        if callable(method) and not name.startswith("_"):
-            yield name
+@pytest.mark.parametrize(("bot", "name"), [(Says("leave"), "Says"), (Named(), "Deep Blue")])
+def test_a_fault_is_told_on_stderr_under_the_bots_name_and_nowhere_else(
+    bot: Bot, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bot.on_fault(FaultNotice("g", 3, Fault.TIMEOUT, "too late", forfeit=False))
+    assert capsys.readouterr() == ("", f"{name}: too late\n")
 
 
 def test_every_method_says_what_it_is_for() -> None:
-    assert [name for name in methods_with_defaults() if not getattr(Bot, name).__doc__] == []
+    methods = [one for name, one in vars(Bot).items() if callable(one) and name[0] != "_"]
+    assert methods
+    assert [method for method in methods if not method.__doc__] == []
 
 
 # Hints: misspelt methods, programs that never call run, and objects where classes belong

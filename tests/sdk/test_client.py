@@ -41,9 +41,9 @@ from deepsea_sdk.wire import decision_from_wire, fault_message
 from helpers.in_loop import run
 from helpers.scripted import (
     TOKEN,
-    Ended,
     Peer,
     Script,
+    play_with,
     play_with_itself,
     referee,
     request_of,
@@ -104,15 +104,6 @@ def diaries(monkeypatch: pytest.MonkeyPatch) -> list[Diary]:
 # The stream
 
 
-def test_a_bot_says_hello_and_leaves_at_goodbye(tmp_path: Path) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.welcome()
-        assert peer.hello.token == TOKEN
-        await peer.goodbye()
-
-    run(played(tmp_path, script, Bot))
-
-
 class Apart(Bot):
     concurrent_games = True
 
@@ -126,12 +117,12 @@ class Apart(Bot):
         pytest.param(partial(Apart), [], id="a function may make any bot"),
     ],
 )
-async def test_a_bot_says_what_it_can_do_and_what_it_does_not_need(
+async def test_a_bot_says_hello_with_what_it_can_do_and_what_it_does_not_need(
     tmp_path: Path, bot: NewBot, features: list[str]
 ) -> None:
     async def script(peer: Peer) -> None:
         await peer.welcome()
-        assert list(peer.hello.features) == features
+        assert (peer.hello.token, list(peer.hello.features)) == (TOKEN, features)
         await peer.goodbye()
 
     async with referee(tmp_path, script) as address:
@@ -404,7 +395,7 @@ def test_a_view_that_makes_no_sense_is_not_an_error_of_the_bot() -> None:
         player.receive(pb.PlayResponse(requests=[request]))
 
 
-def test_an_illegal_answer_names_the_method(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_illegal_answer_names_the_method() -> None:
     class Wrong(Bot):
         def search(self, view: View) -> str:
             return "drop:4"
@@ -462,14 +453,6 @@ def test_every_error_is_an_sdk_error() -> None:
 # As a program
 
 
-def as_program(folder: Path, source: str, script: Script) -> Ended:
-    async def test() -> Ended:
-        async with referee(folder, script) as address:
-            return await start_bot(source, folder, DEEPSEA_ADDRESS=address, DEEPSEA_TOKEN=TOKEN)
-
-    return run(test())
-
-
 async def one_question(peer: Peer) -> None:
     """Ask once, and be content if there is no answer."""
     await peer.welcome()
@@ -493,7 +476,7 @@ print("good night")
 
 
 def test_a_program_may_print_what_it_likes(tmp_path: Path) -> None:
-    ended = as_program(tmp_path, TALKATIVE, one_question)
+    ended = run(play_with(TALKATIVE, tmp_path, one_question))
     assert ended == (0, "what a view: search\ngood night\n", "")
 
 
@@ -509,7 +492,7 @@ print(gc.get_freeze_count() - frozen)
 
 
 def test_a_program_ends_without_looking_for_garbage(tmp_path: Path) -> None:
-    assert as_program(tmp_path, TIDY, one_question) == (0, "0\nTrue\n", "")
+    assert run(play_with(TIDY, tmp_path, one_question)) == (0, "0\nTrue\n", "")
 
 
 WAITING = "from deepsea_sdk import Bot, run\nrun(Bot)\n"
@@ -520,7 +503,7 @@ def test_a_program_that_is_refused_says_so_in_one_line(tmp_path: Path) -> None:
         await peer.hear_hello()
         await peer.refuse(grpc.StatusCode.UNAUTHENTICATED, "the token is not valid for this seat")
 
-    status, stdout, stderr = as_program(tmp_path, WAITING, script)
+    status, stdout, stderr = run(play_with(WAITING, tmp_path, script))
     assert (status, stdout, len(stderr.splitlines())) == (1, "", 1)
     assert "the token is not valid for this seat" in stderr
 

@@ -17,7 +17,7 @@ from deepsea_bots.random_bot import Random
 from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.scoring import final_result, placement_scores
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View
@@ -31,7 +31,6 @@ from deepsea_sdk.table import play
 from helpers import games
 from helpers.changes import chances, change, unseen_of, value
 from helpers.commands import played
-from helpers.games import Chooser, play_out
 from helpers.tiers import daily
 
 
@@ -66,9 +65,8 @@ def lucks(game: Game, evaluate: Evaluation) -> dict[str, list[Number]]:
 
 
 @settings(max_examples=6)
-@given(games.rule_sets, games.players, games.salts)
-def test_the_identity_holds_exactly(rules: RuleSet, players: int, salt: str) -> None:
-    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
+@given(games.finished)
+def test_the_identity_holds_exactly(game: Game) -> None:
     steps = list(course(game))
     total = list(value(steps[0].before, points))
     for luck in lucks(game, points).values():
@@ -116,24 +114,18 @@ def test_the_formula_is_the_result_of_a_finished_game(preset: str, players: int)
 
 
 @settings(max_examples=6)
-@given(games.rule_sets, games.players, games.salts)
-def test_the_formulas_scores_are_shares_of_all_pairs(
-    rules: RuleSet, players: int, salt: str
-) -> None:
-    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
+@given(games.finished)
+def test_the_formulas_scores_are_shares_of_all_pairs(game: Game) -> None:
     for step in course(game):
         (scores,) = formula([step.after])
-        assert sum(scores) == pytest.approx(players / 2)
+        assert sum(scores) == pytest.approx(game.players / 2)
         assert min(scores) >= -1e-9
         assert max(scores) <= 1 + 1e-9
 
 
 @settings(max_examples=6)
-@given(games.rule_sets, games.players, games.salts)
-def test_the_outcomes_of_an_event_have_the_scores_that_each_has_by_itself(
-    rules: RuleSet, players: int, salt: str
-) -> None:
-    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
+@given(games.finished)
+def test_the_outcomes_of_an_event_have_the_scores_that_each_has_by_itself(game: Game) -> None:
     for chance in chances(game):
         together = formula(chance.outlooks)
         for scores, outlook in zip(together, chance.outlooks, strict=True):

@@ -9,21 +9,17 @@ import pytest
 from hypothesis import given, settings
 
 from deepsea_rules.game import Game
-from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import RuleSet
 from deepsea_sdk.coach.decisions import Interval
 from deepsea_sdk.coach.luck import Outlook, Step, course, known_to_any, luck_of_many, rolls
 from deepsea_sdk.coach.roll_outs import LEADS, Stream
 from helpers import games
 from helpers.commands import faulty, played
-from helpers.games import Chooser, play_out
 from helpers.positions import at
 
 
 @settings(max_examples=20)
-@given(games.rule_sets, games.players, games.salts)
-def test_the_course_is_that_of_the_game(rules: RuleSet, players: int, salt: str) -> None:
-    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
+@given(games.finished)
+def test_the_course_is_that_of_the_game(game: Game) -> None:
     steps = list(course(game))
     for step, following in pairwise(steps):
         assert step.after is following.before

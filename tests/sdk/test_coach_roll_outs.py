@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.ruleset import PRESETS, RuleSet
+from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
 from deepsea_sdk.coach.decisions import Effort, Played, judge, judge_many, try_out
 from deepsea_sdk.coach.luck import course
@@ -34,12 +34,9 @@ def trials_of(game: Game, every: int) -> list[Trials]:
 
 
 @settings(max_examples=3)
-@given(games.rule_sets, games.players, games.salts)
-def test_batches_have_the_scores_of_trials_one_by_one(
-    rules: RuleSet, players: int, salt: str
-) -> None:
+@given(games.finished)
+def test_batches_have_the_scores_of_trials_one_by_one(game: Game) -> None:
     batched = pytest.importorskip("deepsea_sdk.coach.batched_roll_outs")
-    game = play_out(Game(rules, players, seed_from_text(salt)), Chooser(salt, takes=True))
     wanted = trials_of(game, 7)
     alone = [one_by_one(trials) for trials in wanted]
     assert batched.scores(wanted) == alone == try_out(wanted)

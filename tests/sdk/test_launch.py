@@ -45,10 +45,8 @@ def test_values_are_numbers_truths_or_texts() -> None:
 
 
 def test_the_same_parameters_have_one_text() -> None:
-    one, other = (
-        Parameters.parse(":Fast,safe=0.90,deep=3"),
-        Parameters.parse(":Fast,deep=+3,safe=.9"),
-    )
+    one = Parameters.parse(":Fast,safe=0.90,deep=3")
+    other = Parameters.parse(":Fast,deep=+3,safe=.9")
     assert one.format() == other.format() == ":Fast,deep=3,safe=0.9"
     assert Parameters.parse(one.format()) == one
 

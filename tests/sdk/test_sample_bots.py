@@ -22,20 +22,11 @@ from deepsea_bots.steady import Steady
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
-from deepsea_rules.view import view_for
 from deepsea_sdk import Bot, Clock, GameInfo, View
 from deepsea_sdk.table import play
 from helpers.in_loop import run
-from helpers.positions import ALL, at
-from helpers.scripted import (
-    TOKEN,
-    Ended,
-    Peer,
-    play_with_itself,
-    referee,
-    start_bot,
-    without_referee,
-)
+from helpers.positions import ALL, view_at
+from helpers.scripted import Ended, Peer, play_with, play_with_itself, without_referee
 from helpers.tiers import daily
 
 SAMPLES: dict[str, type[Bot]] = {
@@ -58,11 +49,6 @@ DECISIONS = {
 """SHA-256 of what they decide in fifteen games."""
 FOLDER = Path(deepsea_bots.__file__).parent
 RAW_BOT = Path(__file__).parent.parent / "bots" / "raw_bot.py"
-
-
-def view_of(text: str) -> View:
-    state = at(text)
-    return view_for(state, state.to_move)
 
 
 def faults(game: Game) -> list[Decision]:
@@ -127,7 +113,7 @@ def test_the_search_bot_makes_no_trials_when_time_is_short(bank: float, looks_ah
     bot.on_game_start(GameInfo("game", 0, 2, PRESETS["manual"], 0, 0, "commitment"))
     bot.clock = Clock(0.01, bank, now=lambda: 100.0)
     before = bot.random.getstate()
-    view = view_of("1 1 1 1 2 2 2 2 3 3 | *A5v:1 B3v | d2 a21 search")
+    view = view_at("1 1 1 1 2 2 2 2 3 3 | *A5v:1 B3v | d2 a21 search")
     assert bot.decide(view) in view.legal
     assert (bot.random.getstate() != before) == looks_ahead
 
@@ -155,11 +141,7 @@ def through_a_referee(program: str | Path, folder: Path, game: Game) -> Ended:
         await play_with_itself(peer, game, "game")
         await peer.goodbye()
 
-    async def test() -> Ended:
-        async with referee(folder, script) as address:
-            return await start_bot(program, folder, DEEPSEA_ADDRESS=address, DEEPSEA_TOKEN=TOKEN)
-
-    return run(test())
+    return run(play_with(program, folder, script))
 
 
 @pytest.mark.parametrize("sample", daily(SAMPLES, ["heuristic"]))

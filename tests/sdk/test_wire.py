@@ -48,6 +48,7 @@ whole_games = settings(max_examples=8)
 
 names = st.text(max_size=20)
 numbers = st.integers(0, 2**63 - 1)
+seats = st.integers(0, 5)
 
 
 def sent(message: M) -> M:
@@ -332,18 +333,7 @@ def test_a_number_that_needs_two_bytes_is_refused(number: int) -> None:
 
 
 @examples
-@given(
-    st.builds(
-        GameInfo,
-        names,
-        st.integers(0, 5),
-        st.integers(2, 6),
-        games.rule_sets,
-        numbers,
-        numbers,
-        names,
-    )
-)
+@given(st.builds(GameInfo, names, seats, games.players, games.rule_sets, numbers, numbers, names))
 def test_game_start(info: GameInfo) -> None:
     (start,) = pb.PlayResponse.FromString(wire.start_message(info)).starts
     assert start_from_wire(start) == info
@@ -356,7 +346,7 @@ def test_game_over(
 ) -> None:
     game = games.play_out(Game(rules, players, seed_from_text(salt)), chooser)
     forfeits = data.draw(
-        st.lists(st.builds(Forfeit, st.integers(0, 5), st.sampled_from(Fault), st.integers(0, 999)))
+        st.lists(st.builds(Forfeit, seats, st.sampled_from(Fault), st.integers(0, 999)))
     )
     values = game.state.values
     end = GameEnd("g", 1, *game.result(), game.seed, values, tuple(forfeits), is_void=False)
@@ -397,14 +387,10 @@ def test_request(text: str, kind: int) -> None:
 
 
 def test_nothing_is_asked_where_nothing_is_to_be_decided() -> None:
-    view = replace_legal(view_for(at("1 | *A1v B0v | d1 a20 roll"), 0))
+    view = view_for(at("1 | *A1v B0v | d1 a20 roll"), 0)
+    view.legal = ("down", "back")
     with pytest.raises(KeyError):
         wire.RequestWriter("g", []).write(view, 0, TimeLeft(5, 7))
-
-
-def replace_legal(view: View) -> View:
-    view.legal = ("down", "back")
-    return view
 
 
 @pytest.mark.parametrize("kind", [0, 4, pb.DECISION_KIND_ORDER])
