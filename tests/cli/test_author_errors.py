@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
 from helpers import ladder
 from helpers.commands import Done, Run
@@ -94,9 +93,8 @@ def test_check_of_a_program_that_does_not_start(run: Run, tmp_path: Path) -> Non
     assert "deepsea-referee match" not in done.out
 
 
-def test_submit(run: Run, boom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
-    with ladder.created(tmp_path / "ladder.db") as store:
+def test_submit(run: Run, boom: Path, tmp_path: Path, place: Path) -> None:
+    with ladder.created(place) as store:
         store.seasons.open(Season(name="s1", seats=(2,), isolation="process"), ladder.SEED)
     done = run("ladder", "submit", boom, "--author", "me")
     assert done.status == 1

@@ -16,7 +16,6 @@ from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_cli import main
-from deepsea_cli.ladder import options
 from deepsea_ladder.accounts import MACHINE, NewToken, Scope
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import schema
@@ -167,14 +166,13 @@ def readers(sound: Path) -> dict[str, list[tuple[str, ...]]]:
 
 
 def test_without_damage_a_ladder_with_rows_in_every_table_is_sound(
-    run: Run, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, sound: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(options.VARIABLE, str(sound))
     with closing(sqlite3.connect(sound)) as connection:
         for table in schema.metadata.sorted_tables:
             assert connection.execute(f"SELECT count(*) FROM {table.name}").fetchone() > (0,)
     for command in (*COMMANDS, ("backup", tmp_path / "backup.db")):
-        done = run("ladder", *command)
+        done = run("ladder", *command, "--store", sound)
         assert (done.status, done.err) == (0, ""), command
 
 
@@ -248,8 +246,5 @@ def test_damage_is_named_by_refold(
     assert backup.exists() == unseen
 
 
-def test_a_limit_that_no_database_can_take_is_refused(
-    run: Run, sound: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(options.VARIABLE, str(sound))
-    assert "--limit" in run("ladder", "games", "--limit", "99999999999999999999").refusal
+def test_a_limit_that_no_database_can_take_is_refused(run: Run, sound: Path) -> None:
+    assert "--limit" in run("ladder", "games", "--limit", 10**20, "--store", sound).refusal

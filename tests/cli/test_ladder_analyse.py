@@ -12,7 +12,6 @@ import pytest
 from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_cli.ladder import options
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.store import Store
@@ -25,11 +24,9 @@ QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
 
 
 @pytest.fixture
-def store(played_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(played_file: Path, place: Path) -> Iterator[Store]:
     """A ladder with eight games of four bots."""
-    path = shutil.copy(played_file, tmp_path)
-    monkeypatch.setenv(options.VARIABLE, str(path))
-    with Store.open(path) as store:
+    with Store.open(shutil.copy(played_file, place)) as store:
         yield store
 
 
@@ -40,7 +37,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(store: Store, game: int, settings: AnalysisSettings = QUICK) -> int:
-    """Ask for the analysis of a game."""
     return store.analyses.request(f"s1-{game}", None, plan(settings), USUAL_LIMITS).id
 
 

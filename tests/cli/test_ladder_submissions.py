@@ -10,7 +10,6 @@ import pytest
 
 from deepsea_bundle.archive import pack
 from deepsea_bundle.reader import read_bot
-from deepsea_cli.ladder import options
 from deepsea_ladder.model.bots import Submission, SubmissionState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -34,11 +33,9 @@ HANG = """
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(tmp_path: Path, place: Path) -> Iterator[Store]:
     """A ladder of trusted bots, two at a table, with two bots."""
-    path = tmp_path / "ladder.db"
-    monkeypatch.setenv(options.VARIABLE, str(path))
-    with ladder.created(path) as store:
+    with ladder.created(place) as store:
         season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
         store.seasons.open(season, ladder.SEED)
         for name in ("Ada", "Bob"):
