@@ -66,8 +66,7 @@ def test_the_bot_of_the_page_plays(folder: Path, isolation: str) -> None:
     assert [bot["faults"] for bot in results["bots"]] == [0, 0]
 
 
-def test_what_it_raises_is_a_fault_with_its_stack_and_it_goes_on(folder: Path) -> None:
-    """And its notes are kept."""
+def test_what_it_raises_is_a_fault_with_its_stack_and_its_notes_are_kept(folder: Path) -> None:
     bot = folder / "node_bot" / "bot.js"
     text = bot.read_text(encoding="utf-8")
     broken = text.replace(
@@ -92,33 +91,27 @@ def test_what_it_raises_is_a_fault_with_its_stack_and_it_goes_on(folder: Path) -
 
 
 def test_a_new_bot_plays_after_what_is_printed(folder: Path) -> None:
-    done = subprocess.run(
-        program("new", "fresh", "--language", "node"),
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "\n  npm install --prefix fresh\n" in done.stdout
+    printed = ran(folder, "new", "fresh", "--language", "node")
+    assert "\n  npm install --prefix fresh\n" in printed
     shutil.copytree(MODULES, folder / "fresh" / "node_modules", symlinks=True)
     results = played(folder, "sandbox", bot="fresh")
     assert results["bots"][0]["name"] == "fresh"
     assert [bot["faults"] for bot in results["bots"]] == [0, 0]
 
 
+def ran(folder: Path, *words: str) -> str:
+    """What a command prints that is run in the folder."""
+    done = subprocess.run(
+        program(*words), cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def played(folder: Path, isolation: str, *options: str, bot: str = "node_bot") -> dict[str, Any]:
     """The results of the page's match."""
     words = ["match", bot, "random", "--games", "3", "--seed", "node", "--out", "out"]
-    done = subprocess.run(
-        program(*words, "--isolation", isolation, "--clock", "60s", *options),
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    ran(folder, *words, "--isolation", isolation, "--clock", "60s", *options)
     results = json.loads((folder / "out" / "results.json").read_text(encoding="utf-8"))
     (folder / "out").replace(folder / "kept")
     return dict(results)

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
-from helpers.commands import NAMES, Run, called, one_line, start
+from helpers.commands import NAMES, Done, Run, called, one_line, start
 from helpers.games import Chooser, other_values
 from helpers.programs import opponent_in
 from helpers.terminal import Terminal
@@ -36,6 +36,7 @@ PLAIN = ("--isolation", "process")
 QUICK = ("--no-judge", *PLAIN)
 ANSWERS = ("d", "b", "t", "t", "n", "1", "2", "l", "?", "x", "")
 DAILY = [("publisher", 3)]
+Play = Callable[..., Done]
 
 
 @pytest.fixture
@@ -56,23 +57,27 @@ def records(folder: Path) -> list[GameRecord]:
     return [GameRecord.from_json(path.read_text()) for path in sorted(folder.glob("game-*"))]
 
 
-def play(monkeypatch: pytest.MonkeyPatch, stdin: Path, *arguments: object) -> tuple[int, str, str]:
-    with stdin.open() as source:
-        monkeypatch.setattr("sys.stdin", source)
-        return called("play", *arguments)
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Play:
+    def call(stdin: Path, *arguments: object) -> Done:
+        with stdin.open() as source:
+            monkeypatch.setattr("sys.stdin", source)
+            return called("play", *arguments)
+
+    return call
 
 
 @pytest.mark.parametrize(
     ("preset", "seats"), daily([(p, n) for p in PRESETS for n in range(2, 7)], DAILY)
 )
 def test_whole_games_by_pipe(
-    preset: str, seats: int, rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    preset: str, seats: int, rival: Path, tmp_path: Path, play: Play
 ) -> None:
     bots = [rival] * (seats - 1)
     out, games = tmp_path / "out", 2
     source = answers(tmp_path, f"{preset}/{seats}", 4000 * games)
     options = ("--rules", preset, "--games", games, "--seat", "A", "--out", out, *QUICK)
-    status, said, _ = play(monkeypatch, source, *bots, *options)
+    status, said, _ = play(source, *bots, *options)
     assert status == 0, said
     found = records(out)
     assert len(found) == games
@@ -91,12 +96,10 @@ def test_whole_games_by_pipe(
 
 # Sample bots are played as processes in tests/referee/test_processes.py.
 @pytest.mark.release
-def test_without_bots_there_are_three_sample_bots(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_bots_there_are_three_sample_bots(tmp_path: Path, play: Play) -> None:
     source = answers(tmp_path, "three")
     status, said, _ = play(
-        monkeypatch, source, "--seed", "demo", "--seat", "c", "--out", tmp_path / "out", *QUICK
+        source, "--seed", "demo", "--seat", "c", "--out", tmp_path / "out", *QUICK
     )
     assert status == 0
     [record] = records(tmp_path / "out")
@@ -105,13 +108,11 @@ def test_without_bots_there_are_three_sample_bots(
 
 
 def test_decisions_are_judged_and_hints_are_in_the_record(
-    rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rival: Path, tmp_path: Path, play: Play
 ) -> None:
     source = answers(tmp_path, "judged")
     source.write_text(f"h\n{source.read_text()}")
-    status, said, _ = play(
-        monkeypatch, source, rival, "--name", "ann", "--seed", "1", "--out", tmp_path, *PLAIN
-    )
+    status, said, _ = play(source, rival, "--name", "ann", "--seed", "1", "--out", tmp_path, *PLAIN)
     assert status == 0
     assert re.search(r"^hint: \w+ \d\.\d\d, ", said, re.M)
     lost = re.search(r"your (\d+) decisions lost \d\.\d\d .* luck gave you [+-]\d\.\d\d", said)
@@ -125,14 +126,12 @@ def test_decisions_are_judged_and_hints_are_in_the_record(
     assert [one.seat for one in kept.analysis(record).decisions] == [seat] * int(lost[1])
 
 
-def test_a_bot_that_crashes_does_not_end_the_game(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bot_that_crashes_does_not_end_the_game(tmp_path: Path, play: Play) -> None:
     bot = opponent_in(tmp_path, "crash")
     program = bot / "bot.py"
     program.write_text(program.read_text().replace("answer = ", "sys.exit(3)\n        answer = "))
     source = answers(tmp_path, "crash")
-    status, said, _ = play(monkeypatch, source, bot, "--out", tmp_path / "out", *QUICK)
+    status, said, _ = play(source, bot, "--out", tmp_path / "out", *QUICK)
     assert status == 0
     assert "crash: crash in game 1" in said
     [record] = records(tmp_path / "out")
@@ -142,26 +141,22 @@ def test_a_bot_that_crashes_does_not_end_the_game(
 
 @pytest.mark.parametrize("ending", ["", "q\nq\n", "q\n"])
 def test_the_end_of_the_answers_and_q_leave(
-    ending: str, rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending: str, rival: Path, tmp_path: Path, play: Play
 ) -> None:
     source = tmp_path / "answers"
     source.write_text(ending)
     out = tmp_path / "out"
-    status, said, err = play(monkeypatch, source, rival, "--out", out, "--games", 2, *QUICK)
+    status, said, err = play(source, rival, "--out", out, "--games", 2, *QUICK)
     assert (status, err) == (0, "")
     assert said.splitlines()[-1] == "you left: the last game was dropped"
     assert records(out) == []
 
 
-def test_who_leaves_may_have_the_game_played_on(
-    rival: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_leaves_may_have_the_game_played_on(rival: Path, tmp_path: Path, play: Play) -> None:
     source = tmp_path / "answers"
     source.write_text("q\np\n")
     out = tmp_path / "out"
-    status, said, _ = play(
-        monkeypatch, source, rival, "--out", out, "--games", 2, "--seat", "A", *PLAIN
-    )
+    status, said, _ = play(source, rival, "--out", out, "--games", 2, "--seat", "A", *PLAIN)
     assert status == 0
     assert "judging" not in said
     [record] = records(out)
@@ -313,7 +308,6 @@ class Script:
 
     @property
     def seen(self) -> str:
-        """All that it was shown."""
         return self._out.getvalue()
 
 

@@ -40,15 +40,13 @@ class Played:
 
     def ends(self) -> tuple[int, str, str]:
         """Wait for the command and its bot; returns the status and what was said."""
-        bot = os.pidfd_open(int(self._pids.read_text())) if self._is_there() else None
+        pid = self._pids.read_text()
+        bot = os.pidfd_open(int(pid)) if Path(f"/proc/{pid}").exists() else None
         out, err = self.process.communicate()
         if bot is not None:
             select.select([bot], [], [])
             os.close(bot)
         return self.process.returncode, out, err
-
-    def _is_there(self) -> bool:
-        return Path(f"/proc/{self._pids.read_text()}").exists()
 
     def record(self, number: int) -> GameRecord:
         record = GameRecord.from_json((self.out / f"game-000{number}.json").read_text())
