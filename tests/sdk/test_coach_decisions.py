@@ -16,7 +16,7 @@ from deepsea_sdk.coach.luck import course
 from deepsea_sdk.coach.roll_outs import COACH_VERSION, Luck, Stream
 from deepsea_sdk.policies import steady
 from helpers.commands import played
-from helpers.games import opening_state, rng
+from helpers.games import opening_state, other_values, rng
 from helpers.planted import SEAT, planted
 from helpers.positions import at
 
@@ -90,15 +90,7 @@ def test_what_the_seat_cannot_know_changes_nothing() -> None:
         if step.kind != "decision" or step.decision is None or step.decision % 9:
             continue
         state = step.before.state.clone()
-        view = view_for(state, step.seat)
-        values = list(state.values)
-        for level in range(4):
-            unseen = [
-                chip for chip in range(8 * level + 1, 8 * level + 9) if chip not in view.known
-            ]
-            for chip, other in zip(unseen, unseen[::-1], strict=True):
-                values[chip] = state.values[other]
-        state.values = tuple(values)
+        state.values = other_values(state.values, view_for(state, step.seat).known)
         assert step.action is not None
         assert judged(state, step.action, trials=4) == judged(
             step.before.state, step.action, trials=4

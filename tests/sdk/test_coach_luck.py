@@ -39,7 +39,6 @@ def test_a_seat_that_forfeited_decides_nothing_any_more() -> None:
 
 
 def luck_of(step: Step, stream: Stream, trials: int) -> list[Interval]:
-    """The luck of a single roll or reveal."""
     return luck_of_many([(step, stream)], trials)[0]
 
 

@@ -29,7 +29,6 @@ from deepsea_sdk.table import LocalGame, play_to_end
 def play(
     bots: Sequence[AnyBot], rules: str = "manual", seed: str | bytes = "table", **options: Any
 ) -> LocalGame:
-    """A game, the same each time."""
     return deepsea_sdk.play(bots, rules, seed, **options)
 
 
