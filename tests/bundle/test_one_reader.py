@@ -190,7 +190,6 @@ def as_wrapped_zip(odd: Odd, parent: Path) -> Path:
 
 
 def contents(odd: Odd) -> dict[str, bytes]:
-    """Its files with the manifest."""
     return odd.files if odd.manifest is None else {"bot.toml": odd.manifest, **odd.files}
 
 

@@ -22,7 +22,6 @@ MANIFEST = 'name = "Nemo"\ncommand = ["python3", "bot.py"]\n'
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A bot of three files."""
     folder = tmp_path / "nemo"
     (folder / "lib").mkdir(parents=True)
     (folder / "bot.toml").write_text(MANIFEST)

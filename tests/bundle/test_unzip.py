@@ -47,7 +47,6 @@ class Entry:
     descriptor: bytes | None = None
 
     def bytes_of(self) -> bytes:
-        """What is packed."""
         if self.packed is not None:
             return self.packed
         if self.method != 8:
@@ -86,9 +85,9 @@ def zipped(
         if later:
             usual = b"PK\7\x08" + struct.pack("<3L", *entry.sizes())
             body += usual if entry.descriptor is None else entry.descriptor
-        head = (20, entry.flags, entry.method, 0, 0x21, *entry.sizes())
+        said = (20, entry.flags, entry.method, 0, 0x21, *entry.sizes())
         rest = (len(entry.name), len(entry.extra), 0, 0, 0, entry.attributes, offset)
-        directory += struct.pack("<4s6H3L5H2L", b"PK\1\2", entry.made_by, *head, *rest)
+        directory += struct.pack("<4s6H3L5H2L", b"PK\1\2", entry.made_by, *said, *rest)
         directory += entry.name + entry.extra
     body += between
     number = len(entries) if count is None else count
