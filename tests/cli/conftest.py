@@ -1,12 +1,14 @@
-"""Where commands of a ladder look for it."""
+"""Where commands of a ladder look for it, here and on another machine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from deepsea_cli.ladder import options
+from helpers.answering import Answering, Asked, Reply
 
 
 @pytest.fixture
@@ -23,3 +25,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("config", "data"):
         monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(tmp_path / name))
     monkeypatch.delenv(options.VARIABLE, raising=False)
+
+
+@pytest.fixture
+def server(there: Callable[[Asked], Reply]) -> Iterator[Answering]:
+    """A server that answers as the module's `there` does."""
+    with Answering(there) as answering:
+        yield answering

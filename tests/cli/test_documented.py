@@ -41,7 +41,6 @@ def sections(page: str) -> dict[str, str]:
 
 
 def every() -> Iterator[tuple[str, str]]:
-    """Each command, and its section."""
     for name in COMMANDS:
         yield name, sections(PAGE)[name]
     for name in LADDER_COMMANDS:

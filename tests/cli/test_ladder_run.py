@@ -395,7 +395,6 @@ def pipe(place: Path, tmp_path: Path) -> Path:
 
 
 def heard(pipe: Path) -> None:
-    """Wait until the bot decides."""
     with pipe.open("rb") as stream:
         assert stream.read(1) == b"."
 

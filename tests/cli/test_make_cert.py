@@ -7,7 +7,6 @@ import shutil
 import socket
 import ssl
 import stat
-import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from deepsea_arena.api import certificates
 from deepsea_web.serve import ServeOptions
 from deepsea_web.server.access import access
 from deepsea_web.server.connections import Certificate
+from helpers.answering import Answering
 from helpers.commands import Run
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
@@ -30,25 +30,15 @@ def test_a_client_that_knows_the_certificate_trusts_the_server(run: Run, tmp_pat
     assert certificates.fingerprint(certificate.read_text()) in done.out
     assert "PRIVATE" not in done.out
     context = Certificate(certificate, key).context()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            for _ in range(2):
-                plain, _ = listener.accept()
-                with context.wrap_socket(plain, server_side=True) as secured:
-                    secured.sendall(b"x")
-
-        server = threading.Thread(target=serve)
-        server.start()
+    with Answering(lambda _asked: b"x", context) as server:
         for name in ("127.0.0.1", "ladder.example"):
             knows = ssl.create_default_context(cafile=str(certificate))
             with (
-                socket.create_connection(listener.getsockname()) as plain,
+                socket.create_connection(("127.0.0.1", server.port)) as plain,
                 knows.wrap_socket(plain, server_hostname=name) as secured,
             ):
-                # A client that closes before it reads resets the connection, which ends the server.
+                secured.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 assert secured.recv(1) == b"x"
-        server.join()
 
 
 @pytest.mark.parametrize("host", ["ladder.example", "192.0.2.7", "2001:db8::7"])

@@ -68,7 +68,6 @@ PEOPLES = {
 
 @pytest.fixture
 def place(place: Path, pattern: Path) -> Path:
-    """A ladder with a season."""
     shutil.copy(pattern, place)
     with Store.open(place) as store:
         store.seasons.open(Season(name="s1", seats=(2,), isolation="process"), ladder.SEED)

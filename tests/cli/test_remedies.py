@@ -106,7 +106,6 @@ def test_commands_and_options_in_messages_exist() -> None:
 
 
 def followed(text: str, path: Path) -> None:
-    """The commands and options that a message names are there."""
     for inner in re.findall(r"(?:deepsea-referee |`)ladder ([a-z-]+)", text):
         assert f"ladder {inner}" in COMMANDS, f"{path}: {text}"
     for outer in re.findall(r"(?:`|<code>|run |try: )deepsea-referee ([a-z]+)\b", text):

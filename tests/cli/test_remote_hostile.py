@@ -52,14 +52,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 @pytest.fixture
-def scripted() -> Scripted:
+def there() -> Scripted:
     return Scripted()
-
-
-@pytest.fixture
-def server(scripted: Scripted) -> Iterator[Answering]:
-    with Answering(scripted) as answering:
-        yield answering
 
 
 def endless(part: bytes, head: bytes | None = None) -> Callable[[Asked], Reply]:
@@ -88,40 +82,40 @@ def refused(run: Run, server: Answering, *words: object, status: int = 1) -> str
 
 @pytest.mark.parametrize("size", [{}, {"Content-Length": str(1 << 30)}])
 def test_a_gigabyte_of_standings_is_not_read(
-    run: Run, scripted: Scripted, server: Answering, size: dict[str, str]
+    run: Run, there: Scripted, server: Answering, size: dict[str, str]
 ) -> None:
-    scripted.documents["/standings"] = endless(b" " * (1 << 16), begun(size))
+    there.documents["/standings"] = endless(b" " * (1 << 16), begun(size))
     assert "answers with more than 8 MiB" in refused(run, server, "standings")
     assert server.sent < 4 * LARGEST
 
 
 @pytest.mark.parametrize("part", [b"x" * (1 << 16), b"data: " + b"x" * 1000 + b"\n"])
 def test_a_line_or_an_event_without_end_is_not_read(
-    run: Run, scripted: Scripted, server: Answering, part: bytes
+    run: Run, there: Scripted, server: Answering, part: bytes
 ) -> None:
-    scripted.documents["/bots/greedy"] = endless(part)
+    there.documents["/bots/greedy"] = endless(part)
     assert "sends a line without end" in refused(run, server, "submit", "greedy")
     assert server.sent < 16 * LARGEST_LINE
 
 
-def test_a_check_without_end_is_given_up(run: Run, scripted: Scripted, server: Answering) -> None:
-    scripted.documents["/bots/greedy"] = endless(event(submission("checking", games=1)) * 100)
+def test_a_check_without_end_is_given_up(run: Run, there: Scripted, server: Answering) -> None:
+    there.documents["/bots/greedy"] = endless(event(submission("checking", games=1)) * 100)
     assert "does not come to an end with submit" in refused(run, server, "submit", "greedy")
 
 
 @pytest.mark.release  # 10,000 events, for a client that listens for months
-def test_a_feed_has_no_end(scripted: Scripted, server: Answering, store: Store) -> None:
+def test_a_feed_has_no_end(there: Scripted, server: Answering, store: Store) -> None:
     (game,) = newest_games(store, 1).games
-    scripted.documents["/feed"] = endless(event({"game": to_object(game)}) * 100)
-    with RemoteLadder(server.url, TOKEN) as there:
-        games = islice(there.feed(after=1), MOST_EVENTS + 2)
+    there.documents["/feed"] = endless(event({"game": to_object(game)}) * 100)
+    with RemoteLadder(server.url, TOKEN) as remote:
+        games = islice(remote.feed(after=1), MOST_EVENTS + 2)
         assert sum(step is not None and step.game.seq == game.seq for step in games) == (
             MOST_EVENTS + 2
         )
 
 
 def test_pages_of_games_are_put_together(
-    run: Run, scripted: Scripted, server: Answering, store: Store
+    run: Run, there: Scripted, server: Answering, store: Store
 ) -> None:
     page: dict[str, Any] = to_object(newest_games(store, 4))
 
@@ -132,22 +126,22 @@ def test_pages_of_games_are_put_together(
         found = left[: min(2, int(given["limit"][0]))]
         return answer({"games": found, "older": found[-1]["seq"] if left[2:] else None})
 
-    scripted.documents["/games"] = pages
+    there.documents["/games"] = pages
     for limit in (1, 2, 3, 4, 9):
         done = run("ladder", "games", "--limit", limit, "--json", "--remote", server.url)
         assert json.loads(done.out)["games"] == page["games"][:limit]
 
 
 def test_pages_of_games_without_end_are_given_up(
-    run: Run, scripted: Scripted, server: Answering, store: Store
+    run: Run, there: Scripted, server: Answering, store: Store
 ) -> None:
     page: dict[str, Any] = to_object(newest_games(store, 1))
-    scripted.documents["/games"] = {**page, "older": "5"}
+    there.documents["/games"] = {**page, "older": "5"}
     line = refused(run, server, "games", "--limit", 100_000)
     assert "gives the same games again" in line
-    scripted.documents["/games"] = {**page, "games": [], "older": "5"}
+    there.documents["/games"] = {**page, "games": [], "older": "5"}
     assert "gives the same games again" in refused(run, server, "games")
-    scripted.documents["/games"] = {**page, "games": page["games"] * 21}
+    there.documents["/games"] = {**page, "games": page["games"] * 21}
     assert "gives 21 games where 20 were asked for" in refused(run, server, "games")
 
 
@@ -172,10 +166,10 @@ def test_an_answer_that_never_comes_is_given_up(head: bytes, drips: bytes) -> No
     with Answering(reply) as server:
         try:
             with (
-                RemoteLadder(server.url, TOKEN, deadline=0.3) as there,
+                RemoteLadder(server.url, TOKEN, deadline=0.3) as remote,
                 pytest.raises(Unreachable, match="does not answer in time"),
             ):
-                there.server()
+                remote.server()
         finally:
             given_up.set()
 
@@ -210,9 +204,9 @@ def test_an_answer_that_never_comes_is_given_up(head: bytes, drips: bytes) -> No
     ],
 )
 def test_an_answer_that_makes_no_sense_costs_a_line(
-    run: Run, scripted: Scripted, server: Answering, reply: bytes, said: str
+    run: Run, there: Scripted, server: Answering, reply: bytes, said: str
 ) -> None:
-    scripted.documents["/standings"] = lambda _asked: reply
+    there.documents["/standings"] = lambda _asked: reply
     assert said.lower() in refused(run, server, "standings").lower()
 
 
@@ -231,18 +225,18 @@ def pages(store: Store) -> list[tuple[str, Any, list[str]]]:
 
 @EVERY
 def test_wrong_types_are_refused_wherever_they_are(
-    run: Run, scripted: Scripted, server: Answering, store: Store, every: bool
+    run: Run, there: Scripted, server: Answering, store: Store, every: bool
 ) -> None:
     for path, page, words in pages(store):
         good = to_object(page)
-        scripted.documents[path] = good
+        there.documents[path] = good
         assert run("ladder", *words, "--remote", server.url).status == 0
         places = list(leaves(good))
         assert len(places) > 10
         for number, (place, right) in enumerate(places[:: 1 if every else 2]):
             # Every second place meets one of them in every run; before a release each meets all.
             for wrong in WRONG if every else WRONG[number % len(WRONG) :][:1]:
-                scripted.documents[path] = changed(good, place, wrong)
+                there.documents[path] = changed(good, place, wrong)
                 done = run("ladder", *words, "--remote", server.url)
                 assert done.status in (0, 1), (place, wrong, done)
                 if done.status:
@@ -275,19 +269,19 @@ def changed(document: Any, place: tuple[Any, ...], wrong: object) -> Any:
 
 
 def test_a_record_is_written_anew(
-    run: Run, scripted: Scripted, server: Answering, store: Store
+    run: Run, there: Scripted, server: Answering, store: Store
 ) -> None:
     game = newest_games(store, 1).games[0].game_id
     record = store.games.record(game)
-    scripted.documents[f"/games/{game}/record"] = {"record": record}
+    there.documents[f"/games/{game}/record"] = {"record": record}
     assert run("ladder", "record", game, "--remote", server.url).out == record
     hostile = record.replace('"name": "anna', '"name": "\u202e\x9b2Janna', 1)
-    scripted.documents[f"/games/{game}/record"] = {"record": hostile}
+    there.documents[f"/games/{game}/record"] = {"record": hostile}
     out = run("ladder", "record", game, "--remote", server.url).out
     assert out.isascii()
     assert json.loads(out) == json.loads(hostile)
     for wrong in ("", "{}", ANSI, "[" * 10_000, record.replace(game, "s9-1")):
-        scripted.documents[f"/games/{game}/record"] = {"record": wrong}
+        there.documents[f"/games/{game}/record"] = {"record": wrong}
         assert "gives no record" in refused(run, server, "record", game)
 
 
@@ -296,7 +290,7 @@ def test_a_record_is_written_anew(
 
 @EVERY
 def test_nothing_that_a_terminal_obeys_gets_through(
-    run: Run, scripted: Scripted, server: Answering, store: Store, every: bool
+    run: Run, there: Scripted, server: Answering, store: Store, every: bool
 ) -> None:
     for path, page, words in (
         *pages(store),
@@ -309,7 +303,7 @@ def test_nothing_that_a_terminal_obeys_gets_through(
         good = page if isinstance(page, dict) else to_object(page)
         for number, (place, _) in enumerate(leaves(good)):
             for hostile in OBEYED if every else OBEYED[number % len(OBEYED) :][:1]:
-                scripted.documents[path] = changed(good, place, hostile)
+                there.documents[path] = changed(good, place, hostile)
                 done = run("ladder", *words, "--remote", server.url)
                 shown = (done.out + done.err).replace("\n", "").replace("\t", "")
                 assert shown == printable(shown), (place, shown)
@@ -317,34 +311,34 @@ def test_nothing_that_a_terminal_obeys_gets_through(
 
 
 def test_a_refusal_is_one_line_whatever_is_in_it(
-    run: Run, scripted: Scripted, server: Answering
+    run: Run, there: Scripted, server: Answering
 ) -> None:
     for message in (ANSI, "a\nb\r\n" * 1000, "\u202e" + "x" * 10**6):
-        scripted.documents["/standings"] = refusal("NOT_FOUND", message, 404)
+        there.documents["/standings"] = refusal("NOT_FOUND", message, 404)
         refused(run, server, "standings", status=2)
-    scripted.documents["/standings"] = refusal("RESOURCE_EXHAUSTED", "too many calls", 429, 90)
+    there.documents["/standings"] = refusal("RESOURCE_EXHAUSTED", "too many calls", 429, 90)
     assert refused(run, server, "standings", status=2).endswith("too many calls; try again in 90 s")
     for wait in (-1, 10**12, "soon", True):
         error = {"code": "RESOURCE_EXHAUSTED", "message": "slow", "retry_after": wait}
-        scripted.documents["/standings"] = answer({"error": error}, 429)
+        there.documents["/standings"] = answer({"error": error}, 429)
         assert refused(run, server, "standings", status=2).endswith("slow")
     for code, status, exit_status in (
         *(("INTERNAL", 500, 1), ("UNAVAILABLE", 503, 1), ("", 502, 1)),
         *(("PERMISSION_DENIED", 403, 2), ("UNIMPLEMENTED", 404, 2), (ANSI, 400, 2), (7, 400, 2)),
     ):
         error = {"code": code, "message": ["x"]}  # type: ignore[dict-item]
-        scripted.documents["/standings"] = answer({"error": error}, status)
+        there.documents["/standings"] = answer({"error": error}, status)
         refused(run, server, "standings", status=exit_status)
 
 
 # ------------------------------------------------------------------------ where the token goes
 
 
-def test_nobody_is_followed_elsewhere(run: Run, scripted: Scripted, server: Answering) -> None:
+def test_nobody_is_followed_elsewhere(run: Run, there: Scripted, server: Answering) -> None:
     with Answering(Scripted()) as elsewhere:
         for status in (301, 302, 303, 307, 308):
             to = {"Location": f"{elsewhere.url}/api/v1/standings"}
-            scripted.documents["/standings"] = text(b"", status, to)
+            there.documents["/standings"] = text(b"", status, to)
             assert f"elsewhere (HTTP {status})" in refused(run, server, "standings")
         assert elsewhere.asked == []
 

@@ -53,11 +53,9 @@ class Afar:
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.server.port}"
 
     def token(self, author: str, *, admin: bool = False) -> str:
-        """A token of an author."""
         return a_token(self.service, author, admin=admin)
 
 

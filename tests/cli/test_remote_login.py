@@ -7,7 +7,7 @@ import json
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -86,12 +86,6 @@ def file() -> Path:
 @pytest.fixture
 def there() -> Ladder:
     return Ladder()
-
-
-@pytest.fixture
-def server(there: Ladder) -> Iterator[Answering]:
-    with Answering(there) as answering:
-        yield answering
 
 
 @pytest.fixture

@@ -41,7 +41,6 @@ ARCHIVE = bytes(range(256)) * 1000
 
 
 def state(name: str, **changed: Any) -> bytes:
-    """An event of the stream."""
     return event(submission(name, **changed))
 
 
@@ -140,8 +139,8 @@ def test_an_upload_has_a_header_and_every_byte_once() -> None:
     ],
 )
 def test_a_broken_stream_goes_on_with_the_same_submission(broken: bytes, again: int) -> None:
-    queue = Queue([broken, begun() + ACCEPTED], [begun() + CHECKING, begun() + ACCEPTED])
-    with Answering(queue) as server:
+    there = Queue([broken, begun() + ACCEPTED], [begun() + CHECKING, begun() + ACCEPTED])
+    with Answering(there) as server:
         watched = Watched(server.url)
         assert watched.submit().version == 2
         assert len(uploads(server)) == 1 + again
@@ -246,20 +245,14 @@ def _token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def queue() -> Queue:
+def there() -> Queue:
     return Queue([begun() + QUEUED + CHECKING])
 
 
-@pytest.fixture
-def server(queue: Queue) -> Iterator[Answering]:
-    with Answering(queue) as answering:
-        yield answering
-
-
 def test_what_is_accepted_is_said_as_on_the_ladders_machine(
-    run: Run, queue: Queue, server: Answering, bundle: BotBundle, monkeypatch: pytest.MonkeyPatch
+    run: Run, there: Queue, server: Answering, bundle: BotBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue.uploads = [
+    there.uploads = [
         begun() + QUEUED + CHECKING + state("accepted", version=2, digest=bundle.digest)
     ]
     done = run("ladder", "submit", "greedy", "-v", "--remote", server.url)
@@ -273,7 +266,7 @@ def test_what_is_accepted_is_said_as_on_the_ladders_machine(
         "submission 7: checking, game 2 of 3",
         "submission 7: accepted",
     ]
-    queue.uploads = [begun() + QUEUED + state("accepted", of_games=0, games=0, digest="x")]
+    there.uploads = [begun() + QUEUED + state("accepted", of_games=0, games=0, digest="x")]
     monkeypatch.setattr(sys, "stderr", terminal := Tty())
     monkeypatch.setenv("TERM", "xterm")
     run("ladder", "submit", "greedy", "--remote", server.url)
@@ -284,10 +277,10 @@ def test_what_is_accepted_is_said_as_on_the_ladders_machine(
 
 
 def test_what_is_refused_is_said_as_on_the_ladders_machine(
-    run: Run, queue: Queue, server: Answering
+    run: Run, there: Queue, server: Answering
 ) -> None:
     why = {"found": "season s, decision 0: crash", "remedy": "run it", "error": "Traceback:\n  x"}
-    queue.uploads = [begun() + state("refused", **why, log=["a", "b"])]
+    there.uploads = [begun() + state("refused", **why, log=["a", "b"])]
     done = run("ladder", "submit", "greedy", "--remote", server.url)
     assert (done.status, done.err) == (1, "")
     assert done.out.splitlines() == [
@@ -298,10 +291,10 @@ def test_what_is_refused_is_said_as_on_the_ladders_machine(
         "for more:",
         "  deepsea-referee check greedy",
     ]
-    queue.uploads = [begun() + state("refused", **{**why, "error": ""}, log=["a", "b\x1b[2J"])]
+    there.uploads = [begun() + state("refused", **{**why, "error": ""}, log=["a", "b\x1b[2J"])]
     out = run("ladder", "submit", "greedy", "--remote", server.url).out
     assert "its output:\n  a\n  b\\x1b[2J\n" in out
-    queue.uploads = [begun() + state("failed", found="the sandbox failed", remedy="try again")]
+    there.uploads = [begun() + state("failed", found="the sandbox failed", remedy="try again")]
     done = run("ladder", "submit", "greedy", "--remote", server.url)
     assert done.status == 1
     assert "could not check greedy: the sandbox failed" in done.out
@@ -309,19 +302,19 @@ def test_what_is_refused_is_said_as_on_the_ladders_machine(
 
 @pytest.mark.parametrize("changed", [{"version": None}, {"digest": "f" * 64}])
 def test_something_else_than_what_was_sent_is_not_accepted(
-    run: Run, queue: Queue, server: Answering, bundle: BotBundle, changed: dict[str, Any]
+    run: Run, there: Queue, server: Answering, bundle: BotBundle, changed: dict[str, Any]
 ) -> None:
     given = {"version": 2, "digest": bundle.digest, **changed}
-    queue.uploads = [begun() + state("accepted", **given)]
+    there.uploads = [begun() + state("accepted", **given)]
     done = run("ladder", "submit", "greedy", "--remote", server.url)
     assert (done.status, done.out) == (1, "")
     assert "has accepted something else than was sent" in one_line(done.err)
 
 
 def test_what_the_ladder_would_not_take_is_not_sent(
-    run: Run, queue: Queue, server: Answering, tmp_path: Path
+    run: Run, there: Queue, server: Answering, tmp_path: Path
 ) -> None:
-    queue.server["limits"] = [{"name": "archive_bytes", "value": 100, "unit": "", "about": ""}]
+    there.server["limits"] = [{"name": "archive_bytes", "value": 100, "unit": "", "about": ""}]
     done = run("ladder", "submit", "greedy", "--remote", server.url)
     assert "takes 100: leave out what it does not need" in done.refusal
     (tmp_path / "bot.py").write_text("print(")
@@ -331,7 +324,7 @@ def test_what_the_ladder_would_not_take_is_not_sent(
 
 
 def test_ctrl_c_leaves_the_submission_to_the_ladder(
-    queue: Queue, server: Answering, bundle: BotBundle
+    there: Queue, server: Answering, bundle: BotBundle
 ) -> None:
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
@@ -340,6 +333,6 @@ def test_ctrl_c_leaves_the_submission_to_the_ladder(
     said = "while it is checking; the ladder goes on with submission 7 by itself"
     with pytest.raises(Interrupted, match=said):
         submit_bot(target, bundle, lambda _line: None, interrupt)
-    queue.uploads = [b""]
+    there.uploads = [b""]
     with pytest.raises(Interrupted, match="before the ladder said that it has the bot"):
         submit_bot(target, bundle, lambda _line: None, interrupt)

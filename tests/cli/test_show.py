@@ -34,9 +34,9 @@ def test_the_positions_shown_are_those_of_the_game(
 ) -> None:
     game = Game(rules, players, seed_from_text(salt))
     asked: list[tuple[int, str]] = []
-    play_out(game, chooser, lambda game: asked.append((turns_of(game), position_of(game))))
+    play_out(game, chooser, lambda game: asked.append((turns_of(game), position(game))))
     moments = list(narration.moments(game))
-    assert position(moments[-1]) == format_position(game.state, "all")
+    assert position(moments[-1]) == position(game)
     turns = [item for item in game.events if isinstance(item, TurnPlayed)]
     assert moments[-1].turn == len(turns)
     # Every position in which somebody declared or searched was shown in its turn.
@@ -45,12 +45,8 @@ def test_the_positions_shown_are_those_of_the_game(
     assert {(turn, text) for turn, text in asked if not text.endswith(" order")} <= shown
 
 
-def position(moment: narration.NarratedPosition) -> str:
-    return format_position(moment.state, "all")
-
-
-def position_of(game: Game) -> str:
-    return format_position(game.state, "all")
+def position(at: narration.NarratedPosition | Game) -> str:
+    return format_position(at.state, "all")
 
 
 def turns_of(game: Game) -> int:
@@ -60,7 +56,7 @@ def turns_of(game: Game) -> int:
 def test_a_forfeited_seat_is_shown_with_its_default_actions() -> None:
     game = faulty()
     assert game.forfeits
-    assert position(list(narration.moments(game))[-1]) == position_of(game)
+    assert position(list(narration.moments(game))[-1]) == position(game)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -115,7 +111,7 @@ def test_turn_prints_one_position(run: Run, tmp_path: Path) -> None:
     opening = run("show", record, "--turn", 0).out.splitlines()
     assert opening[-1].endswith("| d1 a25")
     assert opening[-1].startswith("1=")
-    assert run("show", record, "--turn", last).out.splitlines()[-1] == position_of(game)
+    assert run("show", record, "--turn", last).out.splitlines()[-1] == position(game)
     assert f"the game has {last} turns" in run("show", record, "--turn", last + 1).refusal
 
 
