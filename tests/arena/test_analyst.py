@@ -23,7 +23,7 @@ from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
-from helpers.background import OneWorker, Watcher
+from helpers.background import OneWorker, Watcher, gone_owner
 from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author
 
@@ -216,19 +216,11 @@ def test_a_request_to_stop_gives_it_back_at_once(site: Site, requested: StopRequ
 
 
 def test_leases_of_runners_that_are_gone_are_taken_back(site: Site) -> None:
-    gone = own_name_of_the_dead()
+    gone = gone_owner()
     ask(site.store)
     assert site.store.analyses.claim(gone, 60) is not None
     site.analyst.take_back()
     assert (site.found().state, site.found().reason) == (QUEUED, f"the runner {gone} was lost")
-
-
-def own_name_of_the_dead() -> str:
-    """The name of a runner of this machine that has ended."""
-    from deepsea_arena.lease_owner import own_name
-
-    place = own_name().rsplit("/", 2)[0]
-    return f"{place}/{2**22 + 1}/1"
 
 
 def test_a_run_without_end_gives_back_what_it_does(played: Store, stop: Stop) -> None:

@@ -22,7 +22,7 @@ import pytest
 from deepsea_arena.play import dask as dask_module
 from deepsea_arena.play.cluster_match import match_on_cluster
 from deepsea_arena.play.dask import DaskTimes, DaskWorkers
-from deepsea_arena.play.runner import Runner, RunnerSettings
+from deepsea_arena.play.runner import RunnerSettings
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.workers import JobWorkers
 from deepsea_cli.ladder import options
@@ -42,8 +42,8 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import __version__
 from helpers import deeds, ladder
-from helpers.commands import Run, one_line
-from helpers.inline import Watcher
+from helpers.commands import Run
+from helpers.inline import Watcher, run_with
 from helpers.matches import Listener, without_times
 from helpers.programs import PATIENT, has_ended, open_descriptors, soon, workers
 
@@ -136,6 +136,19 @@ def start(pool: DaskWorkers, *deeds: str, needs: Sequence[str] = ()) -> list[Any
     return [pool.start(deed, place, needs) for deed, place in zip(deeds, pool.free(), strict=False)]
 
 
+def comes(pool: DaskWorkers) -> None:
+    """Wait for a worker that is free."""
+    while not pool.free():
+        assert pool.wait(LONG) == []
+
+
+def plays(pool: DaskWorkers) -> None:
+    """Check that a free worker does what it is asked for."""
+    start(pool, "who")
+    (event,) = events(pool)
+    assert isinstance(event, Done)
+
+
 # That they stay saves time alone; what tasks tell comes back below, too.
 @pytest.mark.release
 @pytest.mark.parametrize("threads", [2])
@@ -187,8 +200,7 @@ def test_whatever_happens_to_a_child_is_an_event(pool: DaskWorkers) -> None:
         start(pool, deed)
         (event,) = events(pool)
         assert ending in (str(event.error) if isinstance(event, Failed) else str(event[1]))
-        start(pool, "who")
-        assert isinstance(events(pool)[0], Done)
+        plays(pool)
 
 
 def hanging(pool: DaskWorkers, folder: Path) -> tuple[Any, int]:
@@ -203,10 +215,8 @@ def test_a_task_that_is_killed_is_ended_and_its_place_is_free(
     task, process = hanging(pool, folder)
     pool.kill(task)
     assert has_ended(process)
-    while not pool.free():
-        assert pool.wait(LONG) == []
-    start(pool, "who")
-    assert isinstance(events(pool)[0], Done)
+    comes(pool)
+    plays(pool)
 
 
 def test_a_request_to_stop_ends_tasks_early_with_a_result(pool: DaskWorkers) -> None:
@@ -227,8 +237,7 @@ def test_who_leaves_the_cluster_ends_its_tasks_and_nothing_else(
     with closing(join()) as pool:
         _, process = hanging(pool, folder)
         with closing(join()) as other:
-            start(other, "who")
-            assert isinstance(events(other)[0], Done)
+            plays(other)
         assert pool.wait(0) == []
     assert has_ended(process)
     (worker,) = dask.workers.values()
@@ -247,10 +256,8 @@ def test_workers_come_and_leave(join: Join, dask: distributed.LocalCluster, fold
         assert has_ended(process)
         assert pool.free() == []
         dask.scale(2)  # of which one is closed
-        while not pool.free():
-            assert pool.wait(LONG) == []
-        start(pool, "who")
-        assert isinstance(events(pool)[0], Done)
+        comes(pool)
+        plays(pool)
 
 
 def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
@@ -265,11 +272,9 @@ def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
         assert has_ended(process)
         assert pool.free() == []
         dask.scale(2)
-        while not pool.free():
-            assert pool.wait(LONG) == []
+        comes(pool)
         assert worker.address not in {place.address for place in pool.free()}
-        start(pool, "who")
-        assert isinstance(events(pool)[0], Done)
+        plays(pool)
 
 
 # Who lies is found in test_rechecks.py, and a worker is dismissed above, in every run.
@@ -288,18 +293,9 @@ def test_a_worker_that_lies_is_found_on_a_cluster(
         pool = DaskWorkers(address, setup, int, fetch=fetch, report=pytest.fail, times=QUICK)
         while len(pool.free()) < 3:
             assert pool.wait(LONG) == []
-        listener = Watcher()
+        workers, listener = JobWorkers(pool, lambda place: place.address, pool.dismiss), Watcher()
         settings = RunnerSettings(idle=0, recheck=2)
-        report = Runner(
-            store,
-            season,
-            JobWorkers(pool, lambda place: place.address, pool.dismiss),
-            owner="runner",
-            clock=lambda: 0.0,
-            stop=stop,
-            watcher=listener,
-            settings=settings,
-        ).run()
+        report = run_with(workers, store, stop, watcher=listener, settings=settings)
         assert (report.accepted, report.duplicates, report.refused) == (20, 0, 0)
         assert store.queue.counts(season).done == 20
         liars = [one for one in listener.troubles if one.startswith("tcp://")]
@@ -317,10 +313,8 @@ def test_a_worker_that_was_started_again_repeats_nothing_and_is_asked_again(
         dask.sync(worker.plugin_remove, name=name)
     (task,) = start(pool, "who")
     assert events(pool) == [Died(task, f"{worker.address} was started again")]
-    while not pool.free():
-        assert pool.wait(LONG) == []
-    start(pool, "who")
-    assert isinstance(events(pool)[0], Done)
+    comes(pool)
+    plays(pool)
 
 
 def test_a_ring_wakes_who_waits(pool: DaskWorkers) -> None:
@@ -362,8 +356,7 @@ def test_children_end_with_a_run_that_does_not_say_so(
 ) -> None:
     with closing(join()) as pool:
         _, process = hanging(pool, folder)
-        start(pool, "who")
-        assert isinstance(events(pool)[0], Done)
+        plays(pool)
         assert len(workers()) == 2
         for client in [*dask.scheduler.clients]:  # as when the connection to a client is lost
             dask.loop.add_callback(dask.scheduler.remove_client, client)
@@ -466,18 +459,13 @@ def test_a_run_says_in_one_line_why_it_has_no_cluster(
     with ladder.created(tmp_path / "ladder.db") as store:
         ladder.stocked(store)
     monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
-    done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1", "--workers", 2)
-    assert (done.status, "omit --workers" in one_line(done.err)) == (2, True)
-    done = run("match", "greedy", "random", "--cluster", "tcp://127.0.0.1:1", "--workers", 2)
-    assert (done.status, "omit --workers" in one_line(done.err)) == (2, True)
-    done = run("match", "cmd:true", "greedy", "--cluster", "tcp://127.0.0.1:1")
-    assert (done.status, "a cluster plays files" in one_line(done.err)) == (2, True)
-    done = run("ladder", "run", "--cluster", "nonsense")
-    assert (done.status, "--cluster nonsense: " in one_line(done.err)) == (2, True)
+    nobody = ("--cluster", "tcp://127.0.0.1:1")
+    for words in (("ladder", "run"), ("match", "greedy", "random")):
+        assert "omit --workers" in run(*words, *nobody, "--workers", 2).refusal
+    assert "a cluster plays files" in run("match", "cmd:true", "greedy", *nobody).refusal
+    assert "--cluster nonsense: " in run("ladder", "run", "--cluster", "nonsense").refusal
     for name in [name for name in sys.modules if name.startswith("deepsea_arena.play.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    done = run("ladder", "run", "--cluster", "tcp://127.0.0.1:1")
-    assert (done.status, "pip install distributed" in one_line(done.err)) == (2, True)
-    done = run("ladder", "tournament", "round-robin", "cup", "--cluster", "tcp://127.0.0.1:1")
-    assert (done.status, "pip install distributed" in one_line(done.err)) == (2, True)
+    for words in (("ladder", "run"), ("ladder", "tournament", "round-robin", "cup")):
+        assert "pip install distributed" in run(*words, *nobody).refusal

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.play.run_report import RunEnd, RunWatcher
-from deepsea_arena.play.runner import Runner, RunnerSettings
+from deepsea_arena.play.run_report import RunEnd
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import (
     FinishedGame,
@@ -26,6 +25,7 @@ from deepsea_ladder.model.games import Job, Receipt, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_referee.workers import LocalWorkers
 from helpers import deeds, ladder
+from helpers.inline import Watcher, run_with
 from helpers.programs import workers as running
 
 LONG = 60.0
@@ -173,31 +173,12 @@ def _contents(store: Store) -> None:
 CONTENTS = _contents
 
 
-def _runner(
-    store: Store,
-    season: StoredSeason,
-    workers: JobWorkers,
-    stop: Stop,
-    listener: RunWatcher | None = None,
-) -> Runner:
-    return Runner(
-        store,
-        season,
-        workers,
-        owner="runner",
-        clock=lambda: 0.0,
-        stop=stop,
-        settings=RunnerSettings(idle=0),
-        watcher=listener or RunWatcher(),
-    )
-
-
 def test_a_run_survives_its_workers(
     store: Store, season: StoredSeason, stop: Stop, tmp_path: Path
 ) -> None:
     (tmp_path / "s1-2").write_text("die")
     with pool(tmp_path) as workers:
-        summary = _runner(store, season, workers, stop).run()
+        summary = run_with(workers, store, stop)
     assert (summary.accepted, summary.void, summary.ended) == (12, 1, RunEnd.NOTHING_LEFT)
     assert store.ratings.differences(season, records=True) == []
 
@@ -207,25 +188,20 @@ def test_handing_back_ends_the_workers_and_the_leases(
 ) -> None:
     (tmp_path / "s1-5").write_text("hang")
     os.mkfifo(tmp_path / "hangs")
-    played: list[str] = []
 
-    class Watcher(RunWatcher):
+    class Asking(Watcher):
         """Asks for it when the first rotation is played and the second one's worker hangs."""
 
         def finished(self, job: Job, receipt: Receipt) -> None:
-            played.append(job.game_id)
-            if len(played) == 4:
+            super().finished(job, receipt)
+            if len(self.receipts) == 4:
                 assert int((tmp_path / "hangs").read_text()) in running()
                 stop.ask(StopRequest.HAND_BACK)
 
-        def failed(self, job: Job, reason: str) -> None:
-            raise AssertionError(reason)
-
-        def trouble(self, message: str) -> None:
-            raise AssertionError(message)
-
+    watcher = Asking()
     with pool(tmp_path) as workers:
-        summary = _runner(store, season, workers, stop, Watcher()).run()
+        summary = run_with(workers, store, stop, watcher=watcher)
+    assert (watcher.failures, watcher.troubles) == ([], [])
     assert (summary.ended, summary.accepted) == (RunEnd.STOPPED, 4)
     assert summary.handed_back >= 1
     counts = store.queue.counts(season)

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
 
 from deepsea_arena.play.rechecks import is_drawn
 from deepsea_arena.play.run_report import RunReport
-from deepsea_arena.play.runner import RunGoal, Runner, RunnerSettings
+from deepsea_arena.play.runner import RunGoal, RunnerSettings
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, VoidOutcome
 from deepsea_arena.play.workers import JobWorkers
@@ -23,7 +24,7 @@ from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Died, Done, Event, Task
 from deepsea_rules.randomness import seed_from_text
 from helpers import ladder
-from helpers.inline import Watcher
+from helpers.inline import Watcher, run_with
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ class Machines:
         return True
 
     def stop(self) -> None:
-        """Nothing: nothing is played outside of `wait`."""
+        """Nothing is played outside of `wait`."""
 
     def kill(self, task: Task) -> None:
         """Forget a task."""
@@ -143,25 +144,18 @@ def hangs(job: Job) -> object:
 
 
 def run(
-    store: Store,
-    season: StoredSeason,
-    stop: Stop,
-    machines: Machines,
-    watcher: Watcher | None = None,
-    **settings: int,
+    store: Store, stop: Stop, machines: Machines, watcher: Watcher | None = None, **settings: Any
 ) -> RunReport:
     """A run on these machines, of which every game is drawn unless the settings say otherwise."""
-    return Runner(
-        store,
-        season,
+    return run_with(
         JobWorkers(machines, str, machines.dismiss),
-        owner="runner",
-        clock=lambda: 0.0,
-        stop=stop,
+        store,
+        stop,
+        clock=settings.pop("clock", lambda: 0.0),
         watcher=watcher or Watcher(),
         goal=RunGoal(games=settings.pop("games", 1)),
         settings=RunnerSettings(idle=0, **({"recheck": 1} | settings)),
-    ).run()
+    )
 
 
 def suspects(store: Store) -> dict[str, str]:
@@ -194,7 +188,7 @@ def test_what_two_machines_played_alike_counts(
     gone: str,
 ) -> None:
     machines = Machines(dict(zip("abcd", plays, strict=False)))
-    report = run(store, season, stop, machines, max_failures_in_a_row=1)
+    report = run(store, stop, machines, max_failures_in_a_row=1)
     ((job, *again), on) = zip(*machines.played, strict=True)
     assert ("".join(on), {*again} <= {job}) == (played_on, True)
     assert [one for one in suspects(store) if len(one) == 1] == [*gone]
@@ -209,11 +203,11 @@ def test_what_two_machines_played_alike_counts(
 
 
 def test_a_bot_that_differs_from_itself_is_named_and_not_played_again(
-    store: Store, season: StoredSeason, stop: Stop
+    store: Store, stop: Stop
 ) -> None:
     machines = Machines({one: partial(lies, choices=one) for one in "abc"})
     watcher = Watcher()
-    report = run(store, season, stop, machines, watcher, games=12)
+    report = run(store, stop, machines, watcher, games=12)
     assert (report.accepted, report.void, len(machines.plays)) == (12, 0, 3)
     (job, _) = machines.played[0]
     assert store.games.record(job.game_id) == lies(job, "a").record
@@ -228,21 +222,17 @@ def test_a_bot_that_differs_from_itself_is_named_and_not_played_again(
     assert store.counts.read().recent_suspects == len(suspects(store))
 
 
-def test_a_bot_that_differs_now_and_then_costs_one_machine(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_bot_that_differs_now_and_then_costs_one_machine(store: Store, stop: Stop) -> None:
     plays: dict[str, Play] = dict.fromkeys("abcde", honest)
     machines = Machines(plays | {"a": fails, "d": partial(fails, times=2)})
-    assert run(store, season, stop, machines, games=12).accepted == 12
+    assert run(store, stop, machines, games=12).accepted == 12
     assert len(machines.plays) == 4
     assert [one for one in suspects(store) if len(one) > 1] == ["anna v1"]
 
 
-def test_a_liar_is_found_and_every_job_has_one_result(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_liar_is_found_and_every_job_has_one_result(store: Store, stop: Stop) -> None:
     machines = Machines({"a": honest, "liar": lies, "b": honest, "c": honest})
-    report = run(store, season, stop, machines, games=12, recheck=3)
+    report = run(store, stop, machines, games=12, recheck=3)
     assert (report.accepted, report.duplicates, report.refused) == (12, 0, 0)
     assert [*machines.plays] == ["a", "b", "c"]
     games = [game.game_id for game in store.history.games()]
@@ -257,7 +247,7 @@ def test_a_wrong_result_is_refused_and_its_machine_used_no_more(
     store: Store, season: StoredSeason, stop: Stop, play: Play
 ) -> None:
     machines, watcher = Machines({"a": play, "b": honest}), Watcher()
-    report = run(store, season, stop, machines, watcher, games=4, recheck=50)
+    report = run(store, stop, machines, watcher, games=4, recheck=50)
     assert (report.accepted, report.refused, [*machines.plays]) == (4, 1, ["b"])
     (lost,) = store.queue.lost(season)
     assert (lost.game_id, lost.ended) == ("s1-1", AttemptEnd.REFUSED)
@@ -265,14 +255,14 @@ def test_a_wrong_result_is_refused_and_its_machine_used_no_more(
     assert suspects(store) == {"a": "is used no more: its result of s1-1 was refused"}
 
 
-def test_what_is_no_outcome_is_void(store: Store, season: StoredSeason, stop: Stop) -> None:
+def test_what_is_no_outcome_is_void(store: Store, stop: Stop) -> None:
     watcher = Watcher()
-    run(store, season, stop, Machines({"a": nothing}), watcher, max_failures_in_a_row=1)
+    run(store, stop, Machines({"a": nothing}), watcher, max_failures_in_a_row=1)
     assert watcher.failures == [("s1-1", "the worker returned no outcome")]
 
 
 def test_a_game_that_hangs_when_it_is_played_again_counts_as_it_was_played(
-    store: Store, season: StoredSeason, stop: Stop
+    store: Store, stop: Stop
 ) -> None:
     time = 0.0
 
@@ -282,36 +272,21 @@ def test_a_game_that_hangs_when_it_is_played_again_counts_as_it_was_played(
         time += seconds
 
     machines = Machines({"a": honest, "b": hangs}, passes)
-    runner = Runner(
-        store,
-        season,
-        JobWorkers(machines, str, machines.dismiss),
-        owner="runner",
-        clock=lambda: time,
-        stop=stop,
-        watcher=Watcher(),
-        goal=RunGoal(games=1),
-        settings=RunnerSettings(idle=0, recheck=1, game=100),
-    )
-    report = runner.run()
+    report = run(store, stop, machines, clock=lambda: time, game=100)
     assert (report.accepted, report.void, machines.tasks, time >= 100) == (1, 0, {}, True)
 
 
-def test_a_run_that_is_stopped_hands_back_what_is_played_again(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_run_that_is_stopped_hands_back_what_is_played_again(store: Store, stop: Stop) -> None:
     def stops(seconds: float) -> None:
         stop.ask(StopRequest.HAND_BACK)
 
-    report = run(store, season, stop, Machines({"a": honest, "b": hangs}, stops))
+    report = run(store, stop, Machines({"a": honest, "b": hangs}, stops))
     assert (report.accepted, report.handed_back, store.ratings.last_seq()) == (0, 1, 0)
 
 
-def test_a_game_waits_for_another_machine_and_comes_first(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_game_waits_for_another_machine_and_comes_first(store: Store, stop: Stop) -> None:
     machines = Machines({"a": honest, "b": honest})
-    assert run(store, season, stop, machines, games=12).accepted == 12
+    assert run(store, stop, machines, games=12).accepted == 12
     on: dict[str, list[str]] = {}
     for job, machine in machines.played:
         on.setdefault(job.game_id, []).append(machine)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from deepsea_arena.play.run_report import RunEnd, RunReport
-from deepsea_arena.play.runner import RunGoal, Runner, RunnerSettings
+from deepsea_arena.play.runner import RunGoal, RunnerSettings
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import (
     FinishedGame,
@@ -27,7 +28,7 @@ from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules import record
 from deepsea_rules.record import GameRecord
 from helpers import ladder
-from helpers.inline import InlineWorker, Watcher
+from helpers.inline import InlineWorker, Watcher, run_with
 
 EMPTY = pytest.mark.parametrize("contents", [ladder.nothing], ids=["empty"])
 
@@ -53,26 +54,15 @@ def play(job: Job) -> Outcome:
 
 
 def run(
-    store: Store,
-    season: StoredSeason,
-    stop: Stop,
-    playing: Callable[[Job], Outcome] = play,
-    **words: object,
+    store: Store, stop: Stop, playing: Callable[[Job], Outcome] = play, **words: Any
 ) -> RunReport:
     """A run in this thread, by a clock that stands still."""
-    settings = {
-        "owner": "runner",
-        "clock": lambda: 0.0,
-        "settings": RunnerSettings(idle=0),
-        "watcher": Watcher(),
-        **words,
-    }
-    return Runner(store, season, InlineWorker(playing), stop=stop, **settings).run()  # type: ignore[arg-type]
+    return run_with(InlineWorker(playing), store, stop, **words)
 
 
 def test_what_waits_is_played(store: Store, season: StoredSeason, stop: Stop) -> None:
     watcher = Watcher()
-    summary = run(store, season, stop, watcher=watcher)
+    summary = run(store, stop, watcher=watcher)
     assert summary == RunReport(season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert [receipt.seq for receipt in watcher.receipts] == [1, 2, 3, 4, 5, 6]
     assert store.queue.counts(season).done == 6
@@ -80,12 +70,12 @@ def test_what_waits_is_played(store: Store, season: StoredSeason, stop: Stop) ->
 
 
 def test_a_record_is_read_and_replayed_once_on_its_way_into_the_store(
-    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, replayed = Mock(wraps=GameRecord.from_json), Mock(wraps=record.replay)
     monkeypatch.setattr(GameRecord, "from_json", read)
     monkeypatch.setattr(record, "replay", replayed)
-    assert run(store, season, stop).accepted == read.call_count == replayed.call_count == 6
+    assert run(store, stop).accepted == read.call_count == replayed.call_count == 6
 
 
 def crashes(job: Job) -> Outcome:
@@ -94,55 +84,47 @@ def crashes(job: Job) -> Outcome:
     return FinishedGame(ladder.play(job, [job.seats[0].bot]), (log,))
 
 
-def test_what_bots_at_fault_left_is_kept_with_the_result(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
-    run(store, season, stop, crashes, goal=RunGoal(games=1))
+def test_what_bots_at_fault_left_is_kept_with_the_result(store: Store, stop: Stop) -> None:
+    run(store, stop, crashes, goal=RunGoal(games=1))
     assert store.logs.of_game("s1-1") == (SeatLog(0, "error of s1-1", "printed"),)
 
 
 def test_a_log_that_cannot_be_kept_costs_no_result(
-    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(seq: int, logs: Sequence[SeatLog]) -> None:
         raise StoreUnavailable("the store is away")
 
     monkeypatch.setattr(store.logs, "add", away)
     watcher = Watcher()
-    summary = run(store, season, stop, crashes, watcher=watcher, goal=RunGoal(games=1))
+    summary = run(store, stop, crashes, watcher=watcher, goal=RunGoal(games=1))
     assert summary.accepted == 1
     assert watcher.troubles == ["the store is away; the output of bots in game 1 is not kept"]
 
 
 def test_a_number_of_games_is_exact(store: Store, season: StoredSeason, stop: Stop) -> None:
-    assert run(store, season, stop, goal=RunGoal(games=4)) == RunReport(
+    assert run(store, stop, goal=RunGoal(games=4)) == RunReport(
         season="s1", accepted=4, ended=RunEnd.GOAL
     )
     assert store.queue.counts(season).waiting == 2
-    assert run(store, season, stop, goal=RunGoal(games=0)) == RunReport(
-        season="s1", ended=RunEnd.GOAL
-    )
+    assert run(store, stop, goal=RunGoal(games=0)) == RunReport(season="s1", ended=RunEnd.GOAL)
 
 
-def test_it_goes_on_until_the_order_is_settled(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_it_goes_on_until_the_order_is_settled(store: Store, stop: Stop) -> None:
     goal = RunGoal(settled=lambda: store.ratings.last_seq() >= 3)
-    assert run(store, season, stop, goal=goal) == RunReport(
-        season="s1", accepted=3, ended=RunEnd.GOAL
-    )
+    assert run(store, stop, goal=goal) == RunReport(season="s1", accepted=3, ended=RunEnd.GOAL)
 
 
 @EMPTY
 def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> None:
-    season = ladder.stocked(store)
+    ladder.stocked(store)
     asked: list[tuple[int, int]] = []
 
     def source(number: int, wanted: int) -> Sequence[list[list[int]]]:
         asked.append((number, wanted))
         return ladder.rotations(ladder.ids(store), 2) if number < 6 else ()
 
-    summary = run(store, season, stop, source=source)
+    summary = run(store, stop, source=source)
     assert summary == RunReport(season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert asked == [(0, 1), (2, 1), (4, 1), (6, 1)]
 
@@ -151,7 +133,7 @@ def test_the_source_is_asked_when_nothing_waits(store: Store, stop: Stop) -> Non
 def test_the_matchmaker_is_a_source(store: Store, stop: Stop) -> None:
     season = ladder.stocked(store, bots=6, seats=(2, 3, 4))
     source = Matchmaker(store, season)
-    run(store, season, stop, source=source, goal=RunGoal(games=20))
+    run(store, stop, source=source, goal=RunGoal(games=20))
     tallies = [entry.tally for entry in store.ratings.entries(season)]
     assert min(tally.games for tally in tallies) > 6
     assert store.ratings.differences(season, records=True) == []
@@ -162,7 +144,7 @@ def test_too_few_bots_are_said_unless_somebody_waits(store: Store, stop: Stop) -
     season = ladder.stocked(store, bots=3)
     source = Matchmaker(store, season)
     with pytest.raises(PairingError, match="submit more"):
-        run(store, season, stop, source=source)
+        run(store, stop, source=source)
 
     submitted: list[str] = []
 
@@ -176,12 +158,12 @@ def test_too_few_bots_are_said_unless_somebody_waits(store: Store, stop: Stop) -
             ladder.submit(store, "dan")
 
     goal, watcher = RunGoal(games=1, wait_for_work=True), Watcher()
-    assert run(store, season, stop, source=late, goal=goal, watcher=watcher).accepted == 1
+    assert run(store, stop, source=late, goal=goal, watcher=watcher).accepted == 1
     (said,) = watcher.troubles
     assert said.startswith("season s1 waits for bots: the smallest game needs 4 bots")
 
 
-def test_void_games_are_tried_again(store: Store, season: StoredSeason, stop: Stop) -> None:
+def test_void_games_are_tried_again(store: Store, stop: Stop) -> None:
     void = iter([True, False, True])
 
     def playing(job: Job) -> Outcome:
@@ -190,7 +172,7 @@ def test_void_games_are_tried_again(store: Store, season: StoredSeason, stop: St
         return play(job)
 
     watcher = Watcher()
-    summary = run(store, season, stop, playing, watcher=watcher)
+    summary = run(store, stop, playing, watcher=watcher)
     assert (summary.accepted, summary.void) == (6, 2)
     assert watcher.failures[0][1] == "RuntimeError: the sandbox is gone"
 
@@ -201,17 +183,17 @@ def test_a_job_that_is_always_void_is_set_aside(
     def playing(job: Job) -> Outcome:
         return VoidOutcome("a bad omen") if job.game_id == "s1-1" else play(job)
 
-    summary = run(store, season, stop, playing)
+    summary = run(store, stop, playing)
     assert (summary.accepted, summary.void, summary.ended) == (5, 5, RunEnd.NOTHING_LEFT)
     (job,) = store.queue.listed(season, JobStatus.QUARANTINED)
     assert job.note == "failed 5 times, last: a bad omen"
 
 
-def test_a_run_in_vain_ends(store: Store, season: StoredSeason, stop: Stop) -> None:
+def test_a_run_in_vain_ends(store: Store, stop: Stop) -> None:
     settings = RunnerSettings(max_failures_in_a_row=4)
-    summary = run(store, season, stop, lambda job: VoidOutcome("no sandbox"), settings=settings)
+    summary = run(store, stop, lambda job: VoidOutcome("no sandbox"), settings=settings)
     assert (summary.void, summary.ended) == (4, RunEnd.TOO_MANY_FAILURES)
-    summary = run(store, season, stop, lambda job: FinishedGame("{}"), settings=settings)
+    summary = run(store, stop, lambda job: FinishedGame("{}"), settings=settings)
     assert (summary.refused, summary.ended) == (4, RunEnd.TOO_MANY_FAILURES)
 
 
@@ -238,7 +220,7 @@ def test_trouble_of_the_host_is_no_games_and_no_bots_fault(
         patch.setattr(stop, "pause", pause)
         settings = RunnerSettings(idle=0, host_pause=1.0)
         clock = lambda: time  # noqa: E731
-        summary = run(store, season, stop, playing, watcher=watcher, settings=settings, clock=clock)
+        summary = run(store, stop, playing, watcher=watcher, settings=settings, clock=clock)
     assert (summary.accepted, summary.void, summary.ended) == (6, 0, RunEnd.NOTHING_LEFT)
     assert pauses == [1.0, 1.0, 2.0]
     assert watcher.troubles[0] == (
@@ -254,7 +236,7 @@ def test_a_host_that_cannot_play_ends_the_run(
 ) -> None:
     trouble = HostTrouble("OSError: no space left on device")
     settings = RunnerSettings(host_pause=0, host_troubles=3)
-    summary = run(store, season, stop, lambda job: trouble, settings=settings)
+    summary = run(store, stop, lambda job: trouble, settings=settings)
     assert (summary.accepted, summary.void, summary.ended) == (0, 0, RunEnd.HOST)
     assert summary.trouble == trouble.reason
     counts = store.queue.counts(season)
@@ -262,9 +244,7 @@ def test_a_host_that_cannot_play_ends_the_run(
     # A run without an end waits until it can go on.
     left = iter([trouble] * 10)
     goal = RunGoal(games=1, wait_for_work=True)
-    again = run(
-        store, season, stop, lambda job: next(left, play(job)), settings=settings, goal=goal
-    )
+    again = run(store, stop, lambda job: next(left, play(job)), settings=settings, goal=goal)
     assert (again.accepted, again.ended) == (1, RunEnd.GOAL)
 
 
@@ -277,15 +257,13 @@ def test_games_in_play_count_when_their_season_is_closed(
         return play(job)
 
     for goal in (RunGoal(), RunGoal(wait_for_work=True)):
-        summary = run(store, season, stop, playing, source=Matchmaker(store, season), goal=goal)
+        summary = run(store, stop, playing, source=Matchmaker(store, season), goal=goal)
         assert summary.ended is RunEnd.CLOSED
     counts = store.queue.counts(season)
     assert (counts.done, counts.cancelled, counts.leased) == (3, 3, 0)
 
 
-def test_a_bot_that_makes_games_void_is_disabled_and_that_is_said(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_bot_that_makes_games_void_is_disabled_and_that_is_said(store: Store, stop: Stop) -> None:
     asked: list[tuple[str, tuple[int, ...]]] = []
 
     def playing(job: Job) -> Outcome:
@@ -294,15 +272,13 @@ def test_a_bot_that_makes_games_void_is_disabled_and_that_is_said(
         return play(job) if job.void_seats else VoidOutcome("the host was too busy", seat)
 
     watcher = Watcher()
-    summary = run(store, season, stop, playing, watcher=watcher)
+    summary = run(store, stop, playing, watcher=watcher)
     assert asked[:3] == [("s1-1", ()), ("s1-1", (3,)), ("s1-2", ())]
     assert (summary.accepted, summary.void, summary.disabled) == (4, 5, ["dan"])
     assert watcher.troubles == ["dan is disabled"]
 
 
-def test_voids_by_a_busy_host_set_no_game_aside(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_voids_by_a_busy_host_set_no_game_aside(store: Store, stop: Stop) -> None:
     """Each seat has one, and the next one is its timeout: that ends."""
 
     def playing(job: Job) -> Outcome:
@@ -310,7 +286,7 @@ def test_voids_by_a_busy_host_set_no_game_aside(
         return VoidOutcome("the host was too busy", free[0]) if free else play(job)
 
     patient = Store(store.database, RetryPolicy(failures=2))
-    summary = run(patient, season, stop, playing, goal=RunGoal(games=1))
+    summary = run(patient, stop, playing, goal=RunGoal(games=1))
     assert (summary.accepted, summary.void) == (1, 4)
 
 
@@ -327,17 +303,7 @@ def test_the_limit_of_a_game_follows_its_clock(
             return super().wait(seconds, stop)
 
     settings = RunnerSettings(lease=1e9)
-    runner = Runner(
-        store,
-        season,
-        Slow(play),
-        owner="me",
-        clock=lambda: 0.0,
-        stop=stop,
-        watcher=Watcher(),
-        settings=settings,
-    )
-    runner.run()
+    run_with(Slow(play), store, stop, settings=settings)
     assert set(waits) == {game_seconds(season.season, 4)}
 
 
@@ -348,7 +314,7 @@ def test_a_wish_to_finish_ends_the_run_after_the_game(
         stop.ask(StopRequest.FINISH)
         return play(job)
 
-    summary = run(store, season, stop, playing, goal=RunGoal(wait_for_work=True))
+    summary = run(store, stop, playing, goal=RunGoal(wait_for_work=True))
     assert summary == RunReport(season="s1", accepted=1, ended=RunEnd.STOPPED)
     assert store.queue.counts(season).waiting == 5
 
@@ -360,7 +326,7 @@ def test_an_interrupt_in_the_middle_hands_back(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(store, season, stop, playing)
+        run(store, stop, playing)
     counts = store.queue.counts(season)
     assert (counts.waiting, counts.leased) == (6, 0)
     job = ladder.claim(store, season)
@@ -370,7 +336,7 @@ def test_an_interrupt_in_the_middle_hands_back(
 
 
 def test_a_result_is_reported_when_the_store_is_back(
-    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = StoreUnavailable("the ladder is away")
     real, left = store.games.report, 3
@@ -386,14 +352,14 @@ def test_a_result_is_reported_when_the_store_is_back(
     pauses: list[float] = []
     monkeypatch.setattr(stop, "pause", pauses.append)
     watcher = Watcher()
-    summary = run(store, season, stop, watcher=watcher)
+    summary = run(store, stop, watcher=watcher)
     assert (summary.accepted, summary.handed_back) == (6, 0)
     assert watcher.troubles == ["the ladder is away; trying again"]
     assert pauses == [0.5, 1.0, 2.0]
 
 
 def test_a_goal_is_looked_at_when_the_store_is_back(
-    store: Store, season: StoredSeason, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([None, False, True])
 
@@ -404,7 +370,7 @@ def test_a_goal_is_looked_at_when_the_store_is_back(
         return answer
 
     monkeypatch.setattr(stop, "pause", lambda seconds: None)
-    summary = run(store, season, stop, goal=RunGoal(settled=settled))
+    summary = run(store, stop, goal=RunGoal(settled=settled))
     assert (summary.accepted, summary.ended) == (2, RunEnd.GOAL)
 
 
@@ -417,7 +383,7 @@ def test_while_the_store_is_away_a_second_wish_ends_the_run(
     monkeypatch.setattr(store.games, "report", away)
     watcher = Watcher(lambda: stop.ask(StopRequest.HAND_BACK))
     with pytest.raises(StoreUnavailable):
-        run(store, season, stop, watcher=watcher)
+        run(store, stop, watcher=watcher)
     assert store.queue.counts(season).leased == 0
 
 
@@ -432,12 +398,12 @@ def test_it_waits_for_games_of_others_in_case_they_come_back(
         return play(job)
 
     assert other.game_id == "s1-1"
-    assert run(store, season, stop, playing).accepted == 6
+    assert run(store, stop, playing).accepted == 6
 
 
 @pytest.mark.parametrize("goal", [RunGoal(), RunGoal(games=6)])
 def test_it_waits_for_workers_that_are_still_to_come(
-    store: Store, season: StoredSeason, stop: Stop, goal: RunGoal
+    store: Store, stop: Stop, goal: RunGoal
 ) -> None:
     class Late(InlineWorker):
         """Comes when it was waited for."""
@@ -454,17 +420,8 @@ def test_it_waits_for_workers_that_are_still_to_come(
             self.here = True
             return []
 
-    runner = Runner(
-        store,
-        season,
-        Late(play),
-        owner="runner",
-        clock=lambda: 0.0,
-        stop=stop,
-        watcher=Watcher(),
-        goal=goal,
-    )
-    assert runner.run().accepted == 6
+    settings = RunnerSettings()
+    assert run_with(Late(play), store, stop, goal=goal, settings=settings).accepted == 6
 
 
 def test_a_run_whose_workers_are_gone_hands_back(
@@ -477,21 +434,13 @@ def test_a_run_whose_workers_are_gone_hands_back(
             raise WorkerError("all workers have left")
 
     with pytest.raises(WorkerError):
-        Runner(
-            store,
-            season,
-            Gone(play),
-            owner="runner",
-            clock=lambda: 0.0,
-            stop=stop,
-            watcher=Watcher(),
-        ).run()
+        run_with(Gone(play), store, stop)
     counts = store.queue.counts(season)
     assert (counts.waiting, counts.leased) == (6, 0)
 
 
 def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
-    store: Store, season: StoredSeason, stop: Stop
+    store: Store, stop: Stop
 ) -> None:
     """By a clock that the worker moves: no time passes in this test."""
     time = 0.0
@@ -522,28 +471,19 @@ def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
         renewed.append(time)
         return real(jobs, seconds)
 
-    runner = Runner(
-        store,
-        season,
-        Slow(play),
-        owner="runner",
-        clock=lambda: time,
-        stop=stop,
-        settings=RunnerSettings(lease=60, game=100, idle=0),
-        watcher=(watcher := Watcher()),
-    )
+    settings, watcher = RunnerSettings(lease=60, game=100, idle=0), Watcher()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store.jobs, "renew", renew)
-        summary = runner.run()
+        summary = run_with(
+            Slow(play), store, stop, clock=lambda: time, settings=settings, watcher=watcher
+        )
     assert [moment for moment in renewed if moment in (20, 40, 60, 80)] != []
     assert abandoned == ["s1-1"]
     assert watcher.failures == [("s1-1", "no result after 100 seconds")]
     assert (summary.accepted, summary.void) == (6, 1)
 
 
-def test_a_paused_season_is_not_played_until_it_is_resumed(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_paused_season_is_not_played_until_it_is_resumed(store: Store, stop: Stop) -> None:
     def play_and_pause(job: Job) -> Outcome:
         if job.game_id == "s1-2":
             store.seasons.set_paused("s1", MACHINE, paused=True)
@@ -556,7 +496,7 @@ def test_a_paused_season_is_not_played_until_it_is_resumed(
         store.seasons.set_paused("s1", MACHINE, paused=False)
 
     watcher = Watcher(resume)
-    summary = run(store, season, stop, play_and_pause, watcher=watcher)
+    summary = run(store, stop, play_and_pause, watcher=watcher)
     assert summary == RunReport(season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT)
     assert watcher.troubles == ["season s1 is paused: no game is started", "season s1 is resumed"]
     assert played == [2, 2]
@@ -569,31 +509,25 @@ def close(store: Store) -> None:
     store.seasons.close("s1")
 
 
-def test_a_paused_season_that_is_closed_ends_the_run(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_paused_season_that_is_closed_ends_the_run(store: Store, stop: Stop) -> None:
     store.seasons.set_paused("s1", MACHINE, paused=True)
     watcher = Watcher(partial(close, store))
-    summary = run(store, season, stop, watcher=watcher)
+    summary = run(store, stop, watcher=watcher)
     assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
     with pytest.raises(SeasonClosed, match="gets no games"):
         store.seasons.set_paused("s1", MACHINE, paused=True)
 
 
-def test_a_run_starts_no_game_after_its_time(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_run_starts_no_game_after_its_time(store: Store, stop: Stop) -> None:
     until = RunGoal(until=store.now())
-    assert run(store, season, stop, goal=until) == RunReport(season="s1", ended=RunEnd.GOAL)
+    assert run(store, stop, goal=until) == RunReport(season="s1", ended=RunEnd.GOAL)
     until = RunGoal(until=store.now() + 10**9)
-    assert run(store, season, stop, goal=until) == RunReport(
+    assert run(store, stop, goal=until) == RunReport(
         season="s1", accepted=6, ended=RunEnd.NOTHING_LEFT
     )
 
 
-def test_a_run_without_end_waits_as_long_as_the_order_is_settled(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_run_without_end_waits_as_long_as_the_order_is_settled(store: Store, stop: Stop) -> None:
     answers = iter([True, False, True])  # after a game, while it waits, after the next game
     waits: list[int] = []
 
@@ -604,28 +538,26 @@ def test_a_run_without_end_waits_as_long_as_the_order_is_settled(
 
     watcher = Watcher(waiting)
     goal = RunGoal(settled=lambda: next(answers, True), wait_for_work=True)
-    summary = run(store, season, stop, goal=goal, watcher=watcher)
+    summary = run(store, stop, goal=goal, watcher=watcher)
     assert summary == RunReport(season="s1", accepted=2, ended=RunEnd.STOPPED)
     assert waits == [1, 2]
     assert watcher.troubles == ["season s1 is not played on: its order is settled"] * 2
 
 
 def test_a_run_without_end_that_waits_notices_that_its_season_is_closed(
-    store: Store, season: StoredSeason, stop: Stop
+    store: Store, stop: Stop
 ) -> None:
     goal = RunGoal(until=store.now(), wait_for_work=True)
     watcher = Watcher(partial(close, store))
-    summary = run(store, season, stop, goal=goal, watcher=watcher)
+    summary = run(store, stop, goal=goal, watcher=watcher)
     assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
     assert watcher.troubles == ["season s1 is not played on: its time is over"]
 
 
-def test_a_run_gives_way_to_a_tournament_with_its_next_heartbeat(
-    store: Store, season: StoredSeason, stop: Stop
-) -> None:
+def test_a_run_gives_way_to_a_tournament_with_its_next_heartbeat(store: Store, stop: Stop) -> None:
     seconds = itertools.count(0, 10)
     waits = [False, True]  # as the first two heartbeats find it
-    summary = run(store, season, stop, clock=lambda: next(seconds), gives_way=lambda: waits.pop(0))
+    summary = run(store, stop, clock=lambda: next(seconds), gives_way=lambda: waits.pop(0))
     assert (summary.ended, waits) == (RunEnd.TOURNAMENT, [])
     assert 0 < summary.accepted < 6
 
@@ -642,7 +574,7 @@ def test_a_run_says_that_pages_show_another_season(
         return play(job)
 
     watcher = Watcher()
-    run(store, season, stop, play_and_open, watcher=watcher, clock=lambda: next(seconds))
+    run(store, stop, play_and_open, watcher=watcher, clock=lambda: next(seconds))
     assert watcher.troubles == [
         f"season {name} is open and is what pages show, but this run plays s1 until that is "
         "closed: `ladder close s1`"

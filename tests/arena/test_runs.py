@@ -44,6 +44,7 @@ from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.record import GameRecord
 from helpers import ladder
+from helpers.background import gone_owner
 from helpers.inline import InlineWorker
 from helpers.tiers import daily
 
@@ -59,12 +60,6 @@ def _contents(store: Store) -> None:
 
 
 CONTENTS = _contents
-
-
-@pytest.fixture
-def stocked(store: Store) -> Store:
-    """The ladder."""
-    return store
 
 
 def pool(play: Callable[[Job], Outcome]) -> MakePool:
@@ -96,35 +91,27 @@ class Watcher(RunWatcher):
         self._on_result = on_result
 
     def begins(self, season: str, games: int | None) -> None:
-        """Note it."""
         self.seen.append(f"{season} begins: {games}")
 
     def expects(self, order: OrderReport) -> None:
-        """Keep it."""
         self.expected.append((order.least_games, order.most_games))
 
     def taken_back(self, games: int) -> None:
-        """Note it."""
         self.seen.append(f"{games} taken back")
 
     def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
-        """Note it."""
         self.seen.append(f"{bot} of {author}: {state}, {note}")
 
     def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
-        """Note it."""
         self.seen.append(f"analysis of {game_id}: {state}, {note}")
 
     def compared(self, found: StoredComparison) -> None:
-        """Note it."""
         self.seen.append(f"{found.version.label}: {found.state}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
-        """Answer to it."""
         self._on_result()
 
     def failed(self, job: Job, reason: str) -> None:
-        """Note it."""
         self.seen.append(f"{job.game_id} {reason}")
 
     def trouble(self, message: str) -> None:
@@ -133,31 +120,29 @@ class Watcher(RunWatcher):
         self.seen.append(f"trouble: {message}")
 
     def round_begins(self, number: int, tables: int, bots: int) -> None:
-        """Note it."""
         self.seen.append(f"round {number}: {tables} tables, {bots} bots")
 
     def played(self, report: RunReport) -> None:
-        """Keep it."""
         self.reports.append(report)
 
 
 # Runs
 
 
-def test_a_run_plays_so_many_games(stocked: Store, stop: Stop) -> None:
+def test_a_run_plays_so_many_games(store: Store, stop: Stop) -> None:
     watcher = Watcher()
-    report = run(stocked, RunRequest(games=5), pool(fairly), watcher, stop)
+    report = run(store, RunRequest(games=5), pool(fairly), watcher, stop)
     assert (report.season, report.ended, report.accepted) == ("s1", RunEnd.GOAL, 5)
     assert report.order is None
     assert watcher.seen == ["s1 begins: 5"]
     json.dumps(to_json(report), allow_nan=False)
 
 
-def test_a_run_without_a_number_ends_when_the_order_is_settled(stocked: Store, stop: Stop) -> None:
-    stocked.bots.withdraw("cleo")
+def test_a_run_without_a_number_ends_when_the_order_is_settled(store: Store, stop: Stop) -> None:
+    store.bots.withdraw("cleo")
     request = RunRequest(confidence=0.55)
     watcher = Watcher()
-    report = run(stocked, request, pool(fairly), watcher, stop)
+    report = run(store, request, pool(fairly), watcher, stop)
     ((least, most),) = watcher.expected
     assert least == 12  # two newcomers, twelve games each, two at a table
     assert most is not None
@@ -166,14 +151,14 @@ def test_a_run_without_a_number_ends_when_the_order_is_settled(stocked: Store, s
     assert report.accepted >= 12
     assert report.order is not None
     assert report.order.settled
-    again = run(stocked, request, pool(fairly), watcher, stop)
+    again = run(store, request, pool(fairly), watcher, stop)
     assert (again.ended, again.accepted) == (RunEnd.GOAL, 0)
-    run(stocked, RunRequest(games=1), pool(fairly), watcher, stop)
+    run(store, RunRequest(games=1), pool(fairly), watcher, stop)
     assert len(watcher.expected) == 1  # nothing is expected where there is an order, or a number
 
 
-def test_a_run_without_end_waits_for_a_season_and_for_the_next(stocked: Store, stop: Stop) -> None:
-    stocked.seasons.close("s1")
+def test_a_run_without_end_waits_for_a_season_and_for_the_next(store: Store, stop: Stop) -> None:
+    store.seasons.close("s1")
 
     class Keeper(Watcher):
         def trouble(self, message: str) -> None:
@@ -181,55 +166,54 @@ def test_a_run_without_end_waits_for_a_season_and_for_the_next(stocked: Store, s
             if "s2 begins: None" in self.seen:
                 stop.ask(StopRequest.FINISH)
             else:
-                stocked.seasons.open(ladder.a_season("s2", (2,)), ladder.SEED)
+                store.seasons.open(ladder.a_season("s2", (2,)), ladder.SEED)
                 stop.ring()
 
     def close() -> None:
-        stocked.seasons.close("s2")
+        store.seasons.close("s2")
 
     watcher = Keeper(close)
-    report = run(stocked, RunRequest(forever=True), pool(fairly), watcher, stop)
+    report = run(store, RunRequest(forever=True), pool(fairly), watcher, stop)
     waits = "no season is open; waiting for one: `ladder season NAME`"
     assert watcher.seen == [waits, "s2 begins: None", waits]
     assert (report.ended, report.season) == (RunEnd.STOPPED, "none")
-    assert len(list(stocked.history.games())) == 1
+    assert len(list(store.history.games())) == 1
 
 
-def test_a_run_without_end_plays_the_newest_season_and_says_so(stocked: Store, stop: Stop) -> None:
-    stocked.seasons.open(ladder.a_season("s2", (2,)), ladder.SEED)
+def test_a_run_without_end_plays_the_newest_season_and_says_so(store: Store, stop: Stop) -> None:
+    store.seasons.open(ladder.a_season("s2", (2,)), ladder.SEED)
     watcher = Watcher(lambda: stop.ask(StopRequest.FINISH), troubles=True)
-    report = run(stocked, RunRequest(forever=True), pool(fairly), watcher, stop)
+    report = run(store, RunRequest(forever=True), pool(fairly), watcher, stop)
     assert report.season == "s2"
     assert watcher.seen[0].startswith("trouble: this run plays s2, the newest season; s1 too")
 
 
-def test_a_run_without_end_stops_while_it_waits_for_a_season(stocked: Store, stop: Stop) -> None:
-    stocked.seasons.close("s1")
+def test_a_run_without_end_stops_while_it_waits_for_a_season(store: Store, stop: Stop) -> None:
+    store.seasons.close("s1")
     watcher = Watcher(troubles=True)
     stop.ask(StopRequest.FINISH)
-    report = run(stocked, RunRequest(forever=True), pool(fairly), watcher, stop)
+    report = run(store, RunRequest(forever=True), pool(fairly), watcher, stop)
     assert (report.ended, report.accepted) == (RunEnd.STOPPED, 0)
     assert watcher.seen == []
 
 
-def test_games_of_a_run_that_was_killed_are_taken_back(stocked: Store, stop: Stop) -> None:
-    season = stocked.seasons.get("s1")
-    stocked.jobs.add(season, ladder.rotations(ladder.ids(stocked)[:2], 2))
-    place = lease_owner.own_name().rsplit("/", 2)[0]
-    ladder.claim(stocked, season, f"{place}/{2**22 + 1}/7")
+def test_games_of_a_run_that_was_killed_are_taken_back(store: Store, stop: Stop) -> None:
+    season = store.seasons.get("s1")
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[:2], 2))
+    ladder.claim(store, season, gone_owner())
     watcher = Watcher()
-    run(stocked, RunRequest(games=2), pool(fairly), watcher, stop)
+    run(store, RunRequest(games=2), pool(fairly), watcher, stop)
     assert watcher.seen == ["1 taken back", "s1 begins: 2"]
 
 
 # Whether the order is settled
 
 
-def test_a_provisional_bot_leaves_the_order_open(stocked: Store, stop: Stop) -> None:
-    season = stocked.seasons.get("s1")
-    run(stocked, RunRequest(games=24), pool(fairly), Watcher(), stop)
-    ladder.submit(stocked, "dan")
-    report = order_report(stocked, season, 0.51)
+def test_a_provisional_bot_leaves_the_order_open(store: Store, stop: Stop) -> None:
+    season = store.seasons.get("s1")
+    run(store, RunRequest(games=24), pool(fairly), Watcher(), stop)
+    ladder.submit(store, "dan")
+    report = order_report(store, season, 0.51)
     assert report.provisional == ("dan",)
     assert not report.settled
     assert {pair.upper for pair in report.neighbours} <= {"anna", "ben", "cleo", "dan"}
@@ -252,6 +236,14 @@ def tournament(
     )
 
 
+def stopped(store: Store, stop: Stop, request: TournamentRequest) -> RunReport:
+    """Begin it, and stop it after its first game."""
+    with pytest.raises(RunStopped) as ended:
+        tournament(store, stop, request, watcher=Watcher(lambda: stop.ask(StopRequest.FINISH)))
+    stop.requested = StopRequest.GO_ON
+    return ended.value.report
+
+
 @pytest.mark.parametrize(
     ("request_", "games"),
     [
@@ -261,27 +253,27 @@ def tournament(
     ],
 )
 def test_a_tournament_is_a_closed_season_of_its_own(
-    stocked: Store, stop: Stop, request_: TournamentRequest, games: int
+    store: Store, stop: Stop, request_: TournamentRequest, games: int
 ) -> None:
     watcher = Watcher()
-    result = tournament(stocked, stop, request_, watcher=watcher)
+    result = tournament(store, stop, request_, watcher=watcher)
     assert (result.games, result.champion, result.seed) == (games, None, ladder.SEED.hex())
     assert [line.rank for line in result.scores] == [1, 2, 3]
     shares = [line.placement_score for line in result.scores]
     assert shares == sorted(shares, reverse=True)
     assert sum(line.games for line in result.scores) == 2 * games
     assert [report.accepted for report in watcher.reports] == [games]
-    assert stocked.seasons.get("cup").closed_at is not None
-    assert stocked.queue.counts(stocked.seasons.get("s1")).done == 0
+    assert store.seasons.get("cup").closed_at is not None
+    assert store.queue.counts(store.seasons.get("s1")).done == 0
     json.dumps(to_json(result), allow_nan=False)
     with pytest.raises(UserError, match="closed"):
-        tournament(stocked, stop, request_)
+        tournament(store, stop, request_)
 
 
-def test_an_elimination_has_rounds_and_a_champion(stocked: Store, stop: Stop) -> None:
+def test_an_elimination_has_rounds_and_a_champion(store: Store, stop: Stop) -> None:
     request = TournamentRequest(kind="elimination", name="cup", bots=("cleo", "anna", "ben"))
     watcher = Watcher()
-    result = tournament(stocked, stop, request, for_anna, watcher)
+    result = tournament(store, stop, request, for_anna, watcher)
     assert result.champion == result.scores[0].bot == "anna"
     rounds = [line for line in watcher.seen if line.startswith("round")]
     assert rounds == ["round 1: 1 tables, 3 bots", "round 2: 1 tables, 2 bots"]
@@ -290,19 +282,19 @@ def test_an_elimination_has_rounds_and_a_champion(stocked: Store, stop: Stop) ->
 
 @pytest.mark.parametrize("after", daily([1, 2, 3], [2]))
 def test_an_elimination_goes_on_without_a_bot_that_is_withdrawn(
-    stocked: Store, stop: Stop, after: int
+    store: Store, stop: Stop, after: int
 ) -> None:
     """Anna wins every game until she is withdrawn, in the first round, at its end, in the last."""
     results = iter(range(1, 5))
 
     def withdraw() -> None:
         if next(results) == after:
-            stocked.bots.withdraw("anna")
+            store.bots.withdraw("anna")
 
     request = TournamentRequest(kind="elimination", name="cup", bots=("cleo", "anna", "ben"))
-    result = tournament(stocked, stop, request, for_anna, Watcher(withdraw))
+    result = tournament(store, stop, request, for_anna, Watcher(withdraw))
     assert result.champion in (("ben", "cleo") if after == 1 else ("cleo",))
-    assert result.champion == tournament_report(stocked, "cup").champion
+    assert result.champion == tournament_report(store, "cup").champion
 
 
 FINAL = TournamentRequest(kind="final", name="cup", games=400)
@@ -323,10 +315,10 @@ def anna_first(job: Job) -> Outcome:
 _WON: dict[tuple[str, ...], str] = {}
 
 
-def test_a_final_ends_with_a_winner_and_says_who_left(stocked: Store, stop: Stop) -> None:
+def test_a_final_ends_with_a_winner_and_says_who_left(store: Store, stop: Stop) -> None:
     watcher = Watcher()
-    result = tournament(stocked, stop, FINAL, anna_first, watcher)
-    report = tournament_report(stocked, "cup")
+    result = tournament(store, stop, FINAL, anna_first, watcher)
+    report = tournament_report(store, "cup")
     assert result.champion == report.champion == result.scores[0].bot == "anna"
     assert result.final == report.final
     assert result.final is not None
@@ -336,14 +328,14 @@ def test_a_final_ends_with_a_winner_and_says_who_left(stocked: Store, stop: Stop
         ("cleo", "anna"),
     }
     assert watcher.seen.count("round 1: 30 tables, 3 bots") == 1
-    (line,) = tournaments(stocked).tournaments
+    (line,) = tournaments(store).tournaments
     assert (line.winner, line.played) == ("anna", result.games)
     assert result.games < 400
 
 
 # Other tournaments that are stopped go on below in every run.
 @pytest.mark.release
-def test_a_final_that_is_stopped_goes_on_to_the_same_end(stocked: Store, stop: Stop) -> None:
+def test_a_final_that_is_stopped_goes_on_to_the_same_end(store: Store, stop: Stop) -> None:
     results = iter(range(1, 1000))
 
     def finish() -> None:
@@ -352,36 +344,36 @@ def test_a_final_that_is_stopped_goes_on_to_the_same_end(stocked: Store, stop: S
 
     for _ in range(2):
         with pytest.raises(RunStopped):
-            tournament(stocked, stop, FINAL, anna_first, Watcher(finish))
+            tournament(store, stop, FINAL, anna_first, Watcher(finish))
         stop.requested = StopRequest.GO_ON
     with pytest.raises(PairingError, match="begun with other bots or tables"):
-        tournament(stocked, stop, replace(FINAL, games=300))
-    result = tournament(stocked, stop, FINAL, anna_first)
+        tournament(store, stop, replace(FINAL, games=300))
+    result = tournament(store, stop, FINAL, anna_first)
     assert (result.champion, result.games) == ("anna", 60)
 
 
-def test_a_final_without_a_winner_names_those_who_may_be(stocked: Store, stop: Stop) -> None:
-    result = tournament(stocked, stop, replace(FINAL, games=30), fairly)
+def test_a_final_without_a_winner_names_those_who_may_be(store: Store, stop: Stop) -> None:
+    result = tournament(store, stop, replace(FINAL, games=30), fairly)
     assert (result.champion, result.games) == (None, 30)
     assert result.final is not None
     assert not result.final.decided
     assert sorted(result.final.winners) == ["anna", "ben", "cleo"]
-    (line,) = tournaments(stocked).tournaments
+    (line,) = tournaments(store).tournaments
     assert line.winner is None
 
 
-def test_a_final_goes_on_without_a_bot_that_is_withdrawn(stocked: Store, stop: Stop) -> None:
+def test_a_final_goes_on_without_a_bot_that_is_withdrawn(store: Store, stop: Stop) -> None:
     results = iter(range(1, 1000))
 
     def withdraw() -> None:
         if next(results) == 9:
-            stocked.bots.withdraw("anna")
+            store.bots.withdraw("anna")
 
-    result = tournament(stocked, stop, replace(FINAL, games=45), anna_first, Watcher(withdraw))
+    result = tournament(store, stop, replace(FINAL, games=45), anna_first, Watcher(withdraw))
     assert result.final is not None
     assert ("anna", None) in [(line.bot, line.behind) for line in result.final.left]
     assert "anna" not in result.final.winners
-    assert result.final == tournament_report(stocked, "cup").final
+    assert result.final == tournament_report(store, "cup").final
 
 
 @pytest.mark.parametrize(
@@ -390,85 +382,74 @@ def test_a_final_goes_on_without_a_bot_that_is_withdrawn(stocked: Store, stop: S
         (TournamentRequest(kind="gauntlet", name="cup", top=1), "are for a final"),
         (TournamentRequest(kind="round-robin", name="cup", games=9), "are for a final"),
         (replace(FINAL, top=3), "3 of 3 bots"),
+        (TournamentRequest(kind="gauntlet", name="cup", bots=("anna", "Anna", "ben")), "once"),
     ],
 )
-def test_what_is_no_final(
-    stocked: Store, stop: Stop, request_: TournamentRequest, problem: str
+def test_what_is_no_tournament_opens_no_season(
+    store: Store, stop: Stop, request_: TournamentRequest, problem: str
 ) -> None:
     with pytest.raises((UserError, PairingError), match=problem):
-        tournament(stocked, stop, request_)
-    assert [season.name for season in stocked.seasons.all()] == ["s1"]
+        tournament(store, stop, request_)
+    assert [season.name for season in store.seasons.all()] == ["s1"]
 
 
 def test_a_tournament_is_between_the_best_bot_of_each_author_where_the_season_says_so(
-    stocked: Store, stop: Stop
+    store: Store, stop: Stop
 ) -> None:
     settings = replace(ladder.a_season("s2", (2,)), best_of_author=True)
-    season = stocked.seasons.open(settings, ladder.SEED)
-    _, ben, cleo = ladder.ids(stocked)
-    andy, amos = (
-        ladder.submit(stocked, name, author="anna-senior").id for name in ("andy", "amos")
-    )
+    season = store.seasons.open(settings, ladder.SEED)
+    _, ben, cleo = ladder.ids(store)
+    andy, amos = (ladder.submit(store, name, author="anna-senior").id for name in ("andy", "amos"))
     tables = ([andy, cleo], [amos, ben], [andy, ben])
-    stocked.jobs.add(season, [ladder.rotations(table, 2)[0] for table in tables])
+    store.jobs.add(season, [ladder.rotations(table, 2)[0] for table in tables])
     losers = ("cleo", "cleo", "amos", "amos", "andy", "andy")
-    ladder.play_all(stocked, season, {f"s2-{n}": [bot] for n, bot in enumerate(losers, 1)})
-    stocked.bots.withdraw("cleo")
-    ladder.submit(stocked, "dan")
+    ladder.play_all(store, season, {f"s2-{n}": [bot] for n, bot in enumerate(losers, 1)})
+    store.bots.withdraw("cleo")
+    ladder.submit(store, "dan")
     request = TournamentRequest(kind="elimination", name="cup", season="s2")
-    result = tournament(stocked, stop, request, for_anna)
-    report = tournament_report(stocked, "cup")
+    result = tournament(store, stop, request, for_anna)
+    report = tournament_report(store, "cup")
     assert [bot for bot, _ in report.entrants] == ["ben", "andy", "dan"]
     assert len(result.scores) == 3
     named = TournamentRequest(kind="gauntlet", name="two", season="s2", bots=("amos", "andy"))
-    assert len(tournament(stocked, stop, named).scores) == 2
-    assert len(show_standings(stocked, "two").standings) == 2
+    assert len(tournament(store, stop, named).scores) == 2
+    assert len(show_standings(store, "two").standings) == 2
 
 
-def test_a_tournament_is_listed_with_its_progress_and_its_winner(
-    stocked: Store, stop: Stop
-) -> None:
+def test_a_tournament_is_listed_with_its_progress_and_its_winner(store: Store, stop: Stop) -> None:
     request = TournamentRequest(kind="round-robin", name="cup")
-    watcher = Watcher(lambda: stop.ask(StopRequest.FINISH))
-    with pytest.raises(RunStopped):
-        tournament(stocked, stop, request, watcher=watcher)
-    (line,) = tournaments(stocked).tournaments
+    stopped(store, stop, request)
+    (line,) = tournaments(store).tournaments
     assert 0 < line.played < line.games == 6
     assert line.winner is None
-    assert all(score.best_rank is None for score in tournament_report(stocked, "cup").scores)
-    stop.requested = StopRequest.GO_ON
-    result = tournament(stocked, stop, request)
-    (line,) = tournaments(stocked).tournaments
-    report = tournament_report(stocked, "cup")
+    assert all(score.best_rank is None for score in tournament_report(store, "cup").scores)
+    result = tournament(store, stop, request)
+    (line,) = tournaments(store).tournaments
+    report = tournament_report(store, "cup")
     assert (line.played, line.games, line.winner) == (6, 6, result.scores[0].bot)
     assert report.tournament == line
     assert report.scores == result.scores
     assert {score.author for score in report.scores} >= {"anna-senior"}
 
 
-def test_a_stopped_tournament_goes_on_with_the_same_bots_only(stocked: Store, stop: Stop) -> None:
+def test_a_stopped_tournament_goes_on_with_the_same_bots_only(store: Store, stop: Stop) -> None:
     request = TournamentRequest(kind="round-robin", name="cup")
-    watcher = Watcher(lambda: stop.ask(StopRequest.FINISH))
-    with pytest.raises(RunStopped) as stopped:
-        tournament(stocked, stop, request, watcher=watcher)
-    assert (stopped.value.report.accepted, stopped.value.report.season) == (1, "cup")
-    stop.requested = StopRequest.GO_ON
+    report = stopped(store, stop, request)
+    assert (report.accepted, report.season) == (1, "cup")
     others = TournamentRequest(kind="round-robin", name="cup", bots=("anna", "ben"), season="s1")
     with pytest.raises(PairingError, match="other bots"):
-        tournament(stocked, stop, others)
+        tournament(store, stop, others)
     watcher = Watcher()
-    result = tournament(stocked, stop, request, watcher=watcher)
+    result = tournament(store, stop, request, watcher=watcher)
     assert ([report.accepted for report in watcher.reports], result.games) == ([5], 6)
 
 
-def test_a_tournament_goes_on_with_the_bots_that_it_began_with(stocked: Store, stop: Stop) -> None:
+def test_a_tournament_goes_on_with_the_bots_that_it_began_with(store: Store, stop: Stop) -> None:
     request = TournamentRequest(kind="round-robin", name="cup")
-    with pytest.raises(RunStopped):
-        tournament(stocked, stop, request, watcher=Watcher(lambda: stop.ask(StopRequest.FINISH)))
-    stop.requested = StopRequest.GO_ON
-    ladder.submit(stocked, "anna", "better")
-    ladder.submit(stocked, "late")
-    result = tournament(stocked, stop, request)
+    stopped(store, stop, request)
+    ladder.submit(store, "anna", "better")
+    ladder.submit(store, "late")
+    result = tournament(store, stop, request)
     assert {(line.bot, line.version) for line in result.scores} == {
         ("anna", 1),
         ("ben", 1),
@@ -476,46 +457,44 @@ def test_a_tournament_goes_on_with_the_bots_that_it_began_with(stocked: Store, s
     }
 
 
-def test_a_tournament_takes_no_season_over_that_it_did_not_open(stocked: Store, stop: Stop) -> None:
+def test_a_tournament_takes_no_season_over_that_it_did_not_open(store: Store, stop: Stop) -> None:
     for name in ("s1", "s2"):
         if name == "s2":
-            stocked.seasons.open(ladder.a_season("s2"), ladder.SEED)
+            store.seasons.open(ladder.a_season("s2"), ladder.SEED)
         with pytest.raises(UserError, match=f"season '{name}' is no tournament's"):
-            tournament(stocked, stop, TournamentRequest(kind="round-robin", name=name))
-        assert stocked.seasons.get(name).closed_at is None
+            tournament(store, stop, TournamentRequest(kind="round-robin", name=name))
+        assert store.seasons.get(name).closed_at is None
 
 
-def test_a_run_leaves_the_seasons_of_tournaments_alone(stocked: Store, stop: Stop) -> None:
+def test_a_run_leaves_the_seasons_of_tournaments_alone(store: Store, stop: Stop) -> None:
     request = TournamentRequest(kind="round-robin", name="cup")
-    with pytest.raises(RunStopped):
-        tournament(stocked, stop, request, watcher=Watcher(lambda: stop.ask(StopRequest.FINISH)))
-    stop.requested = StopRequest.GO_ON
+    stopped(store, stop, request)
     games = RunRequest(games=1)
-    assert run(stocked, games, pool(fairly), Watcher(), stop).season == "s1"
+    assert run(store, games, pool(fairly), Watcher(), stop).season == "s1"
     cup = RunRequest(season="cup", games=1)
     with pytest.raises(UserError, match="'cup' is a tournament's"):
-        run(stocked, cup, pool(fairly), Watcher(), stop)
+        run(store, cup, pool(fairly), Watcher(), stop)
 
 
 def test_a_run_waits_for_a_busy_store(
-    stocked: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, left = stocked.seasons.all, iter([True, True])
+    real, left = store.seasons.all, iter([True, True])
 
     def busy() -> list[StoredSeason]:
         if next(left, False):
             raise StoreUnavailable("the ladder is busy")
         return real()
 
-    monkeypatch.setattr(stocked.seasons, "all", busy)
+    monkeypatch.setattr(store.seasons, "all", busy)
     monkeypatch.setattr(stop, "pause", lambda seconds: None)
     watcher = Watcher(troubles=True)
-    assert run(stocked, RunRequest(games=1), pool(fairly), watcher, stop).accepted == 1
+    assert run(store, RunRequest(games=1), pool(fairly), watcher, stop).accepted == 1
     assert "trouble: the ladder is busy; trying again" in watcher.seen
 
 
 def test_a_run_waits_for_room_on_a_full_disk(
-    stocked: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk has room again after the third pause."""
     connections: list[sqlite3.Connection] = []
@@ -524,7 +503,7 @@ def test_a_run_waits_for_room_on_a_full_disk(
         connection.execute(f"PRAGMA max_page_count = {pages + 1}")
         connections.append(connection)
 
-    with closing(sqlite3.connect(str(stocked.database))) as file:
+    with closing(sqlite3.connect(str(store.database))) as file:
         ((pages,),) = file.execute("PRAGMA page_count")
     pauses: list[float] = []
 
@@ -540,7 +519,7 @@ def test_a_run_waits_for_room_on_a_full_disk(
     watcher = Watcher(troubles=True)
     event.listen(Engine, "connect", limit)
     try:
-        with Store.open(str(stocked.database)) as store:
+        with Store.open(str(store.database)) as store:
             run(store, RunRequest(games=24), pool(fairly), watcher, stop)
             assert store.ratings.differences(store.seasons.get("s1"), records=True) == []
     finally:
@@ -550,34 +529,34 @@ def test_a_run_waits_for_room_on_a_full_disk(
     full = "the disk is full; nothing was changed, free some space; trying again"
     assert trouble.endswith(full)
     assert pauses == [0.5, 1.0, 2.0]
-    assert stocked.queue.counts(stocked.seasons.get("s1")).done == 24
+    assert store.queue.counts(store.seasons.get("s1")).done == 24
 
 
-def test_a_run_ends_when_its_ladder_is_removed(stocked: Store, stop: Stop) -> None:
+def test_a_run_ends_when_its_ladder_is_removed(store: Store, stop: Stop) -> None:
     def removing(job: Job) -> Outcome:
-        Path(str(stocked.database)).unlink()
+        Path(str(store.database)).unlink()
         return fairly(job)
 
     with pytest.raises(StoreGone, match="was removed or replaced while"):
-        run(stocked, RunRequest(games=8), pool(removing), Watcher(), stop)
+        run(store, RunRequest(games=8), pool(removing), Watcher(), stop)
 
 
-def test_a_closed_season_gets_no_run(stocked: Store, stop: Stop) -> None:
-    stocked.seasons.close("s1")
+def test_a_closed_season_gets_no_run(store: Store, stop: Stop) -> None:
+    store.seasons.close("s1")
     with pytest.raises(SeasonClosed, match="'s1' is closed"):
-        run(stocked, RunRequest(games=1), pool(fairly), Watcher(), stop)
+        run(store, RunRequest(games=1), pool(fairly), Watcher(), stop)
 
 
-def test_a_tournament_without_results_says_what_to_do(stocked: Store, stop: Stop) -> None:
+def test_a_tournament_without_results_says_what_to_do(store: Store, stop: Stop) -> None:
     request = TournamentRequest(kind="round-robin", name="cup", bots=("anna", "ben"))
     with pytest.raises(RefereeError, match="requeue"):
-        tournament(stocked, stop, request, lambda job: VoidOutcome("no luck"))
-    assert stocked.seasons.get("cup").closed_at is None
+        tournament(store, stop, request, lambda job: VoidOutcome("no luck"))
+    assert store.seasons.get("cup").closed_at is None
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
-    stocked: Store, stop: Stop, *, fails: bool
+    store: Store, stop: Stop, *, fails: bool
 ) -> None:
     """If its games fail the season goes on, until somebody has them tried again."""
     lucky = not fails
@@ -591,8 +570,8 @@ def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
             nonlocal lucky
             if job.season.name == "s1":
                 lucky = True
-                stocked.jobs.requeue_all(by=MACHINE)
-                stocked.seasons.close("s1")
+                store.jobs.requeue_all(by=MACHINE)
+                store.seasons.close("s1")
 
         def trouble(self, message: str) -> None:
             self.seen.append(message.partition(":")[0])
@@ -601,35 +580,26 @@ def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
 
     watcher = Keeper()
     request = TournamentRequest(kind="round-robin", name="cup")
-    begin_tournament(stocked, request, lambda: ladder.SEED, MACHINE)
-    begun = partial(play_begun, stocked, pool(play_if_lucky), watcher, stop)
-    run(stocked, RunRequest(forever=True), pool(fairly), watcher, stop, play_tournament=begun)
+    begin_tournament(store, request, lambda: ladder.SEED, MACHINE)
+    begun = partial(play_begun, store, pool(play_if_lucky), watcher, stop)
+    run(store, RunRequest(forever=True), pool(fairly), watcher, stop, play_tournament=begun)
     said = [line for line in watcher.seen if "no luck" not in line]
     played = ["s1 begins: None", "cup begins: None"]
     played = ["cup begins: None", "tournament cup", *played] if fails else played[::-1]
     assert said == [*played, "no season is open; waiting for one"]
-    assert stocked.queue.counts(cup := stocked.seasons.get("cup")).done == 6
+    assert store.queue.counts(cup := store.seasons.get("cup")).done == 6
     assert cup.closed_at is not None
 
 
-def test_a_bot_takes_part_once(stocked: Store, stop: Stop) -> None:
-    request = TournamentRequest(kind="gauntlet", name="cup", bots=("anna", "Anna", "ben"))
-    with pytest.raises(UserError, match="once"):
-        tournament(stocked, stop, request)
-    assert [season.name for season in stocked.seasons.all()] == ["s1"]
-
-
-def test_a_tournament_under_embargo_goes_on_under_the_same_one(stocked: Store, stop: Stop) -> None:
+def test_a_tournament_under_embargo_goes_on_under_the_same_one(store: Store, stop: Stop) -> None:
     until = datetime(2100, 1, 1, tzinfo=UTC)
     request = TournamentRequest(kind="round-robin", name="cup", embargo_until=until)
-    with pytest.raises(RunStopped):
-        tournament(stocked, stop, request, watcher=Watcher(lambda: stop.ask(StopRequest.FINISH)))
-    stop.requested = StopRequest.GO_ON
+    stopped(store, stop, request)
     other = replace(request, embargo_until=until + timedelta(days=1))
     with pytest.raises(UserError, match="begun with another embargo"):
-        tournament(stocked, stop, other)
-    assert tournament(stocked, stop, replace(request, embargo_until=None)).games == 6
-    assert stocked.seasons.get("cup").embargo_until == milliseconds(until)
+        tournament(store, stop, other)
+    assert tournament(store, stop, replace(request, embargo_until=None)).games == 6
+    assert store.seasons.get("cup").embargo_until == milliseconds(until)
 
 
 # Owners of leases
@@ -646,10 +616,9 @@ def test_only_a_run_that_has_certainly_ended_is_gone() -> None:
 
 
 def test_games_of_a_killed_run_wait_again_at_once(played: Store) -> None:
-    place = lease_owner.own_name().rsplit("/", 2)[0]
     season = played.seasons.get("s1")
     played.jobs.add(season, ladder.rotations(ladder.ids(played), 2))
-    ladder.claim(played, season, f"{place}/{2**22 + 1}/7")
+    ladder.claim(played, season, gone_owner())
     ladder.claim(played, season, "somebody else")
     assert lease_owner.take_back(played, season) == 1
     (left,) = played.queue.listed(season, JobStatus.LEASED)
@@ -661,10 +630,9 @@ def test_games_of_a_killed_run_wait_again_at_once(played: Store) -> None:
 
 
 def test_a_season_that_is_closed_does_not_wait_for_killed_runs(played: Store) -> None:
-    place = lease_owner.own_name().rsplit("/", 2)[0]
     season = played.seasons.get("s1")
     played.jobs.add(season, ladder.rotations(ladder.ids(played), 2))
-    ladder.claim(played, season, f"{place}/{2**22 + 1}/7")
+    ladder.claim(played, season, gone_owner())
     alive = ladder.claim(played, season, "somebody else")
     assert close_season(played, "s1") == ClosedSeason("s1", None, 1)
     played.games.report(alive, ladder.play(alive))

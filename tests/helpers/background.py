@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator, Sequence
 
+from deepsea_arena.lease_owner import own_name
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_ladder.model.verdicts import StoredComparison
 from deepsea_referee.interrupts import WakePipe
@@ -65,3 +66,8 @@ class Watcher(RunWatcher):
 
     def trouble(self, message: str) -> None:
         self.troubles.append(message)
+
+
+def gone_owner() -> str:
+    """The name of a runner of this machine that has ended."""
+    return f"{own_name().rsplit('/', 2)[0]}/{2**22 + 1}/1"

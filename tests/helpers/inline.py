@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from deepsea_arena.play.run_report import RunWatcher
+from deepsea_arena.play.run_report import RunReport, RunWatcher
+from deepsea_arena.play.runner import Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import Outcome, VoidOutcome
 from deepsea_arena.play.workers import JobWorkers
 from deepsea_ladder.model.games import Job, Receipt
+from deepsea_ladder.store import Store
 from deepsea_rules.printable import one_line
 
 
@@ -63,14 +66,23 @@ class Watcher(RunWatcher):
         self._on_trouble = on_trouble
 
     def finished(self, job: Job, receipt: Receipt) -> None:
-        """Note it."""
         self.receipts.append(receipt)
 
     def failed(self, job: Job, reason: str) -> None:
-        """Note it."""
         self.failures.append((job.game_id, reason))
 
     def trouble(self, message: str) -> None:
-        """Note it."""
         self.troubles.append(message)
         self._on_trouble()
+
+
+def run_with(workers: JobWorkers, store: Store, stop: Stop, **words: Any) -> RunReport:
+    """Run season s1 in this thread, by a clock that stands still unless another one is given."""
+    given = {
+        "owner": "runner",
+        "clock": lambda: 0.0,
+        "settings": RunnerSettings(idle=0),
+        "watcher": Watcher(),
+        **words,
+    }
+    return Runner(store, store.seasons.get("s1"), workers, stop=stop, **given).run()
