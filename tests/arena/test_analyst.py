@@ -14,7 +14,7 @@ from deepsea_arena.coach.document import document
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
 from deepsea_arena.play.analyst import Analyst, local_analyst
-from deepsea_arena.play.background_work import Times, in_background
+from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model.games import AnalysisLease, AnalysisState, StoredAnalysis
@@ -23,8 +23,8 @@ from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
+from helpers import background
 from helpers.background import OneWorker, Watcher, gone_owner
-from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author
 
 QUEUED, _, DONE, FAILED = AnalysisState
@@ -54,29 +54,8 @@ class InlineAnalyst(OneWorker):
         yield Done(task, Analysed(COACH_VERSION, self.document))
 
 
-class Site:
+class Site(background.Site[InlineAnalyst]):
     """A runner's side of a ladder."""
-
-    def __init__(self, store: Store, stop: Stop) -> None:
-        self.store = store
-        self.stop = stop
-        self.worker = InlineAnalyst()
-        self.clock = ManualClock()
-        self.watcher = Watcher()
-        self.analyst = Analyst(
-            store,
-            self.worker,
-            owner="runner",
-            clock=self.clock,
-            stop=stop,
-            watcher=self.watcher,
-            times=Times(idle=0.0, host_pause=0.0),
-        )
-
-    def run_out(self) -> None:
-        """Do what waits."""
-        self.analyst.end_with_queue()
-        self.analyst.run()
 
     def found(self, number: int = 1) -> StoredAnalysis:
         """An analysis as it stands."""
@@ -86,7 +65,7 @@ class Site:
 @pytest.fixture
 def site(played: Store, stop: Stop) -> Site:
     """A ladder with eight games."""
-    return Site(played, stop)
+    return Site(Analyst, played, stop, InlineAnalyst())
 
 
 def ask(store: Store, game: int = 1, settings: AnalysisSettings = QUICK) -> int:
@@ -194,11 +173,10 @@ def test_a_record_or_settings_without_sense_fail_at_once(site: Site, played: Sto
     assert len(site.worker.tasks) == 1
 
 
-def test_a_result_that_is_too_large_fails(played: Store, stop: Stop) -> None:
-    site = Site(played, stop)
-    ask(played)
+def test_a_result_that_is_too_large_fails(site: Site) -> None:
+    ask(site.store)
     site.worker.document = " " * 1025
-    played.settings.change("analysis_bytes", 1024, MACHINE)  # beside the runner
+    site.store.settings.change("analysis_bytes", 1024, MACHINE)  # beside the runner
     site.run_out()
     assert site.found().reason == "what was found has 1025 bytes; 1024 are the most"
 
@@ -207,9 +185,9 @@ def test_a_result_that_is_too_large_fails(played: Store, stop: Stop) -> None:
 def test_a_request_to_stop_gives_it_back_at_once(site: Site, requested: StopRequest) -> None:
     site.worker.on_step = lambda: site.stop.ask(requested)
     ask(site.store)
-    site.analyst.run()
+    site.work.run()
     assert site.worker.killed == 1
-    site.analyst.close()
+    site.work.close()
     assert site.worker.closed
     assert site.found().state is QUEUED
     assert site.store.analyses.claim("another", 60) is not None
@@ -219,7 +197,7 @@ def test_leases_of_runners_that_are_gone_are_taken_back(site: Site) -> None:
     gone = gone_owner()
     ask(site.store)
     assert site.store.analyses.claim(gone, 60) is not None
-    site.analyst.take_back()
+    site.work.take_back()
     assert (site.found().state, site.found().reason) == (QUEUED, f"the runner {gone} was lost")
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from deepsea_arena.play.background_work import Times
 from deepsea_arena.play.comparer import Comparer
 from deepsea_arena.play.comparison_worker import BlockPlayed, play_on
 from deepsea_arena.play.rated_games import hosting
@@ -23,10 +22,9 @@ from deepsea_referee.workbench.confidence import AdjustedSequence
 from deepsea_referee.workbench.folder import read_block
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.randomness import Stream
-from helpers import ladder
-from helpers.background import OneWorker, Watcher
+from helpers import background, ladder
+from helpers.background import OneWorker
 from helpers.comparisons import shown, to_compare
-from helpers.manual_clock import ManualClock
 from helpers.submissions import add, an_author
 
 CONTENTS = to_compare
@@ -56,29 +54,8 @@ def blocks(task: Task, count: int = 3, verdict: bool = True) -> Iterator[Event]:
     yield Done(task, None)
 
 
-class Site:
+class Site(background.Site[InlineWorker]):
     """A runner's side of a ladder."""
-
-    def __init__(self, store: Store, stop: Stop) -> None:
-        self.store = store
-        self.stop = stop
-        self.worker = InlineWorker()
-        self.clock = ManualClock()
-        self.watcher = Watcher()
-        self.comparer = Comparer(
-            store,
-            self.worker,
-            owner="runner",
-            clock=self.clock,
-            stop=stop,
-            watcher=self.watcher,
-            times=Times(idle=0.0, host_pause=0.0),
-        )
-
-    def run_out(self) -> None:
-        """Do what waits."""
-        self.comparer.end_with_queue()
-        self.comparer.run()
 
     def first(self) -> str:
         """The first comparison of the season."""
@@ -87,7 +64,7 @@ class Site:
 
 @pytest.fixture
 def site(store: Store, stop: Stop) -> Site:
-    return Site(store, stop)
+    return Site(Comparer, store, stop, InlineWorker())
 
 
 def test_what_waits_is_played_to_its_verdict(site: Site) -> None:
@@ -158,7 +135,7 @@ def test_at_a_request_to_stop_it_is_given_back(site: Site) -> None:
 
     site.worker.do = stopped
     site.run_out()
-    site.comparer.close()
+    site.work.close()
     assert site.first() == "anna v2: anna v1, queued, 2 blocks"
     assert site.store.comparisons.owners() == []
 

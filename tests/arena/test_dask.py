@@ -460,12 +460,12 @@ def test_a_run_says_in_one_line_why_it_has_no_cluster(
         ladder.stocked(store)
     monkeypatch.setenv(options.VARIABLE, str(tmp_path / "ladder.db"))
     nobody = ("--cluster", "tcp://127.0.0.1:1")
-    for words in (("ladder", "run"), ("match", "greedy", "random")):
+    for words in (["ladder", "run"], ["match", "greedy", "random"]):
         assert "omit --workers" in run(*words, *nobody, "--workers", 2).refusal
     assert "a cluster plays files" in run("match", "cmd:true", "greedy", *nobody).refusal
     assert "--cluster nonsense: " in run("ladder", "run", "--cluster", "nonsense").refusal
     for name in [name for name in sys.modules if name.startswith("deepsea_arena.play.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "distributed", None)
-    for words in (("ladder", "run"), ("ladder", "tournament", "round-robin", "cup")):
-        assert "pip install distributed" in run(*words, *nobody).refusal
+    for command in (("run",), ("tournament", "round-robin", "cup")):
+        assert "pip install distributed" in run("ladder", *command, *nobody).refusal

@@ -25,9 +25,8 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
-from helpers import ladder
+from helpers import background, ladder
 from helpers.background import OneWorker, Watcher
-from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, add, an_author, new
 
 QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState
@@ -88,33 +87,18 @@ def _contents(store: Store) -> None:
 CONTENTS = _contents
 
 
-@pytest.fixture
-def here(store: Store) -> Store:
-    """The ladder."""
-    return store
-
-
-class Site:
+class Site(background.Site[InlineChecker]):
     """A runner's side of a ladder."""
-
-    def __init__(self, store: Store, stop: Stop) -> None:
-        self.store = store
-        self.stop = stop
-        self.checker = InlineChecker()
-        self.clock = ManualClock()
-        self.watcher = Watcher()
-        self.validator = Validator(
-            store,
-            self.checker,
-            owner="runner",
-            clock=self.clock,
-            stop=stop,
-            watcher=self.watcher,
-        )
 
     def submit(self, text: str = "one", author: str = "Ada", bot: str = "mine") -> int:
         """Submit a bot; the submission's id."""
         return add(self.store, an_author(self.store, author), text, bot).id
+
+    def checked(self, text: str = "one") -> Submission:
+        """A submission after its check."""
+        number = self.submit(text)
+        self.work.drain()
+        return self.now(number)
 
     def now(self, number: int) -> Submission:
         """A submission as it stands."""
@@ -122,37 +106,29 @@ class Site:
 
 
 @pytest.fixture
-def site(here: Store, stop: Stop) -> Site:
+def site(store: Store, stop: Stop) -> Site:
     """A runner that has nothing to do yet."""
-    return Site(here, stop)
+    return Site(Validator, store, stop, InlineChecker())
 
 
 def test_a_bot_that_plays_well_is_accepted_and_its_games_are_counted(site: Site) -> None:
-    seen: list[tuple[str, int, int]] = []
-
-    def look() -> None:
-        now = site.now(number)
-        seen.append((now.state, now.games, now.of_games))
-
-    site.checker.on_game = look
-    number = site.submit()
-    site.validator.drain()
-    assert seen == [("checking", 0, 3), ("checking", 1, 3), ("checking", 2, 3)]
-    done = site.now(number)
+    seen: list[Submission] = []
+    site.worker.on_game = lambda: seen.append(site.now(1))
+    done = site.checked()
+    found = [(now.state, now.games, now.of_games) for now in seen]
+    assert found == [("checking", 0, 3), ("checking", 1, 3), ("checking", 2, 3)]
     assert (done.state, done.version, done.games) == (ACCEPTED, 1, 3)
     assert done.digest == ladder.a_bundle("one").digest
     assert site.store.bots.get("mine").author == "Ada"
     assert site.watcher.seen == ["mine of Ada: accepted, version 1"]
-    assert site.checker.tasks[1] == PlayAdmission(
+    assert site.worker.tasks[1] == PlayAdmission(
         replace(ladder.a_bundle("one"), name="mine"), (ladder.a_season(),)
     )
 
 
 def test_a_bot_with_a_fault_is_refused_with_what_to_do(site: Site) -> None:
-    site.checker.refusal = SubmissionRefusal("it crashed", "correct it", ("a line",), "Traceback")
-    number = site.submit()
-    site.validator.drain()
-    done = site.now(number)
+    site.worker.refusal = SubmissionRefusal("it crashed", "correct it", ("a line",), "Traceback")
+    done = site.checked()
     assert (done.state, done.found, done.remedy) == (REFUSED, "it crashed", "correct it")
     assert (done.log, done.error, done.version) == (("a line",), "Traceback", None)
     assert done.digest == ladder.a_bundle("one").digest
@@ -165,52 +141,51 @@ def test_an_archive_that_is_none_is_refused_without_games(site: Site) -> None:
     content = b"PK\x03\x04 and so on"
     wanted = new(an_author(site.store, "Ada"), content)
     number = site.store.submissions.add(wanted, [content], LIMITS).id
-    site.validator.drain()
+    site.work.drain()
     done = site.now(number)
     assert done.state is REFUSED
     assert done.found
     assert "deepsea-referee check" in done.remedy
-    assert site.checker.played == 0
+    assert site.worker.played == 0
 
 
 def test_the_files_that_play_already_are_accepted_without_games(site: Site) -> None:
     ladder.submit(site.store, "mine", "one", "Ada")
-    number = site.submit()
-    site.validator.drain()
-    assert (site.now(number).state, site.now(number).version) == (ACCEPTED, 1)
-    assert site.checker.played == 0
+    done = site.checked()
+    assert (done.state, done.version) == (ACCEPTED, 1)
+    assert site.worker.played == 0
     assert len(site.store.bots.versions("mine")) == 1
 
 
 def test_a_name_that_became_somebody_elses_is_refused_without_games(site: Site) -> None:
     number = site.submit()
     ladder.submit(site.store, "mine", "two", "Bob")
-    site.validator.drain()
+    site.work.drain()
     done = site.now(number)
     assert done.found == "the bot 'mine' is Bob's; choose another name"
     assert (done.bot, done.digest) == ("mine", ladder.a_bundle("one").digest)
-    assert site.checker.played == 0
+    assert site.worker.played == 0
 
 
 def test_a_strangers_bot_does_not_meet_a_season_without_a_sandbox(site: Site) -> None:
     number = site.submit()
     site.store.seasons.open(Season(name="open", isolation="process"), ladder.SEED)
-    site.validator.drain()
+    site.work.drain()
     assert site.now(number).found == (
         "season open plays bots without a sandbox, so none are taken from afar"
     )
-    assert site.checker.tasks == []
+    assert site.worker.tasks == []
     content = b"PK nothing"
     own = new(an_author(site.store, "Bob"), content, needs_sandbox=False)
     site.store.submissions.add(own, [content], LIMITS)
-    site.validator.drain()
-    assert len(site.checker.tasks) == 1
+    site.work.drain()
+    assert len(site.worker.tasks) == 1
 
 
 def test_everybody_waits_in_turn(site: Site) -> None:
     for text, author, bot in (("a", "Ada", "a"), ("b", "Ada", "a"), ("c", "Bob", "c")):
         site.submit(text, author, bot)
-    site.validator.drain()
+    site.work.drain()
     assert [line.partition(",")[0] for line in site.watcher.seen] == [
         "a of Ada: accepted",
         "c of Bob: accepted",
@@ -229,39 +204,33 @@ def test_everybody_waits_in_turn(site: Site) -> None:
 def test_what_brings_down_its_check_three_times_has_failed(
     site: Site, end: Callable[[Task], Event], words: str
 ) -> None:
-    site.checker.play = lambda task: iter([end(task)])
-    number = site.submit()
-    site.validator.drain()
-    done = site.now(number)
+    site.worker.play = lambda task: iter([end(task)])
+    done = site.checked()
     assert (done.state, done.found) == (FAILED, f"the ladder could not check it: {words}")
-    assert site.checker.played == 3
+    assert site.worker.played == 3
     assert len(site.watcher.troubles) == 2
     assert all("has no verdict and waits again" in line for line in site.watcher.troubles)
 
 
 def test_an_answer_that_nobody_expects_ends_no_other_check(site: Site) -> None:
-    site.checker.play = lambda task: iter([Done(task, None)])
-    number = site.submit()
-    site.validator.drain()
-    assert site.now(number).state is FAILED
-    site.checker.play = site.checker._play
-    number = site.submit("two")
-    site.validator.drain()
-    assert site.now(number).state is ACCEPTED
+    site.worker.play = lambda task: iter([Done(task, None)])
+    assert site.checked().state is FAILED
+    site.worker.play = site.worker._play
+    assert site.checked("two").state is ACCEPTED
 
 
 def test_trouble_of_this_machine_counts_against_nobody(site: Site) -> None:
     busy = HostTooBusy("the host is too busy to start bots", 5)
-    site.checker.play = lambda task: iter([Failed(task, busy)])
+    site.worker.play = lambda task: iter([Failed(task, busy)])
     number = site.submit()
     for _ in range(5):
-        site.validator.drain()
+        site.work.drain()
     assert site.now(number).state is QUEUED
     assert set(site.watcher.troubles) == {
         "submissions cannot be checked now: the host is too busy to start bots"
     }
-    site.checker.play = site.checker._play
-    site.validator.drain()
+    site.worker.play = site.worker._play
+    site.work.drain()
     assert site.now(number).state is ACCEPTED
 
 
@@ -271,22 +240,20 @@ def test_a_check_that_does_not_end_is_killed(site: Site) -> None:
             site.clock.jump(600 * SECOND_US)
             yield Sent(task, 1)
 
-    site.checker.play = hang
-    number = site.submit()
-    site.validator.drain()
-    done = site.now(number)
+    site.worker.play = hang
+    done = site.checked()
     assert done.state is FAILED
     assert "no end after" in done.found
-    assert site.checker.killed == 3
+    assert site.worker.killed == 3
 
 
 def test_a_request_to_stop_gives_the_submission_back(site: Site) -> None:
-    site.checker.on_game = lambda: site.stop.ask(StopRequest.HAND_BACK)
+    site.worker.on_game = lambda: site.stop.ask(StopRequest.HAND_BACK)
     number = site.submit()
-    site.validator.drain()
-    site.validator.close()
-    assert site.checker.killed == 1
-    assert site.checker.closed
+    site.work.drain()
+    site.work.close()
+    assert site.worker.killed == 1
+    assert site.worker.closed
     assert site.now(number).state is QUEUED
     assert site.store.submissions.owners() == []
 
@@ -299,14 +266,14 @@ def test_a_request_to_stop_is_heard_while_the_store_is_away(
         raise StoreUnavailable("the store is away")
 
     monkeypatch.setattr(site.store.submissions, "waiting", away)
-    site.validator.run()
-    assert site.checker.tasks == []
+    site.work.run()
+    assert site.worker.tasks == []
 
 
 def test_a_request_to_finish_ends_the_present_check_alone(site: Site) -> None:
-    site.checker.on_game = lambda: site.stop.ask(StopRequest.FINISH)
+    site.worker.on_game = lambda: site.stop.ask(StopRequest.FINISH)
     first, second = site.submit("a"), site.submit("b")
-    site.validator.run()
+    site.work.run()
     assert (site.now(first).state, site.now(second).state) == (ACCEPTED, QUEUED)
 
 
@@ -317,39 +284,33 @@ def test_who_lost_the_lease_changes_nothing(site: Site) -> None:
         lease = site.store.submissions.claim("another", 60)
         assert lease is not None
 
-    site.checker.on_game = lose
+    site.worker.on_game = lose
     number = site.submit()
-    site.validator.drain()
-    assert site.checker.killed == 1
+    site.work.drain()
+    assert site.worker.killed == 1
     assert site.now(number).state is CHECKING
     assert site.store.submissions.owners() == ["another"]
     assert site.watcher.troubles == [f"another runner has taken over submission {number}"]
 
 
 def test_the_time_of_checks_is_counted(site: Site) -> None:
-    site.checker.on_game = lambda: site.clock.jump(7 * SECOND_US)
-    site.submit()
-    site.validator.drain()
-    with pytest.raises(
-        LimitReached, match="the checks of your bots have taken 21 s within an hour"
-    ):
-        add(
-            site.store,
-            an_author(site.store, "Ada"),
-            "two",
-            limits=replace(LIMITS, check_seconds_per_hour=21),
-        )
+    site.worker.on_game = lambda: site.clock.jump(7 * SECOND_US)
+    site.checked()
+    limits = replace(LIMITS, check_seconds_per_hour=21)
+    words = "the checks of your bots have taken 21 s within an hour"
+    with pytest.raises(LimitReached, match=words):
+        add(site.store, an_author(site.store, "Ada"), "two", limits=limits)
 
 
-def test_submissions_are_checked_before_a_body_and_beside_it(here: Store, stop: Stop) -> None:
+def test_submissions_are_checked_before_a_body_and_beside_it(store: Store, stop: Stop) -> None:
     checker, watcher = InlineChecker(), Watcher()
-    ada, bob = an_author(here, "Ada"), an_author(here, "Bob")
-    first = add(here, ada, "one").id
-    with in_background(Validator, here, lambda: checker, watcher, stop, first=True):
-        assert here.submissions.get(first).state is ACCEPTED
+    ada, bob = an_author(store, "Ada"), an_author(store, "Bob")
+    first = add(store, ada, "one").id
+    with in_background(Validator, store, lambda: checker, watcher, stop, first=True):
+        assert store.submissions.get(first).state is ACCEPTED
         watcher.verdict.clear()
-        second = add(here, bob, "two", "bobs").id
+        second = add(store, bob, "two", "bobs").id
         assert watcher.verdict.wait(60)
-        assert here.submissions.get(second).state is ACCEPTED
+        assert store.submissions.get(second).state is ACCEPTED
     assert checker.closed
     assert watcher.seen == ["mine of Ada: accepted, version 1", "bobs of Bob: accepted, version 1"]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 from deepsea_arena.lease_owner import own_name
+from deepsea_arena.play.background_work import Times
 from deepsea_arena.play.run_report import RunWatcher
+from deepsea_arena.play.shutdown import Stop
 from deepsea_ladder.model.verdicts import StoredComparison
+from deepsea_ladder.store import Store
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Event, Task
+
+from .manual_clock import ManualClock
 
 
 class OneWorker:
@@ -66,6 +72,34 @@ class Watcher(RunWatcher):
 
     def trouble(self, message: str) -> None:
         self.troubles.append(message)
+
+
+W = TypeVar("W", bound=OneWorker)
+
+
+class Site(Generic[W]):
+    """A runner's side of a ladder: `kind` is its work beside games, done by one worker."""
+
+    def __init__(self, kind: Callable[..., Any], store: Store, stop: Stop, worker: W) -> None:
+        self.store = store
+        self.stop = stop
+        self.worker = worker
+        self.clock = ManualClock()
+        self.watcher = Watcher()
+        self.work = kind(
+            store,
+            worker,
+            owner="runner",
+            clock=self.clock,
+            stop=stop,
+            watcher=self.watcher,
+            times=Times(idle=0.0, host_pause=0.0),
+        )
+
+    def run_out(self) -> None:
+        """Do what waits."""
+        self.work.end_with_queue()
+        self.work.run()
 
 
 def gone_owner() -> str:
