@@ -64,8 +64,7 @@ def test_the_table_of_pairs_keeps_up_with_the_games(played: Store) -> None:
             assert there.games == back.games == 8
             assert there.share + back.share == pytest.approx(1.0)
     season = played.seasons.get("s1")
-    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4))
-    ladder.play_all(played, season)
+    ladder.play_all(played, season, games=4)
     again = pair_table(played, None, start=0, size=4)
     with Store.open(str(played.database)) as fresh:
         assert again == pair_table(fresh, None, start=0, size=4)
@@ -159,8 +158,7 @@ CONTENTS = ladder.stocked
 
 def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
     season = store.seasons.get("s1")
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
-    ladder.play_all(store, season)
+    ladder.play_all(store, season, games=3)
     lines = list(json_lines(store, season.name))
     assert all(line.count("\n") == 1 for line in lines)
     opening, *games = [json.loads(line) for line in lines]
@@ -177,8 +175,7 @@ def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
 
 def test_csv_has_a_line_for_each_seat(store: Store) -> None:
     season = store.seasons.get("s1")
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
-    ladder.play_all(store, season, {"s1-2": {"dan"}})
+    ladder.play_all(store, season, {"s1-2": {"dan"}}, games=2)
     rows = list(csv.DictReader(csv_lines(store)))
     assert len(rows) == 8
     assert [row["seat"] for row in rows[:4]] == ["0", "1", "2", "3"]
@@ -195,8 +192,7 @@ def test_games_are_read_in_portions(store: Store) -> None:
     other = store.seasons.open(ladder.a_season("s2"), ladder.SEED)
     for _ in range(2):
         for each in (season, other):
-            store.jobs.add(each, ladder.rotations(ladder.ids(store), 2))
-            ladder.play_all(store, each)
+            ladder.play_all(store, each, games=2)
     for portion in (1, 2, 3, 8, 9):
         every, others = store.history.games(None, portion), store.history.games(other, portion)
         assert [game.seq for game in every] == list(range(1, 9))

@@ -37,8 +37,7 @@ def test_standings_have_the_bots_that_play_the_best_first(played: Store) -> None
 def test_a_bot_is_provisional_until_it_has_played_enough(played: Store) -> None:
     season = played.seasons.get("s1")
     assert all(line.provisional for line in show_standings(played).standings)  # 8 of 12 games
-    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4))
-    ladder.play_all(played, season)
+    ladder.play_all(played, season, games=4)
     ladder.submit(played, "eve")
     provisional = {line.bot: line.provisional for line in show_standings(played).standings}
     assert provisional == {"anna": False, "ben": False, "cleo": False, "dan": False, "eve": True}
@@ -282,8 +281,7 @@ def test_beyond_the_newest_games_the_change_is_still_known(played: Store) -> Non
 def test_courses_of_versions_follow_each_other(played: Store) -> None:
     ladder.submit(played, "anna", "better", "anna-senior")
     season = played.seasons.get("s1")
-    played.jobs.add(season, ladder.rotations(ladder.ids(played), 4))
-    ladder.play_all(played, season)
+    ladder.play_all(played, season, games=4)
     profile = bot_profile(played, "anna")
     found = [(course.version, course.before, course.games) for course in profile.course]
     assert found == [(1, 0, 8), (2, 8, 4)]

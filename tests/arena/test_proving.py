@@ -20,8 +20,7 @@ GAMES = 8
 def games(tmp_path_factory: pytest.TempPathFactory) -> list[RecordedGame]:
     with ladder.created(tmp_path_factory.mktemp("ladder") / "ladder.db") as store:
         season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), GAMES))
-        ladder.play_all(store, season)
+        ladder.play_all(store, season, games=GAMES)
         with store.database.read() as connection:
             return list(recorded_games(connection, season))
 
@@ -66,8 +65,7 @@ def test_other_bots_and_results_are_found(games: list[RecordedGame]) -> None:
 def test_a_check_counts_the_games_that_it_looks_at(tmp_path: Path) -> None:
     with ladder.created(tmp_path / "ladder.db") as store:
         season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-        ladder.play_all(store, season)
+        ladder.play_all(store, season, games=4)
         counted: list[int] = []
 
         @contextmanager

@@ -122,8 +122,7 @@ def test_a_new_version_has_to_play_before_the_end_unless_former_ones_have_ranks(
     ladder.stocked(store, 2, (2,))
     pairing = PairingSettings(former_versions=former, provisional_games=0)
     season = store.seasons.open(Season("s2", seats=(2,), pairing=pairing), ladder.SEED)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
-    ladder.play_all(store, season)
+    ladder.play_all(store, season, games=2)
     assert store.seasons.end_submissions("s2") == ([], 0)
     with store.database.write() as connection:
         connection.execute(update(schema.seasons).values(submissions_until=None))

@@ -127,9 +127,17 @@ def claim(store: Store, season: StoredSeason, owner: str = "worker", seconds: fl
 
 
 def play_all(
-    store: Store, season: StoredSeason, crashing: Mapping[str, Collection[str]] | None = None
+    store: Store,
+    season: StoredSeason,
+    crashing: Mapping[str, Collection[str]] | None = None,
+    games: int = 0,
 ) -> None:
-    """Play every waiting job, rotation after rotation; `crashing` has bots for each game's id."""
+    """Play every waiting job, rotation after rotation, and before that let so many games wait.
+
+    crashing  bots for each game's id
+    """
+    if games:
+        store.jobs.add(season, rotations(ids(store), games))
     rotation = None
     while jobs := store.jobs.claim(season, "worker", 60, [rotation]):
         (job,) = jobs
