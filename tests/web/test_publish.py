@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
@@ -31,6 +30,7 @@ from helpers import ladder
 from helpers.commands import Run, one_line
 from helpers.listening import folder_at
 from helpers.members import Person, caller_of
+from helpers.pages import elements_of
 from helpers.site import get
 from helpers.world import ANNA, SHORT, TRACE, Stock, World, analysed, opened
 
@@ -42,20 +42,8 @@ PAGES = {
 }
 
 
-class Links(HTMLParser):
-    """Everything that a page leads to or loads."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: set[str] = set()
-        self.tags: set[str] = set()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        for name, value in attrs:
-            if name in ("href", "src", "action", "data-frames", "data-json", "data-events"):
-                self.found.add(value or "")
+LINKS = ("href", "src", "action", "data-frames", "data-json", "data-events")
+"""The attributes by which a page leads to something or loads it."""
 
 
 def crawled(address: str) -> set[str]:
@@ -70,9 +58,9 @@ def crawled(address: str) -> set[str]:
         assert answer.status == 200, url
         if not answer.headers["Content-Type"].startswith("text/html"):
             continue
-        page = Links(body.decode())
-        assert page.tags.isdisjoint({"form", "iframe", "base"})
-        for link in page.found:
+        page = elements_of(body.decode())
+        assert {"form", "iframe", "base"}.isdisjoint(tag for tag, _ in page)
+        for link in {has[name] or "" for _, has in page for name in LINKS if name in has}:
             if link.startswith("data:application/json;base64,"):  # a record
                 continue
             found = urljoin(url, link).partition("#")[0].partition("?")[0]

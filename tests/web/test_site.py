@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,8 +26,7 @@ from helpers.site import Answer, a_site, ask, get
 def played(store: Store) -> None:
     """Fill a ladder with a season in which every bot has played."""
     season = stocked(store)
-    store.jobs.add(season, rotations(ids(store), 4))
-    play_all(store, season)
+    play_all(store, season, games=4)
     a_cup(store)
     new_game(store, season_id=season.id)
     store.person_games.leave("person-one")
@@ -221,46 +221,33 @@ def test_a_page_is_made_anew_when_the_ladder_has_changed(tmp_path: Path) -> None
             assert third.status == 200
 
 
-def test_a_page_that_many_ask_for_is_made_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    render = site._render
-
-    def counted(*given: object) -> object:
-        made.append(given)
-        return render(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(site, "_render", counted)
-
-    async def crowd() -> list[Answer]:
-        return await asyncio.gather(*(ask(site, "/?all=0") for _ in range(20)))
-
-    assert {answer.status for answer in asyncio.run(crowd())} == {200}
-    assert len(made) == 1
+async def test_a_page_that_many_ask_for_is_made_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Mock(wraps=site._render)
+    monkeypatch.setattr(site, "_render", made)
+    answers = await asyncio.gather(*(ask(site, "/?all=0") for _ in range(20)))
+    assert {answer.status for answer in answers} == {200}
+    assert made.call_count == 1
 
 
-def test_too_many_at_once_are_sent_away(site: Site) -> None:
-    async def crowd() -> list[Answer]:
-        return await asyncio.gather(*(ask(site, "/") for _ in range(MOST_WAITING + 10)))
-
-    answers = asyncio.run(crowd())
+async def test_too_many_at_once_are_sent_away(site: Site) -> None:
+    answers = await asyncio.gather(*(ask(site, "/") for _ in range(MOST_WAITING + 10)))
     assert {answer.status for answer in answers} == {200, 503}
     (refused, *_) = (answer for answer in answers if answer.status == 503)
     assert refused.headers["retry-after"] == "1"
     assert has_policy(refused)
 
 
-def test_addresses_that_there_are_not_cost_no_look_into_the_store(
+async def test_addresses_that_there_are_not_cost_no_look_into_the_store(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forbidden(*_: object) -> None:
         raise AssertionError("nothing of the store is needed for that")
 
-    async def crowd() -> list[Answer]:
-        paths = (f"/{number}/{'x' * (number % 50)}" for number in range(200))
-        return await asyncio.gather(*(ask(site, path) for path in paths))
-
     monkeypatch.setattr(Gateway, "in_thread", forbidden)
-    answers = asyncio.run(crowd())
+    paths = (f"/{number}/{'x' * (number % 50)}" for number in range(200))
+    answers = await asyncio.gather(*(ask(site, path) for path in paths))
     assert {answer.status for answer in answers} == {404}
     assert all(map(has_policy, answers))
 

@@ -24,7 +24,7 @@ from deepsea_web.site.broadcast import BEAT, END_MS, KEPT, POLL_US, REST_US
 from helpers import ladder
 from helpers.listening import site_at
 from helpers.manual_clock import ManualClock
-from helpers.site import a_site, ask
+from helpers.site import a_site, ask, scope_of
 
 Event = tuple[str, Any]
 
@@ -35,8 +35,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("played") / "ladder.db"
     with ladder.created(path) as store:
         season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-        ladder.play_all(store, season)
+        ladder.play_all(store, season, games=4)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
     return path
 
@@ -81,20 +80,9 @@ class Watched:
 class Reader:
     """One stream."""
 
-    def __init__(self, site: Site, after: int | None, client: str) -> None:
-        query = b"" if after is None else f"after={after}".encode()
-        self.scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": "GET",
-            "scheme": "http",
-            "path": "/events",
-            "root_path": "",
-            "query_string": query,
-            "headers": [(b"host", b"127.0.0.1:8080")],
-            "client": (client, 50000),
-            "server": ("127.0.0.1", 8080),
-        }
+    def __init__(self, site: Site, after: object, client: str) -> None:
+        query = "" if after is None else f"after={after}"
+        self.scope = scope_of(f"/events?{query}", client=client)
         self.left = asyncio.Event()
         self.free = asyncio.Event()
         """Whether it takes what is sent."""
@@ -147,7 +135,7 @@ async def watching(store: Store) -> AsyncIterator[tuple[Watched, Watch]]:
     watched = Watched(store)
     readers: list[Reader] = []
 
-    def watch(after: int | None = None, client: str = "127.0.0.1") -> Reader:
+    def watch(after: object = None, client: str = "127.0.0.1") -> Reader:
         readers.append(Reader(watched.site, after, client))
         return readers[-1]
 
@@ -342,8 +330,7 @@ async def test_a_ladder_that_cannot_be_read_ends_no_stream(
 @pytest.mark.parametrize("after", ["", "x", "-1", "1e9", "9" * 5000, "\u0664"])
 async def test_what_a_reader_says_it_has_is_a_number_or_nothing(store: Store, after: str) -> None:
     async with watching(store) as (site, watch):
-        reader = watch(client="127.0.0.1")
-        reader.scope["query_string"] = f"after={after}".encode()
+        reader = watch(after)
         await site.settled()
         assert reader.status == 200
         assert reader.games == ["s1-1", "s1-2", "s1-3", "s1-4"]

@@ -8,7 +8,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from deepsea_web.http import EMBED_HEADERS, HEADERS
 from deepsea_web.site.app import Site
 from deepsea_web.site.rendering import static_files, static_names
 from helpers import ladder
-from helpers.pages import DAILY
+from helpers.pages import DAILY, saying
 from helpers.site import Answer, a_site, get
 
 FAR = 4_102_444_800_000
@@ -243,8 +242,7 @@ def test_nothing_of_an_embargo_is_on_any_page(site: Site, path: Path) -> None:
 def test_a_game_under_embargo_changes_no_etag(tmp_path: Path) -> None:
     with ladder.created(tmp_path / "ladder.db") as store:
         season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
-        ladder.play_all(store, season)
+        ladder.play_all(store, season, games=4)
         hush = ladder.a_cup(store, "hush", FAR)
         store.jobs.add(hush, ladder.rotations(ladder.ids(store)[:2], 2))
         with Store.open(tmp_path / "ladder.db", public=True) as public:
@@ -259,13 +257,10 @@ def test_texts_of_strangers_stay_texts(tmp_path: Path) -> None:
     """A record is what bots say most in: names and what came instead of a decision."""
     with ladder.created(tmp_path / "ladder.db") as store:
         season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
-        ladder.play_all(store, season, {"s1-1": ["ben"]})
+        ladder.play_all(store, season, {"s1-1": ["ben"]}, games=1)
         record = GameRecord.from_json(store.games.record("s1-1"))
         for words in DAILY[::2]:
-            seats = tuple(seat._replace(name=words) for seat in record.seats)
-            came = tuple(one._replace(came=words) if one.fault else one for one in record.decisions)
-            hostile = replace(record, seats=seats, decisions=came).to_json()
+            hostile = saying(record, words).to_json()
             with store.database.write() as connection:
                 given = {"record": hostile.encode(errors="replace").decode()}
                 connection.execute(text("UPDATE games SET record = :record"), given)
@@ -283,8 +278,7 @@ def test_a_damaged_record_is_one_line_of_the_log(
 ) -> None:
     with ladder.created(tmp_path / "ladder.db") as store:
         season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
-        ladder.play_all(store, season)
+        ladder.play_all(store, season, games=1)
         record = store.games.record("s1-1").replace('"us": 100,', f'"us": {2**60},')
         with store.database.write() as connection:
             connection.execute(text("UPDATE games SET record = :record"), {"record": record})
