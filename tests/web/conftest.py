@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from helpers.chromium import find_chromium, launch
+from helpers.listening import site_at
 from helpers.world import Stock, World, opened, stock_of
 
 
@@ -30,6 +31,13 @@ def unchanged(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A ladder for tests that change nothing in it."""
     with opened(stock, tmp_path_factory.mktemp("unchanged")) as found:
         yield found
+
+
+@pytest.fixture
+def served(world: World) -> Iterator[tuple[World, str]]:
+    """That ladder, and the address at which browsers find it."""
+    with site_at(world.site) as url:
+        yield world, url
 
 
 # For a module and not longer: while Playwright is on, the thread has a running event loop, and what

@@ -6,7 +6,6 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -29,27 +28,21 @@ from helpers.chromium import (
     visited,
     without_violations,
 )
-from helpers.listening import site_at
-from helpers.pages import RUN
-from helpers.world import ANNA, Stock, World, opened
+from helpers.pages import RUN, saying
+from helpers.tiers import daily
+from helpers.world import ANNA, World
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def served(stock: Stock, tmp_path: Path) -> Iterator[tuple[World, str]]:
-    """A ladder of one's own, and its address."""
-    with opened(stock, tmp_path) as world, site_at(world.site) as url:
-        yield world, url
-
-
 @contextmanager
 def logged_in(browser: Browser, url: str, token: str, **options: object) -> Iterator[Page]:
-    """A page of somebody with a session."""
-    with visited(browser, f"{url}/login", allowed=(f"{url}/",), **options) as page:  # type: ignore[arg-type]
-        page.get_by_label("Token", exact=True).fill(token)
-        page.get_by_role("button", name="Log in").click()
-        expect(page).to_have_url(f"{url}/account")
+    """A page of somebody with a session, or of a visitor, who has no token."""
+    with visited(browser, f"{url}/login", **options) as page:  # type: ignore[arg-type]
+        if token:
+            page.get_by_label("Token", exact=True).fill(token)
+            page.get_by_role("button", name="Log in").click()
+            expect(page).to_have_url(f"{url}/account")
         yield page
 
 
@@ -82,11 +75,7 @@ def test_the_pages_fit_and_break_no_rule(
     chromium: Browser, served: tuple[World, str], who: str, schemes: tuple[Scheme, ...]
 ) -> None:
     world, url = served
-    with (
-        logged_in(chromium, url, world.tokens[who])
-        if who
-        else visited(chromium, f"{url}/login", allowed=(f"{url}/",))
-    ) as page:
+    with logged_in(chromium, url, world.tokens.get(who, "")) as page:
         for address in {"": OF_VISITORS, ANNA: OF_AUTHORS, "admin": OF_ADMINS}[who]:
             page.goto(url + address)
             fits(page, f"account-{address.strip('/').replace('/', '-')}")
@@ -95,13 +84,7 @@ def test_the_pages_fit_and_break_no_rule(
 
 
 # Without scripts the forms are sent as tests/web/test_account_forms.py sends them.
-@pytest.mark.parametrize(
-    "scripts",
-    [
-        pytest.param(True, id="with scripts"),
-        pytest.param(False, id="without", marks=pytest.mark.release),
-    ],
-)
+@pytest.mark.parametrize("scripts", daily([True, False], [True]))
 def test_one_joins_submits_and_leaves_by_keys(
     chromium: Browser, served: tuple[World, str], tmp_path: Path, scripts: bool
 ) -> None:
@@ -110,9 +93,7 @@ def test_one_joins_submits_and_leaves_by_keys(
     bot = tmp_path / "deep_diver.py"
     bot.write_text("print('hello')\n", encoding="utf-8")
     start = f"{url}/join#{code.code}"
-    with visited(
-        chromium, start, width=360, allowed=(f"{url}/",), java_script_enabled=scripts
-    ) as page:
+    with visited(chromium, start, width=360, java_script_enabled=scripts) as page:
         field = page.get_by_label("Code", exact=True)
         if scripts:
             # The code came with the address, and is gone from it.
@@ -204,14 +185,12 @@ def test_no_text_of_a_stranger_is_run(chromium: Browser, served: tuple[World, st
     world, url = served
     store = world.service.store
     record = GameRecord.from_json(store.games.record("s1-2"))
-    seats = tuple(seat._replace(name=RUN) for seat in record.seats)
-    came = tuple(one._replace(came=RUN) if one.fault else one for one in record.decisions)
     log = json.dumps([f"Traceback: {RUN}", RUN])
     given = {
         "name": NAME,
         "key": names.key(NAME),
         "text": RUN,
-        "record": replace(record, seats=seats, decisions=came).to_json(),
+        "record": saying(record, RUN).to_json(),
         "log": zlib.compress(log.encode()),
     }
     with store.database.write() as connection:
@@ -224,11 +203,7 @@ def test_no_text_of_a_stranger_is_run(chromium: Browser, served: tuple[World, st
         "admin": [author if ANNA in one else one for one in OF_ADMINS],
     }
     for who, addresses in seen.items():
-        with (
-            logged_in(chromium, url, world.tokens[who])
-            if who
-            else visited(chromium, f"{url}/login", allowed=(f"{url}/",))
-        ) as page:
+        with logged_in(chromium, url, world.tokens.get(who, "")) as page:
             for number, address in enumerate(addresses):
                 answer = page.goto(url + address)
                 assert answer is not None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -18,21 +16,17 @@ from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers.background import Watcher
 from helpers.chromium import fits, visited
-from helpers.listening import site_at
-from helpers.world import ANNA, Stock, World, opened
+from helpers.tiers import daily
+from helpers.world import ANNA, World
 
 pytestmark = pytest.mark.slow
 QUICK = AnalysisSettings(effort=Effort.of(150), luck=4)
 
 
-@pytest.fixture
-def served(
-    stock: Stock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[World, str]]:
-    """A ladder of one's own, and its address; analyses there are quick."""
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let analyses be quick."""
     monkeypatch.setattr(ladder_analyses.plan, "__defaults__", (QUICK,))
-    with opened(stock, tmp_path) as world, site_at(world.site) as url:
-        yield world, url
 
 
 def run_out(world: World) -> list[str]:
@@ -49,22 +43,13 @@ def run_out(world: World) -> list[str]:
 
 
 # Without scripts the form is sent as tests/web/test_game_analysis.py sends it.
-@pytest.mark.parametrize(
-    "scripts",
-    [
-        pytest.param(True, id="with scripts"),
-        pytest.param(False, id="without", marks=pytest.mark.release),
-    ],
-)
+@pytest.mark.parametrize("scripts", daily([True, False], [True]))
 def test_one_asks_on_the_page_and_sees_marks_when_the_runner_has_made_it(
     chromium: Browser, served: tuple[World, str], scripts: bool
 ) -> None:
     world, url = served
-    allowed = (f"{url}/",)
     game = re.compile(rf"{url}/games/s1-1(\?turn=0)?$")  # the viewer says where it is
-    with visited(
-        chromium, f"{url}/login?next=/games/s1-1", allowed=allowed, java_script_enabled=scripts
-    ) as page:
+    with visited(chromium, f"{url}/login?next=/games/s1-1", java_script_enabled=scripts) as page:
         page.get_by_label("Token", exact=True).fill(world.tokens[ANNA])
         page.get_by_role("button", name="Log in").click()
         expect(page).to_have_url(game)

@@ -51,7 +51,7 @@ def visited(
 ) -> AbstractContextManager[Page]:
     """The page, or another one of the same server."""
     url = address(served, path)
-    return browsers.visited(browser, url, allowed=(address(served),), **options)
+    return browsers.visited(browser, url, allowed=address(served), **options)
 
 
 def resize(page: Page, width: int) -> None:

@@ -13,7 +13,7 @@ from deepsea_rules.record import verify
 from deepsea_rules.ruleset import PRESETS
 from helpers.chromium import SCHEMES, WIDTHS, fits, keep_screenshot, visited, without_violations
 from helpers.pages import RUN
-from helpers.seat_page import Sitting, sitting
+from helpers.seat_page import sitting
 from helpers.tiers import daily
 
 pytestmark = pytest.mark.slow
@@ -30,10 +30,6 @@ def begun(page: Page) -> None:
     assert "#" not in page.url
 
 
-def at(table: Sitting) -> str:
-    return f"http://127.0.0.1:{table.server.port}/"
-
-
 @pytest.mark.parametrize(
     ("preset", "by"), daily([("manual", "key"), ("revised", "touch")], [("revised", "touch")])
 )
@@ -44,7 +40,6 @@ def test_a_whole_game(chromium: Browser, preset: str, by: str) -> None:
             chromium,
             table.server.address,
             width=min(WIDTHS) if by == "touch" else max(WIDTHS),
-            allowed=(at(table),),
             reduced_motion="reduce",
             has_touch=by == "touch",
         ) as page,
@@ -72,9 +67,7 @@ def test_a_whole_game(chromium: Browser, preset: str, by: str) -> None:
 def test_everybody_can_use_it(chromium: Browser, scheme: str) -> None:
     with (
         sitting(game(seats=6), bot=RUN) as table,
-        visited(
-            chromium, table.server.address, allowed=(at(table),), reduced_motion="reduce"
-        ) as page,
+        visited(chromium, table.server.address, reduced_motion="reduce") as page,
     ):
         begun(page)
         assert page.evaluate("window.ran") is None
@@ -100,7 +93,7 @@ def test_everybody_can_use_it(chromium: Browser, scheme: str) -> None:
 def test_moves_come_at_a_pace_and_are_skipped(chromium: Browser) -> None:
     with (
         sitting(game(seats=6)) as table,
-        visited(chromium, table.server.address, allowed=(at(table),)) as page,
+        visited(chromium, table.server.address) as page,
     ):
         begun(page)
         page.get_by_label("pace of the game").select_option("slow")

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.reports.seat import choosing_of
 from helpers.chromium import SCHEMES, fits, visited, without_violations
-from helpers.listening import site_at
 from helpers.people import Runner
 from helpers.tiers import daily
-from helpers.world import ANNA, Stock, World, opened
+from helpers.world import ANNA, World
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def served(stock: Stock, tmp_path: Path) -> Iterator[tuple[World, str]]:
-    """A ladder of one's own, and its address."""
-    with opened(stock, tmp_path) as world, site_at(world.site) as url:
-        yield world, url
 
 
 def looked_at(page: Page, name: str) -> None:
@@ -57,9 +46,7 @@ def test_a_game_is_played_to_its_end(
 ) -> None:
     world, url = served
     store, form = world.service.store, "scripts" if scripts else "plain"
-    with visited(
-        chromium, f"{url}/login", allowed=(f"{url}/",), java_script_enabled=scripts
-    ) as page:
+    with visited(chromium, f"{url}/login", java_script_enabled=scripts) as page:
         page.get_by_label("Token", exact=True).fill(world.tokens[ANNA])
         page.get_by_role("button", name="Log in").click()
         page.goto(f"{url}/play")

@@ -52,7 +52,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", daily(PAGES, IN_EVERY_RUN))
 def test_a_page_fits_and_breaks_no_rule(chromium: Browser, address: str, page: str) -> None:
-    with visited(chromium, address + page, allowed=(f"{address}/",)) as seen:
+    with visited(chromium, address + page) as seen:
         seen.wait_for_load_state("networkidle")
         assert seen.locator("h1").count() == 1
         fits(seen, f"site{page.partition('?')[0].replace('/', '-')}")
@@ -63,7 +63,7 @@ def test_a_page_fits_and_breaks_no_rule(chromium: Browser, address: str, page: s
 @pytest.mark.release
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in IN_THE_DARK])
 def test_the_others_can_be_read_in_the_dark(chromium: Browser, address: str, page: str) -> None:
-    with visited(chromium, address + page, allowed=(f"{address}/",), width=360) as seen:
+    with visited(chromium, address + page, width=360) as seen:
         seen.wait_for_load_state("networkidle")
         without_violations(seen, "dark")
 
@@ -82,7 +82,7 @@ def test_a_page_that_there_is_not_looks_like_the_others(chromium: Browser, addre
 
 
 def test_the_choice_of_colours_stays_from_page_to_page(chromium: Browser, address: str) -> None:
-    with visited(chromium, f"{address}/?season=s1", allowed=(f"{address}/",)) as page:
+    with visited(chromium, f"{address}/?season=s1") as page:
         paper = "getComputedStyle(document.body).backgroundColor"
         light = page.evaluate(paper)
         page.get_by_label("Colours").select_option("dark")
@@ -97,7 +97,7 @@ def test_the_choice_of_colours_stays_from_page_to_page(chromium: Browser, addres
 
 def test_bars_of_skill_take_a_quarter_of_a_phone(chromium: Browser, address: str) -> None:
     url = f"{address}/?season=s1"
-    with visited(chromium, url, width=360, allowed=(f"{address}/",)) as page:
+    with visited(chromium, url, width=360) as page:
         box = page.locator("td.skill").first.bounding_box()
         assert box is not None
         assert box["width"] <= 360 / 4
@@ -105,7 +105,7 @@ def test_bars_of_skill_take_a_quarter_of_a_phone(chromium: Browser, address: str
 
 def test_the_course_is_read_by_pointer_and_by_keys(chromium: Browser, address: str) -> None:
     url = f"{address}/bots/anna?season=s1"
-    with visited(chromium, url, allowed=(f"{address}/",)) as page:
+    with visited(chromium, url) as page:
         said = page.locator(".course output")
         slider = page.get_by_label("Point of the rating course")
         expect(said).to_contain_text("game 16, v2: rating")
@@ -128,7 +128,7 @@ def test_the_course_is_read_by_pointer_and_by_keys(chromium: Browser, address: s
 
 def test_a_link_leads_to_a_turn_as_a_seat_knew_it(chromium: Browser, address: str) -> None:
     url = f"{address}/games/s1-3?turn=12&seat=B"
-    with visited(chromium, url, allowed=(f"{address}/",)) as page:
+    with visited(chromium, url) as page:
         expect(page.locator(".ds-status")).to_contain_text("Turn 12 of")
         expect(page.locator("#ds-view")).to_have_value("B")
         expect(page.locator(".ds-knows")).to_contain_text("What B knew at this moment.")
@@ -140,7 +140,7 @@ def test_a_link_leads_to_a_turn_as_a_seat_knew_it(chromium: Browser, address: st
 
 
 def test_every_turn_in_the_list_is_a_target_for_fingers(chromium: Browser, address: str) -> None:
-    with visited(chromium, f"{address}/games/s1-3", width=360, allowed=(f"{address}/",)) as page:
+    with visited(chromium, f"{address}/games/s1-3", width=360) as page:
         page.locator(".ds-turns a").first.wait_for(state="attached")
         heights = page.locator(".ds-turns a").evaluate_all(
             "all => all.map((one) => one.getBoundingClientRect().height).filter((high) => high)"
@@ -150,9 +150,8 @@ def test_every_turn_in_the_list_is_a_target_for_fingers(chromium: Browser, addre
 
 
 def test_tv_is_the_same_for_everybody_and_results_come(chromium: Browser, address: str) -> None:
-    own = (f"{address}/",)
     url = f"{address}/tv"
-    with visited(chromium, url, allowed=own) as one, visited(chromium, url, allowed=own) as other:
+    with visited(chromium, url) as one, visited(chromium, url) as other:
         for page in (one, other):
             expect(page.locator("#shown a")).to_contain_text("Game ")
             expect(page.locator("#state")).to_have_text("Newer results come by themselves.")
@@ -164,8 +163,7 @@ def test_tv_is_the_same_for_everybody_and_results_come(chromium: Browser, addres
 
 
 def test_with_reduced_motion_tv_waits(chromium: Browser, address: str) -> None:
-    own = (f"{address}/",)
-    with visited(chromium, f"{address}/tv", allowed=own, reduced_motion="reduce") as page:
+    with visited(chromium, f"{address}/tv", reduced_motion="reduce") as page:
         expect(page.locator("#shown a")).to_contain_text("Game ")
         expect(page.locator("#pause")).to_have_text("Follow")
 
@@ -178,7 +176,7 @@ def test_the_viewer_draws_a_published_game_from_its_page(chromium: Browser, tmp_
         record = store.games.record("s1-1")
     with (
         folder_at(folder) as url,
-        visited(chromium, f"{url}games/s1-1.html?turn=3", allowed=(url,)) as seen,
+        visited(chromium, f"{url}games/s1-1.html?turn=3") as seen,
     ):
         expect(seen.get_by_text("Turn 3 of")).to_be_visible()
         assert seen.locator("#problem").text_content() == ""
