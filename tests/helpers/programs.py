@@ -281,13 +281,18 @@ def _running(folder: str) -> list[tuple[int, str]]:
     return found
 
 
-def workers(of: int | str = "self") -> list[int]:
-    """The worker processes of a process's pools that run now, by their ids."""
+def children(of: int | str = "self") -> list[int]:
+    """The processes that the threads of a process have started, by their ids."""
     found = []
     for task in Path(f"/proc/{of}/task").iterdir():
         with suppress(FileNotFoundError):  # a thread that has just ended
             found += [int(pid) for pid in (task / "children").read_text().split()]
-    return [pid for pid in found if "deepsea_referee.workers" in _command(pid)]
+    return found
+
+
+def workers(of: int | str = "self") -> list[int]:
+    """The worker processes of a process's pools that run now."""
+    return [pid for pid in children(of) if "deepsea_referee.workers" in _command(pid)]
 
 
 def _command(pid: int) -> str:

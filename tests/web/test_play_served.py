@@ -22,7 +22,7 @@ from deepsea_rules.record import GameRecord, verify
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
 from helpers.commands import serving
-from helpers.programs import nothing_stays_behind, opponent_in, workers
+from helpers.programs import children, nothing_stays_behind, opponent_in, workers
 from helpers.remote import a_token
 
 ROOT = "/api/v1"
@@ -60,11 +60,10 @@ class Player:
 def runner_of(server: int) -> int:
     """The runner of a server, once it runs."""
     while True:
-        for task in Path(f"/proc/{server}/task").iterdir():
+        for pid in children(server):
             with suppress(FileNotFoundError):
-                for pid in (task / "children").read_text().split():
-                    if b"--forever" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                        return int(pid)
+                if b"--forever" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
 
 
 # All of it at once. In every run tests/arena/test_person_games.py repeats steps and sets games up

@@ -11,7 +11,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from deepsea_web.server.runner_process import FIRST_PAUSE_S, RunnerProcess, runn
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line, serving
 from helpers.manual_clock import ManualClock
+from helpers.programs import children, has_ended
 from helpers.site import a_site, get
 
 PYTHON = sys.executable
@@ -93,27 +94,24 @@ def test_the_runners_command_names_no_store() -> None:
     assert runner_command(3, "settled")[-3:] == ["3", "--until", "settled"]
 
 
-def test_a_runner_that_ends_is_started_again_later_each_time(tmp_path: Path) -> None:
+async def test_a_runner_that_ends_is_started_again_later_each_time(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = see(tmp_path, f"import pathlib; pathlib.Path({str(log)!r}).open('a').write('x')")
 
-    async def main() -> None:
-        clock = ManualClock()
-        runner = RunnerProcess(command, "", clock)
-        await runner.start()
-        pause = FIRST_PAUSE_S
-        for times in (1, 2, 3):
-            await runner.ended.wait()
-            assert log.read_text() == "x" * times
-            clock.jump(pause * 1_000_000 - 1)
-            assert runner.pid is None
-            runner.ended.clear()
-            clock.jump(1)
-            pause *= 2
+    clock = ManualClock()
+    runner = RunnerProcess(command, "", clock)
+    await runner.start()
+    pause = FIRST_PAUSE_S
+    for times in (1, 2, 3):
         await runner.ended.wait()
-        await runner.stop()
-
-    asyncio.run(main())
+        assert log.read_text() == "x" * times
+        clock.jump(pause * 1_000_000 - 1)
+        assert runner.pid is None
+        runner.ended.clear()
+        clock.jump(1)
+        pause *= 2
+    await runner.ended.wait()
+    await runner.stop()
 
 
 @contextmanager
@@ -127,40 +125,37 @@ def no_free_descriptor() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_runner_that_cannot_be_started_is_tried_again_later_each_time(
+async def test_a_runner_that_cannot_be_started_is_tried_again_later_each_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
-        clock = ManualClock()
-        runner = RunnerProcess(["true"], "", clock)
-        with no_free_descriptor():
-            await runner.start()
-        await runner.stop()
-        assert caplog.messages == [failed]
-
-        runner = RunnerProcess([PYTHON, "-c", ""], "", clock)
-        await runner.start()
-        await runner.ended.wait()
-        for pause in (FIRST_PAUSE_S, 2 * FIRST_PAUSE_S):
-            runner.ended.clear()
-            with no_free_descriptor():
-                clock.jump(pause * 1_000_000 - 1)
-                await asyncio.to_thread(int)  # what is due happens
-                assert not runner.ended.is_set()
-                clock.jump(1)
-                await runner.ended.wait()
-        runner.ended.clear()
-        clock.jump(4 * FIRST_PAUSE_S * 1_000_000)
-        await runner.ended.wait()
-        await runner.stop()
-
     failed = "the runner cannot be started: Too many open files; another try soon"
     ended = "the runner has ended with status 0; another starts soon"
-    asyncio.run(main())
+    clock = ManualClock()
+    runner = RunnerProcess(["true"], "", clock)
+    with no_free_descriptor():
+        await runner.start()
+    await runner.stop()
+    assert caplog.messages == [failed]
+
+    runner = RunnerProcess([PYTHON, "-c", ""], "", clock)
+    await runner.start()
+    await runner.ended.wait()
+    for pause in (FIRST_PAUSE_S, 2 * FIRST_PAUSE_S):
+        runner.ended.clear()
+        with no_free_descriptor():
+            clock.jump(pause * 1_000_000 - 1)
+            await asyncio.to_thread(int)  # what is due happens
+            assert not runner.ended.is_set()
+            clock.jump(1)
+            await runner.ended.wait()
+    runner.ended.clear()
+    clock.jump(4 * FIRST_PAUSE_S * 1_000_000)
+    await runner.ended.wait()
+    await runner.stop()
     assert caplog.messages == [failed, ended, failed, failed, ended]
 
 
-def test_a_runner_that_does_not_end_is_killed(tmp_path: Path) -> None:
+async def test_a_runner_that_does_not_end_is_killed(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)
     command = see(
@@ -171,39 +166,18 @@ def test_a_runner_that_does_not_end_is_killed(tmp_path: Path) -> None:
         "while True: signal.pause()\n",
     )
 
-    async def main() -> None:
-        clock = ManualClock()
-        runner = RunnerProcess(command, "", clock)
-        await runner.start()
-        pid = runner.pid
-        assert pid is not None
-        await asyncio.to_thread(ready.read_bytes)
-        stopping = asyncio.create_task(runner.stop())
-        await asyncio.sleep(0)  # noqa: TID251  (it begins)
-        clock.jump(60_000_000)
-        await stopping
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-    asyncio.run(main())
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    path = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(one) for one in path.read_text(encoding="ascii").split()]
-
-
-def gone(pid: int) -> None:
-    """Wait until a process has ended."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    import select
-
-    with closing(os.fdopen(handle)):
-        assert select.select([handle], [], [], 60)[0]
+    clock = ManualClock()
+    runner = RunnerProcess(command, "", clock)
+    await runner.start()
+    pid = runner.pid
+    assert pid is not None
+    await asyncio.to_thread(ready.read_bytes)
+    stopping = asyncio.create_task(runner.stop())
+    await asyncio.sleep(0)  # noqa: TID251  (it begins)
+    clock.jump(60_000_000)
+    await stopping
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 @pytest.mark.slow
@@ -211,14 +185,13 @@ def gone(pid: int) -> None:
 def test_the_runner_ends_with_its_server_however_that_ends(
     played: Store, end: signal.Signals
 ) -> None:
-    assert played.database.path is not None
-    with serving(played.database.path) as (process, _):
+    with serving(played.database) as (process, _):
         assert process.stdout is not None
         assert process.stdout.readline() == "a runner with 1 worker plays and checks bots\n"
-        (runner,) = children(process.pid)
+        (runner,) = map(os.pidfd_open, children(process.pid))
         process.send_signal(end)
         assert process.wait() == (-end if end == signal.SIGKILL else 0)
-        gone(runner)
+        assert has_ended(runner)
 
 
 # What is refused
@@ -252,7 +225,7 @@ def test_workers_need_a_runner(run: Run, played: Store) -> None:
 # Certificates
 
 
-def test_a_pair_that_changes_is_read_again_and_half_a_pair_is_not_used(
+async def test_a_pair_that_changes_is_read_again_and_half_a_pair_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, new = (certificates.make(tmp_path, name) for name in ("old", "new"))
@@ -271,23 +244,20 @@ def test_a_pair_that_changes_is_read_again_and_half_a_pair_is_not_used(
         text = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
         return names[text.strip()]
 
-    async def main() -> None:
-        certificate = Certificate(chain, key)
-        http = await asyncio.start_server(
-            lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=certificate.context()
-        )
-        port = http.sockets[0].getsockname()[1]
-        async with http:
-            assert await shown(port) is old
-            shutil.copy(new.certificate, chain)
-            assert await shown(port) is old
-            assert caplog.text.count("the pair before stays in use") == 1
-            shutil.copy(new.key, key)
-            assert await shown(port) is new
-            key.unlink()
-            assert await shown(port) is new
-
-    asyncio.run(main())
+    certificate = Certificate(chain, key)
+    http = await asyncio.start_server(
+        lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=certificate.context()
+    )
+    port = http.sockets[0].getsockname()[1]
+    async with http:
+        assert await shown(port) is old
+        shutil.copy(new.certificate, chain)
+        assert await shown(port) is old
+        assert caplog.text.count("the pair before stays in use") == 1
+        shutil.copy(new.key, key)
+        assert await shown(port) is new
+        key.unlink()
+        assert await shown(port) is new
 
 
 def test_a_pair_that_does_not_belong_together_is_refused(tmp_path: Path) -> None:
