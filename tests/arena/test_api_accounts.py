@@ -211,8 +211,7 @@ def test_logins_fail_at_most_so_often_in_any_hour() -> None:
 
 def test_wrong_codes_and_tokens_keep_no_writer_waiting(played: Store) -> None:
     """They are refused by a read: here nothing can be written."""
-    assert played.database.path is not None
-    with Store.open(played.database.path, read_only=True) as store:
+    with Store.open(str(played.database), read_only=True) as store:
         service = service_of(store)
         code, token = "AAAA-AAAA-AAAA-AAAA", accounts.new_token(bytes(32))
         assert refused(service, visitor(HERE), "redeem", code=code).kind is Kind.UNAUTHENTICATED

@@ -34,9 +34,8 @@ LATER = 4_000_000_000_000
 @pytest.fixture
 def service(played: Store) -> Iterator[LadderService]:
     """A ladder whose authors may ask for two analyses a day."""
-    assert played.database.path is not None
     limits: RemoteLimits = replace(LIMITS, analyses_per_day=2)
-    with Store.open(played.database.path, read_only=True, public=True) as public:
+    with Store.open(str(played.database), read_only=True, public=True) as public:
         yield LadderService(played, public, entropy=lambda: b"", limits=limits)
 
 

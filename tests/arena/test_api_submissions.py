@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -34,44 +35,38 @@ KEY = "a-key-of-mine"
 @pytest.fixture
 def service(played: Store) -> Iterator[LadderService]:
     """A ladder with four bots and eight games; strangers can reach it."""
-    assert played.database.path is not None
-    with Store.open(played.database.path, read_only=True, public=True) as public:
+    with Store.open(str(played.database), read_only=True, public=True) as public:
         uploads = Uploads(ManualClock())
         yield LadderService(played, public, entropy=lambda: b"", uploads=uploads)
 
 
-def author(service: LadderService, name: str, *scopes: Scope) -> Caller:
-    """An author with the usual token."""
-    return Caller(
-        author=name,
-        author_id=an_author(service.store, name),
-        role=Role.AUTHOR,
-        scopes=frozenset(scopes or (Scope.READ, Scope.SUBMIT)),
-    )
+def author(service: LadderService, name: str) -> LocalLadder:
+    """The ladder for an author with the usual token."""
+    number, scopes = an_author(service.store, name), frozenset((Scope.READ, Scope.SUBMIT))
+    caller = Caller(author=name, author_id=number, role=Role.AUTHOR, scopes=scopes)
+    return LocalLadder(service, caller)
 
 
 @pytest.fixture
-def anna(service: LadderService) -> Caller:
+def anna(service: LadderService) -> LocalLadder:
     """The author of anna."""
     return author(service, "anna-senior")
 
 
 @pytest.fixture
-def ben(service: LadderService) -> Caller:
+def ben(service: LadderService) -> LocalLadder:
     """The author of ben, who crashed in two games."""
     return author(service, "ben-senior")
 
 
-def upload(
-    service: LadderService, caller: Caller, content: bytes, key: str = KEY, bot: str = ""
-) -> Iterator[Any]:
+def upload(own: LocalLadder, content: bytes, key: str = KEY, bot: str = "") -> Iterator[Any]:
     """Upload an archive; what Submit answers."""
-    with LocalLadder(service, caller).begin_upload() as coming:
+    with own.begin_upload() as coming:
         digest = hashlib.sha256(content).hexdigest()
         coming.header(bot=bot, size=len(content), sha256=digest, key=key)
         coming.chunk(content)
         coming.finish()
-        answers: Iterator[Any] = LocalLadder(service, caller).submit(coming)
+        answers: Iterator[Any] = own.submit(coming)
         return answers
 
 
@@ -88,8 +83,8 @@ def refused(kind: Kind, call: Callable[[], object]) -> str:
     return str(error.value)
 
 
-def test_a_submission_is_followed_to_its_verdict(service: LadderService, anna: Caller) -> None:
-    seen = states(upload(service, anna, zipped("one"), bot="mine"))
+def test_a_submission_is_followed_to_its_verdict(service: LadderService, anna: LocalLadder) -> None:
+    seen = states(upload(anna, zipped("one"), bot="mine"))
     assert list(islice(seen, 3)) == [("queued", 0, 0), None, None]
     submissions = service.store.submissions
     lease = submissions.claim("runner", 60)
@@ -100,54 +95,50 @@ def test_a_submission_is_followed_to_its_verdict(service: LadderService, anna: C
     assert next(seen) is None
     submissions.accept(lease, replace(ladder.a_bundle("one"), name="mine"), LIMITS, 1)
     assert list(seen) == [("accepted", 0, 2)]
-    (again,) = upload(service, anna, zipped("one"), bot="mine")
+    (again,) = upload(anna, zipped("one"), bot="mine")
     assert (again.submission.version, again.submission.bot) == (1, "mine")
-    watched = LocalLadder(service, anna).watch_submission(id=again.submission.id)
+    watched = anna.watch_submission(id=again.submission.id)
     assert [step and step.submission for step in watched] == [again.submission]
 
 
-def test_a_broken_upload_leaves_nothing_and_goes_on_with_its_key(
-    service: LadderService, anna: Caller
-) -> None:
+def test_a_broken_upload_leaves_nothing_and_goes_on_with_its_key(anna: LocalLadder) -> None:
     content = zipped("one")
-    with LocalLadder(service, anna).begin_upload() as coming:
+    with anna.begin_upload() as coming:
         digest = hashlib.sha256(content).hexdigest()
         coming.header(size=len(content), sha256=digest, key=KEY)
         coming.chunk(content[:50])
         said = refused(Kind.INVALID, coming.finish)
     assert f"ended after 50 of {len(content)} bytes" in said
-    assert LocalLadder(service, anna).submissions().submissions == ()
-    first = next(upload(service, anna, content)).submission
-    second = next(upload(service, anna, content)).submission
+    assert anna.submissions().submissions == ()
+    first = next(upload(anna, content)).submission
+    second = next(upload(anna, content)).submission
     assert first == second
-    assert LocalLadder(service, anna).submissions().submissions == (first,)
-    words = refused(Kind.INVALID, lambda: upload(service, anna, zipped("two")))
+    assert anna.submissions().submissions == (first,)
+    words = refused(Kind.INVALID, lambda: upload(anna, zipped("two")))
     assert words == f"the key {KEY!r} is that of another upload; choose a new one"
 
 
-def test_limits_are_refused_at_the_header_with_when_to_come_back(
-    service: LadderService, anna: Caller
-) -> None:
+def test_limits_are_refused_at_the_header_with_when_to_come_back(anna: LocalLadder) -> None:
     for text in ("one", "two", "three"):
-        upload(service, anna, zipped(text), key=f"key-of-{text}")
-    with LocalLadder(service, anna).begin_upload() as coming, pytest.raises(ApiError) as error:
+        upload(anna, zipped(text), key=f"key-of-{text}")
+    with anna.begin_upload() as coming, pytest.raises(ApiError) as error:
         coming.header(size=5, sha256="0" * 64, key=KEY)
     assert (error.value.kind, error.value.retry_after) == (Kind.EXHAUSTED, 30)
 
 
 def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
-    service: LadderService, anna: Caller
+    service: LadderService, anna: LocalLadder
 ) -> None:
     season = Season(name="open", isolation="process")
     service.store.seasons.open(season, ladder.SEED)
-    words = refused(Kind.NOT_NOW, lambda: upload(service, anna, zipped("one")))
+    words = refused(Kind.NOT_NOW, lambda: upload(anna, zipped("one")))
     assert words == "season open plays bots without a sandbox, so none are taken from afar"
-    assert LocalLadder(service, anna).submissions().submissions == ()
+    assert anna.submissions().submissions == ()
     service.uploads.local = True
-    next(upload(service, anna, zipped("one")))
+    next(upload(anna, zipped("one")))
     service.store.seasons.close("open")
     service.uploads.local = False
-    next(upload(service, anna, zipped("two"), key="another-key"))
+    next(upload(anna, zipped("two"), key="another-key"))
     table = schema.submissions.c
     with service.store.database.read() as connection:
         rows = connection.execute(select(table.needs_sandbox).order_by(table.id))
@@ -155,68 +146,69 @@ def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
 
 
 def test_an_author_withdraws_own_bots_and_no_others(
-    service: LadderService, anna: Caller, ben: Caller
+    service: LadderService, anna: LocalLadder, ben: LocalLadder
 ) -> None:
-    words = refused(Kind.NOT_FOUND, lambda: LocalLadder(service, ben).withdraw(bot="anna"))
+    words = refused(Kind.NOT_FOUND, lambda: ben.withdraw(bot="anna"))
     assert words == "you have no bot 'anna'"
-    nobodys = refused(Kind.NOT_FOUND, lambda: LocalLadder(service, ben).withdraw(bot="nobody"))
+    nobodys = refused(Kind.NOT_FOUND, lambda: ben.withdraw(bot="nobody"))
     assert nobodys == words.replace("anna", "nobody")
     for _ in range(2):
-        place = LocalLadder(service, anna).withdraw(bot="Anna").bot
+        place = anna.withdraw(bot="Anna").bot
         assert (place.bot, place.author, place.version) == ("anna", "anna-senior", 1)
         assert place.state is BotState.WITHDRAWN
     service.store.bots.disable("ben", "it crashed")
-    words = refused(Kind.NOT_NOW, lambda: LocalLadder(service, ben).withdraw(bot="ben"))
+    words = refused(Kind.NOT_NOW, lambda: ben.withdraw(bot="ben"))
     assert words == "ben is disabled: it crashed"
 
 
-def test_lists_hold_what_is_the_callers_own(service: LadderService, anna: Caller) -> None:
-    admin = replace(anna, author="head", role=Role.ADMIN, scopes=frozenset(Scope))
-    assert {one.author for one in LocalLadder(service, anna).bots().bots} == {"anna-senior"}
-    assert LocalLadder(service, admin).bots().bots == ()
-    assert len(LocalLadder(service, admin).bots(everybody=True).bots) == 4
-    for caller in (anna, replace(admin, scopes=anna.scopes)):
-        refused(Kind.DENIED, lambda: LocalLadder(service, caller).bots(everybody=True))  # noqa: B023
+def test_lists_hold_what_is_the_callers_own(service: LadderService, anna: LocalLadder) -> None:
+    head = replace(anna.caller, author="head", role=Role.ADMIN, scopes=frozenset(Scope))
+    admin = LocalLadder(service, head)
+    assert {one.author for one in anna.bots().bots} == {"anna-senior"}
+    assert admin.bots().bots == ()
+    assert len(admin.bots(everybody=True).bots) == 4
+    for other in (anna, LocalLadder(service, replace(head, scopes=anna.caller.scopes))):
+        refused(Kind.DENIED, partial(other.bots, everybody=True))
 
 
 def test_an_author_downloads_own_bots_and_no_others(
-    service: LadderService, anna: Caller, ben: Caller
+    service: LadderService, anna: LocalLadder, ben: LocalLadder
 ) -> None:
     ladder.submit(service.store, "anna", "x" * 100_000, "anna-senior")
 
     def download(**fields: Any) -> str:
-        parts = list(LocalLadder(service, anna).download_bot(**fields))
+        parts = list(anna.download_bot(**fields))
         assert max(map(len, parts)) <= 32 * 1024
         with zipfile.ZipFile(io.BytesIO(b"".join(parts))) as archive:
             return archive.read("bot.py").decode()
 
     assert download(bot="anna", version=1) == "# anna\n"
     assert download(bot="anna") == "# " + "x" * 100_000 + "\n"
-    refused(Kind.NOT_FOUND, lambda: LocalLadder(service, ben).download_bot(bot="anna"))
-    refused(Kind.NOT_FOUND, lambda: LocalLadder(service, anna).download_bot(bot="anna", version=3))
+    refused(Kind.NOT_FOUND, lambda: ben.download_bot(bot="anna"))
+    refused(Kind.NOT_FOUND, lambda: anna.download_bot(bot="anna", version=3))
 
 
 def test_an_author_reads_what_own_bots_left_of_a_game(
-    service: LadderService, anna: Caller, ben: Caller
+    service: LadderService, anna: LocalLadder, ben: LocalLadder
 ) -> None:
     game = service.store.history.get("s1-2")
     seat = next(i for i, one in enumerate(game.seats) if one.version.bot == "ben")
     service.store.logs.add(game.seq, [SeatLog(seat, "a bug", "hello")])
-    (log,) = LocalLadder(service, ben).log(game_id="s1-2").logs
+    (log,) = ben.log(game_id="s1-2").logs
     assert (log.seat, log.bot, log.error, log.output) == (seat, "ben v1", "a bug", "hello")
-    assert LocalLadder(service, anna).log(game_id="s1-2").logs == ()
+    assert anna.log(game_id="s1-2").logs == ()
     stranger = author(service, "stranger")
-    words = refused(Kind.NOT_FOUND, lambda: LocalLadder(service, stranger).log(game_id="s1-2"))
-    nobodys = refused(Kind.NOT_FOUND, lambda: LocalLadder(service, stranger).log(game_id="s9-2"))
+    words = refused(Kind.NOT_FOUND, lambda: stranger.log(game_id="s1-2"))
+    nobodys = refused(Kind.NOT_FOUND, lambda: stranger.log(game_id="s9-2"))
     assert words.replace("s1-2", "s9-2") == nobodys
 
 
 def test_of_many_uploads_of_one_author_the_allowed_ones_wait(
-    service: LadderService, anna: Caller
+    service: LadderService, anna: LocalLadder
 ) -> None:
     def one(number: int) -> str:
         try:
-            answers = upload(service, anna, zipped(f"bot {number}"), f"key-{number:05}")
+            answers = upload(anna, zipped(f"bot {number}"), f"key-{number:05}")
             return str(next(answers).submission.state)
         except ApiError as error:
             return error.kind.name
@@ -224,23 +216,23 @@ def test_of_many_uploads_of_one_author_the_allowed_ones_wait(
     with ThreadPoolExecutor(20) as threads:
         ends = list(threads.map(one, range(20)))
     assert (ends.count("queued"), ends.count("EXHAUSTED")) == (3, 17)
-    assert len(LocalLadder(service, anna).submissions().submissions) == 3
+    assert len(anna.submissions().submissions) == 3
     # Uploads that ended make room for others.
-    refused(Kind.EXHAUSTED, lambda: upload(service, anna, zipped("more")))
+    refused(Kind.EXHAUSTED, lambda: upload(anna, zipped("more")))
     lease = service.store.submissions.claim("runner", 60)
     assert lease is not None
     service.store.submissions.refuse(lease, SubmissionRefusal("no"), 0)
-    assert next(upload(service, anna, zipped("more"))).submission.state == "queued"
+    assert next(upload(anna, zipped("more"))).submission.state == "queued"
 
 
 def test_a_submission_of_another_is_not_there(
-    service: LadderService, anna: Caller, ben: Caller
+    service: LadderService, anna: LocalLadder, ben: LocalLadder
 ) -> None:
-    number = next(upload(service, anna, zipped("one"))).submission.id
-    words = refused(Kind.NOT_FOUND, lambda: LocalLadder(service, ben).watch_submission(id=number))
+    number = next(upload(anna, zipped("one"))).submission.id
+    words = refused(Kind.NOT_FOUND, lambda: ben.watch_submission(id=number))
     assert words == f"there is no submission {number} of yours"
-    assert LocalLadder(service, ben).submissions().submissions == ()
-    refused(Kind.DENIED, lambda: LocalLadder(service, ben).queue())
+    assert ben.submissions().submissions == ()
+    refused(Kind.DENIED, ben.queue)
     admin = Caller(role=Role.ADMIN, scopes=frozenset(Scope))
     (waiting,) = LocalLadder(service, admin).queue().submissions
     assert waiting.id == number
