@@ -124,12 +124,11 @@ class Stream:
         self._answer = connection.getresponse()
         assert self._answer.status == 200
 
-    def next(self) -> dict[str, Any] | None:
+    def next(self) -> Any:
         """The next event; None at the end."""
         while line := self._answer.readline():
             if line.startswith(b"data: "):
-                data: dict[str, Any] = json.loads(line[6:])
-                return data
+                return json.loads(line[6:])
         self.close()
         return None
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from html import unescape
 
 import pytest
 
-from deepsea_rules.record import RecordSeat
 from deepsea_web.http import CSP, GRACE_US, HEADERS, MOST_STREAMS
 from deepsea_web.live.server import KEPT, LINGER_US
 from helpers.commands import faulty, played, record_of
+from helpers.pages import saying
 from helpers.served import PATH, Served
 
 HOSTILE = "</script><script>alert(1)</script>\u202e" + "e\u0301" * 20
@@ -70,21 +69,17 @@ def test_nothing_is_served_without_the_random_path(served: Served, path: str) ->
 def test_games_appear_as_they_end(served: Served) -> None:
     stream = served.stream()
     first = stream.next()
-    assert first is not None
     assert (first["games"], first["over"], first["facts"]) == ([], None, "0 games")
     served.game(1, record_of(played()), "1. greedy (A) 12")
     second = stream.next()
-    assert second is not None
     assert second["games"] == [{"number": 1, "words": "1. greedy (A) 12"}]
     served.tell(over="over", facts="1 game", table={"head": ["bot"], "rows": [["random"]]})
     last = stream.next()
-    assert last is not None
     assert (last["games"], last["over"], last["facts"]) == ([], "over", "1 game")
     assert last["table"]["rows"] == [["random"]]
     # Who comes back says what it has, or what makes no sense.
     for after in (first["news"], "9" * 5000):
         again = served.stream(after=after).next()
-        assert again is not None
         assert [game["number"] for game in again["games"]] == [1]
 
 
@@ -93,7 +88,6 @@ def test_the_newest_games_are_kept(served: Served) -> None:
     for number in range(1, KEPT + 6):
         served.game(number, text)
     update = served.stream().next()
-    assert update is not None
     assert [game["number"] for game in update["games"]] == [*range(6, KEPT + 6)]
     assert served.get("games/5").status == 404
     assert served.get("games/6.json").status == 200
@@ -111,8 +105,7 @@ def test_without_javascript_there_are_results_and_stories(served: Served) -> Non
 
 
 def test_names_are_text_and_nothing_else() -> None:
-    record = record_of(played())
-    named = replace(record, seats=tuple(RecordSeat(HOSTILE, s.digest) for s in record.seats))
+    named = saying(record_of(played()), HOSTILE)
     with Served(HOSTILE) as served:
         served.tell(table={"head": ["bot"], "rows": [[HOSTILE]]}, facts=HOSTILE)
         served.game(1, named, HOSTILE)
@@ -152,6 +145,12 @@ def test_after_the_match_the_page_stays_for_a_minute(served: Served) -> None:
     served.ends()
 
 
+def notices_who_left(served: Served) -> None:
+    """Wait until the page knows, in its own time, that a connection is gone."""
+    while served.clock.alarms < 2:
+        served.get("live.css")
+
+
 def test_after_the_match_the_page_ends_with_its_last_reader(served: Served) -> None:
     one, two = served.stream(), served.stream()
     served.tell(over="over")
@@ -161,9 +160,7 @@ def test_after_the_match_the_page_ends_with_its_last_reader(served: Served) -> N
     served.jump(GRACE_US)
     assert served.get("").status == 200
     two.close()
-    # The page notices in its own time that the connection is gone.
-    while served.clock.alarms < 2:
-        served.get("live.css")
+    notices_who_left(served)
     served.jump(GRACE_US)
     served.ends()
 
@@ -173,8 +170,7 @@ def test_a_page_that_is_loaded_again_is_not_taken_for_closed(served: Served) -> 
     stream.next()
     served.tell(over="over")
     stream.close()
-    while served.clock.alarms < 2:
-        served.get("live.css")
+    notices_who_left(served)
     served.jump(GRACE_US - 1)
     again = served.stream()
     assert again.next()

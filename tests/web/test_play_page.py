@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ from deepsea_web.play.seat import Deed
 from deepsea_web.play.server import COOKIE
 from helpers.games import Chooser, other_values
 from helpers.pages import RUN
-from helpers.seat_page import ASKED, Visitor, sitting
+from helpers.seat_page import ASKED, Sitting, Visitor, sitting
 from helpers.tiers import daily
 
 
@@ -28,14 +30,21 @@ def game(preset: str = "manual", seats: int = 3, salt: str = "demo") -> Game:
     return Game(PRESETS[preset], seats, seed_from_text(salt))
 
 
+@contextmanager
+def entered(of: Game | None = None, **given: Any) -> Iterator[tuple[Sitting, Visitor]]:
+    """A game of a person, and that person on its page; `given` as for `sitting`."""
+    with sitting(of or game(), **given) as table:
+        visitor = Visitor(table.server.address)
+        visitor.enter()
+        yield table, visitor
+
+
 TABLES = [*zip(PRESETS, range(2, 7), strict=True)]
 
 
 @pytest.mark.parametrize(("preset", "seats"), daily(TABLES, TABLES[-1:]))
 def test_whole_games_by_forms(preset: str, seats: int) -> None:
-    with sitting(game(preset, seats, preset)) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered(game(preset, seats, preset)) as (table, visitor):
         page = unescape(visitor.play(Chooser(preset)))
         record = table.game.played().record
     verify(record)
@@ -82,9 +91,7 @@ def test_the_code_opens_the_page_once_and_for_one_browser() -> None:
     [{"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}, {"Sec-Fetch-Site": "same-site"}],
 )
 def test_a_form_of_another_page_is_refused(headers: dict[str, str]) -> None:
-    with sitting(game()) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered() as (table, visitor):
         [asked] = set(ASKED.findall(visitor.settled()))
         answer = visitor.send("deed", {"what": "drop", "asked": asked}, **headers)
         assert answer.status == 403
@@ -92,9 +99,7 @@ def test_a_form_of_another_page_is_refused(headers: dict[str, str]) -> None:
 
 
 def test_every_answer_has_the_policy_and_other_hosts_are_refused() -> None:
-    with sitting(game()) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered() as (_, visitor):
         for path, status in (
             *((path, 200) for path in ("", "viewer.js", "play.js", "play.css")),
             *((path, 404) for path in ("x", "../", "play.js/x", "%00")),
@@ -112,9 +117,7 @@ def test_every_answer_has_the_policy_and_other_hosts_are_refused() -> None:
 
 
 def test_a_deed_that_is_not_for_this_question_does_nothing() -> None:
-    with sitting(game(seats=2)) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered(game(seats=2)) as (table, visitor):
         [asked] = set(ASKED.findall(visitor.settled()))
         for number in ("0", "999", str(int(asked) - 1)):
             table.seat.do(Deed("drop", int(number)))
@@ -127,9 +130,7 @@ def test_a_deed_that_is_not_for_this_question_does_nothing() -> None:
 
 
 def test_a_hint_and_leaving() -> None:
-    with sitting(game()) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered() as (table, visitor):
         [asked] = set(ASKED.findall(visitor.settled()))
         visitor.post("deed", what="hint", asked=asked)
         page = visitor.settled()
@@ -139,9 +140,7 @@ def test_a_hint_and_leaving() -> None:
         visitor.post("deed", what="play on", asked=asked)
         assert "is over" in visitor.settled()
         assert table.seat.away
-    with sitting(game()) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered() as (table, visitor):
         [asked] = set(ASKED.findall(visitor.settled()))
         table.seat.do(Deed("drop", int(asked)))
         assert table.dropped.wait(60)
@@ -168,23 +167,21 @@ def test_places_of_readers() -> None:
 
 
 def test_the_time_that_is_left_is_shown() -> None:
-    with sitting(game(), control=TimeControl(2_000_000, 58_000_000)) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
-        with closing(visitor.stream("0.0.0")) as reader:  # so that nobody has left
-            reader.next()
-            assert '<span id="seat-left">60</span>' in visitor.settled()
-            table.in_loop(lambda: table.clock.jump(18_000_000))
-            assert '<span id="seat-left">42</span>' in visitor.settled()
+    with (
+        entered(control=TimeControl(2_000_000, 58_000_000)) as (table, visitor),
+        closing(visitor.stream("0.0.0")) as reader,  # so that nobody has left
+    ):
+        reader.next()
+        assert '<span id="seat-left">60</span>' in visitor.settled()
+        table.in_loop(lambda: table.clock.jump(18_000_000))
+        assert '<span id="seat-left">42</span>' in visitor.settled()
 
 
 # Who has left
 
 
 def test_who_closes_the_page_has_left_but_not_who_loads_it_again() -> None:
-    with sitting(game()) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered() as (table, visitor):
         visitor.settled()
         for _ in range(2):
             with closing(visitor.stream()) as stream:
@@ -198,9 +195,7 @@ def test_who_closes_the_page_has_left_but_not_who_loads_it_again() -> None:
 
 
 def test_streams_are_limited() -> None:
-    with sitting(game()) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered() as (_, visitor):
         streams = [visitor.stream() for _ in range(MOST_STREAMS)]
         assert all(stream.next() for stream in streams)
         assert visitor.get("news").status == 503
@@ -209,15 +204,12 @@ def test_streams_are_limited() -> None:
 
 
 def test_a_stream_brings_the_frames_that_a_reader_lacks() -> None:
-    with sitting(game()) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered() as (table, visitor):
         visitor.settled()
         document = table.seat.document()
         for known in (0, 1, len(document["frames"])):
             with closing(visitor.stream(f"1.1.{known}")) as stream:
                 news = stream.next()
-            assert news is not None
             assert news["frames"] == json.loads(json.dumps(document["frames"][known:]))
 
 
@@ -230,9 +222,7 @@ def seen(table_game: Game, salt: str, *, told: bool = False) -> list[str]:
     told  also the page of the end
     """
     pages: list[str] = []
-    with sitting(table_game, told=told) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered(table_game, told=told) as (table, visitor):
         chooser = Chooser(salt)
         while asked := set(ASKED.findall(page := visitor.settled())):
             pages.append(page)
@@ -286,9 +276,7 @@ def known_before_the_end(finished: Game) -> set[int]:
 
 
 def test_names_are_text_and_nothing_else() -> None:
-    with sitting(game(), bot=RUN) as table:
-        visitor = Visitor(table.server.address)
-        visitor.enter()
+    with entered(bot=RUN) as (_, visitor):
         page = visitor.play(Chooser("x"))
     assert page.count("<script") == 1
     assert "<img" not in page

@@ -15,42 +15,31 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Upload, Uploads
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.model.bots import SubmissionLease
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.gateway import Gateway
 from helpers import ladder, submissions
 from helpers.commands import serving
 from helpers.manual_clock import ManualClock
-from helpers.remote import OK, Remote, a_token, served, served_by
+from helpers.members import a_service, a_token
+from helpers.remote import OK, Remote, served, served_by
 
 PART = 32 * 1024
 
 
 @contextlib.contextmanager
-def remote(
-    store: Store, limits: RemoteLimits | None = None, clock: Clock | None = None
-) -> Iterator[Remote]:
+def remote(store: Store, clock: Clock | None = None) -> Iterator[Remote]:
     uploads = Uploads(clock or SystemClock(), local=True)
-    limits = limits or RemoteLimits()
-    service = LadderService(store, store, entropy=fresh_seed, uploads=uploads, limits=limits)
-    with served(service, clock=clock) as server:
+    with served(a_service(store, store, uploads=uploads), clock=clock) as server:
         yield Remote(server)
 
 
 def header_of(content: bytes, **other: Any) -> dict[str, Any]:
     digest = hashlib.sha256(content).hexdigest()
-    return {
-        "bot": "mine",
-        "size": len(content),
-        "sha256": digest,
-        "key": digest[:16],
-        **other,
-    }
+    return {"bot": "mine", "size": len(content), "sha256": digest, "key": digest[:16], **other}
 
 
 def noise(size: int) -> str:
@@ -150,9 +139,7 @@ def test_a_slow_upload_is_given_up(played: Store) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store) -> None:
-    place = played.database.path
-    assert place is not None
-    service = LadderService(played, played, entropy=fresh_seed)
+    place, service = str(played.database), a_service(played, played)
     token = a_token(service, "anna-senior")
     content = submissions.zipped(noise(200_000))
     with (
@@ -171,9 +158,7 @@ def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store) -> No
 # Four servers; one that is killed in every run: tests/cli/test_remote_ladder.py.
 @pytest.mark.release
 def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(played: Store) -> None:
-    place = played.database.path
-    assert place is not None
-    service = LadderService(played, played, entropy=fresh_seed)
+    place, service = str(played.database), a_service(played, played)
     token = a_token(service, "anna-senior")
     content = submissions.zipped("one")
     seen: list[tuple[str, str]] = []
@@ -188,10 +173,7 @@ def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(played: 
         bundle = replace(ladder.a_bundle("one"), name="mine")
         assert played.submissions.accept(lease, bundle, RemoteLimits(), 1)
 
-    def nothing() -> None:
-        """Leave it as it is."""
-
-    for meanwhile in (nothing, claim, accept, nothing):
+    for meanwhile in (int, claim, accept, int):
         with serving(place, "--no-run") as (process, port), served_by(service, port) as there:
             answer = there.submit(token, header_of(content), parts_of(content), most=1)
             found = answer.document["submission"]
@@ -214,9 +196,7 @@ def peak_kib(pid: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [5, pytest.param(20, marks=pytest.mark.release)])
 def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> None:
-    place = played.database.path
-    assert place is not None
-    service = LadderService(played, played, entropy=fresh_seed)
+    place, service = str(played.database), a_service(played, played)
     tokens = [a_token(service, f"author-{number}") for number in range(count)]
     content = bytes(range(256)) * (1 << 16)  # 16 MiB
     codes: list[str] = []
@@ -245,7 +225,7 @@ def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> 
 
 async def test_an_upload_whose_sender_leaves_as_it_begins_is_closed(played: Store) -> None:
     uploads = Uploads(ManualClock())
-    service = LadderService(played, played, entropy=fresh_seed, uploads=uploads)
+    service = a_service(played, played, uploads=uploads)
     caller = service.caller_of_token(a_token(service, "anna-senior"), "")
     begun, left, closed = (threading.Event() for _ in range(3))
 
