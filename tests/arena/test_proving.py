@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from deepsea_arena.refold import check_ratings, prove_with
 from deepsea_ladder.chain import RecordedGame
+from deepsea_ladder.store import Store
 from deepsea_ladder.store.ratings import recorded_games
 from helpers import ladder
 
@@ -62,17 +62,14 @@ def test_other_bots_and_results_are_found(games: list[RecordedGame]) -> None:
         assert "the stored results are not those of its record" in line
 
 
-def test_a_check_counts_the_games_that_it_looks_at(tmp_path: Path) -> None:
-    with ladder.created(tmp_path / "ladder.db") as store:
-        season = ladder.stocked(store)
-        ladder.play_all(store, season, games=4)
-        counted: list[int] = []
+def test_a_check_counts_the_games_that_it_looks_at(played: Store) -> None:
+    counted: list[int] = []
 
-        @contextmanager
-        def progress(games: int) -> Iterator[Callable[[int], object]]:
-            assert games == 4
-            yield counted.append
+    @contextmanager
+    def progress(games: int) -> Iterator[Callable[[int], object]]:
+        assert games == 8
+        yield counted.append
 
-        (check,) = check_ratings(store, records=True, workers=1, progress=progress)
-        assert check.sound
-        assert sum(counted) == 4
+    (check,) = check_ratings(played, records=True, workers=1, progress=progress)
+    assert check.sound
+    assert sum(counted) == 8

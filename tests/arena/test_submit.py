@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,34 +46,32 @@ while (message := json.loads(input()))["type"] != "goodbye":
 
 
 @pytest.fixture
-def here(pattern: Path, tmp_path: Path) -> Store:
+def store(pattern: Path, tmp_path: Path) -> Iterator[Store]:
     """A ladder of trusted bots, two at a table."""
-    store = Store.open(shutil.copy(pattern, tmp_path / "ladder.db"))
-    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
-    store.seasons.open(season, ladder.SEED)
-    return store
+    with Store.open(shutil.copy(pattern, tmp_path / "ladder.db")) as store:
+        season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+        store.seasons.open(season, ladder.SEED)
+        yield store
 
 
-def test_a_bot_plays_three_games_in_each_open_season(here: Store, tmp_path: Path) -> None:
-    with here as store:
-        assert admission_games(store) == 3
-        store.seasons.open(Season(name="s2", isolation="process"), ladder.SEED)
-        assert admission_games(store) == 6
-        store.seasons.close("s1")
-        store.seasons.close("s2")
-        assert admission_games(store) == 3
+def test_a_bot_plays_three_games_in_each_open_season(store: Store) -> None:
+    assert admission_games(store) == 3
+    store.seasons.open(Season(name="s2", isolation="process"), ladder.SEED)
+    assert admission_games(store) == 6
+    store.seasons.close("s1")
+    store.seasons.close("s2")
+    assert admission_games(store) == 3
 
 
-def test_a_bot_without_faults_gets_a_version(here: Store, tmp_path: Path) -> None:
+def test_a_bot_without_faults_gets_a_version(store: Store, tmp_path: Path) -> None:
     bundle = read_bot(speaks_lines(tmp_path))
     games: list[int] = []
-    with here as store:
-        ladder.submit(store, "other", author="Me")
-        result = submit(store, "me", bundle, lambda: games.append(1))
-        assert isinstance(result, BotVersion)
-        assert (result.bot, result.number) == ("mine", 1)
-        assert result.author == "Me"  # who was there
-        assert store.bots.get("mine").current.digest == result.digest == bundle.digest
+    ladder.submit(store, "other", author="Me")
+    result = submit(store, "me", bundle, lambda: games.append(1))
+    assert isinstance(result, BotVersion)
+    assert (result.bot, result.number) == ("mine", 1)
+    assert result.author == "Me"  # who was there
+    assert store.bots.get("mine").current.digest == result.digest == bundle.digest
     assert len(games) == 3
 
 
@@ -84,36 +83,34 @@ def speaks_lines(folder: Path, says: str = "answer", declares: str = "") -> Path
     return folder
 
 
-def test_a_bot_that_speaks_lines_is_refused_by_its_faults(here: Store, tmp_path: Path) -> None:
-    with here as store:
-        result = submit(store, "me", read_bot(speaks_lines(tmp_path, "guess")))
+def test_a_bot_that_speaks_lines_is_refused_by_its_faults(store: Store, tmp_path: Path) -> None:
+    result = submit(store, "me", read_bot(speaks_lines(tmp_path, "guess")))
     assert isinstance(result, SubmissionRefusal)
     assert "which is no answer" in result.found
 
 
 def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
-    here: Store, tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "needs.txt").write_text("click>=8\nnumpy>=2\ntorch\n", encoding="utf-8")
     bundle = read_bot(speaks_lines(tmp_path, declares='requirements = "needs.txt"\n'))
-    with here as store:
-        with pytest.raises(SubmissionError) as refused:
-            submit(store, "me", bundle)
-        assert str(refused.value) == (
-            "mine needs click>=8, numpy>=2, torch, which season s1 does not offer; "
-            "bots may count on nothing beside the SDK. A season with more is opened with "
-            "`ladder season NAME --packages click,numpy,torch`, once this one is closed"
-        )
-        store.seasons.close("s1")
-        offered = ("click", "numpy==1.26.4", "torch")
-        store.seasons.open(
-            Season(name="s2", seats=(2,), isolation="process", packages=offered), ladder.SEED
-        )
-        with pytest.raises(SubmissionError, match=r"mine needs numpy>=2, .*numpy==1\.26\.4, torch"):
-            submit(store, "me", bundle)
-        assert store.bots.all() == []
-        (tmp_path / "needs.txt").write_text("click>=8\n", encoding="utf-8")
-        assert isinstance(submit(store, "me", read_bot(tmp_path)), BotVersion)
+    with pytest.raises(SubmissionError) as refused:
+        submit(store, "me", bundle)
+    assert str(refused.value) == (
+        "mine needs click>=8, numpy>=2, torch, which season s1 does not offer; "
+        "bots may count on nothing beside the SDK. A season with more is opened with "
+        "`ladder season NAME --packages click,numpy,torch`, once this one is closed"
+    )
+    store.seasons.close("s1")
+    offered = ("click", "numpy==1.26.4", "torch")
+    store.seasons.open(
+        Season(name="s2", seats=(2,), isolation="process", packages=offered), ladder.SEED
+    )
+    with pytest.raises(SubmissionError, match=r"mine needs numpy>=2, .*numpy==1\.26\.4, torch"):
+        submit(store, "me", bundle)
+    assert store.bots.all() == []
+    (tmp_path / "needs.txt").write_text("click>=8\n", encoding="utf-8")
+    assert isinstance(submit(store, "me", read_bot(tmp_path)), BotVersion)
 
 
 def test_a_seasons_limits_are_those_of_its_bots() -> None:
@@ -149,14 +146,13 @@ REFUSED = [
     daily(REFUSED, REFUSED[:1]),
 )
 def test_the_first_fault_refuses_a_bot_with_what_to_do(
-    here: Store, tmp_path: Path, deed: str, first: str, found: str, remedy: str, log: str
+    store: Store, tmp_path: Path, deed: str, first: str, found: str, remedy: str, log: str
 ) -> None:
     file = tmp_path / "mine.py"
     file.write_text(f"{first}\n{BOT.format(deed=deed)}", encoding="utf-8")
     bundle = read_bot(file)
-    with here as store:
-        result = submit(store, "me", bundle)
-        assert store.bots.all() == []
+    result = submit(store, "me", bundle)
+    assert store.bots.all() == []
     assert isinstance(result, SubmissionRefusal)
     assert "against itself, 2 seats" in result.found
     assert found in result.found
@@ -165,34 +161,32 @@ def test_the_first_fault_refuses_a_bot_with_what_to_do(
     assert any(log in line for line in result.log) or not log
 
 
-def test_an_authors_bad_name_is_refused_before_any_game(here: Store) -> None:
+def test_an_authors_bad_name_is_refused_before_any_game(store: Store) -> None:
     bundle = ladder.a_bundle("nothing that could play")
-    with here as store, pytest.raises(BundleError, match="the author's name") as refused:
+    with pytest.raises(BundleError, match="the author's name") as refused:
         submit(store, "a\nb", bundle, pytest.fail)
     assert "\n" not in str(refused.value)
 
 
 def test_files_that_play_already_and_anothers_bot_are_refused_before_any_game(
-    here: Store, tmp_path: Path
+    store: Store, tmp_path: Path
 ) -> None:
     bundle = read_bot(speaks_lines(tmp_path))
-    with here as store:
-        store.bots.submit("mine", "me", bundle)
-        for author, words in (("me", "version 1 of 'mine' already"), ("you", "is me's; choose")):
-            with pytest.raises(SubmissionError, match=words):
-                submit(store, author, bundle, pytest.fail)
+    store.bots.submit("mine", "me", bundle)
+    for author, words in (("me", "version 1 of 'mine' already"), ("you", "is me's; choose")):
+        with pytest.raises(SubmissionError, match=words):
+            submit(store, author, bundle, pytest.fail)
 
 
-def test_an_author_who_has_submitted_enough_plays_no_games(here: Store, tmp_path: Path) -> None:
+def test_an_author_who_has_submitted_enough_plays_no_games(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(BOT.format(deed="return view.legal[0]"), encoding="utf-8")
     few = Season(name="few", seats=(2,), isolation="process", uploads=UploadLimits(versions=2))
-    with here as store:
-        store.seasons.open(few, ladder.SEED)
-        for name in ("one", "two"):
-            ladder.submit(store, name, author="Me")
-        with pytest.raises(SubmissionError, match=r"Me has .* season few takes at most 2 of an"):
-            submit(store, "me", read_bot(file), lambda: pytest.fail("a game was played"))
+    store.seasons.open(few, ladder.SEED)
+    for name in ("one", "two"):
+        ladder.submit(store, name, author="Me")
+    with pytest.raises(SubmissionError, match=r"Me has .* season few takes at most 2 of an"):
+        submit(store, "me", read_bot(file), lambda: pytest.fail("a game was played"))
 
 
 @pytest.mark.parametrize(("counts", "gauge"), [(True, BotGauge), (False, WallGauge)])

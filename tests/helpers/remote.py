@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -14,7 +14,6 @@ from urllib.parse import quote, urlencode
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import STATUS
 from deepsea_arena.api.ladder_api import METHODS, ROOT
-from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_web.serve import with_api
@@ -77,9 +76,9 @@ class Remote:
         self.server = server
         self.port = server.port
 
-    def token(self, author: str, scopes: Sequence[str] = (), *, admin: bool = False) -> str:
-        """A token of the ladder."""
-        return a_token(self.server.gateway.service, author, scopes, admin=admin)
+    def token(self, author: str) -> str:
+        """A token of the ladder, of an author who is added unless there is one."""
+        return members.a_token(self.server.gateway.service, author)
 
     def call(
         self,
@@ -181,17 +180,9 @@ def _text(value: object) -> object:
     return list(value) if isinstance(value, tuple | list) else str(value)
 
 
-def a_token(
-    service: LadderService, author: str, scopes: Sequence[str] = (), *, admin: bool = False
-) -> str:
-    """A token of an author, who is added unless there is one; by default it may read and submit."""
-    if admin:
-        return members.an_admin_token(service, author)
-    token = members.a_token(service, author)
-    if not scopes:
-        return token
-    own = LocalLadder(service, service.caller_of_token(token, ""))
-    return own.create_token(scopes=tuple(scopes), days=1).secret
+def a_token(service: LadderService, author: str, *, admin: bool = False) -> str:
+    """A token of an author, who is added unless there is one."""
+    return (members.an_admin_token if admin else members.a_token)(service, author)
 
 
 @contextmanager

@@ -13,17 +13,15 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.api.service import LadderService
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.record import GameRecord, verify
-from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
 from helpers.commands import serving
+from helpers.members import a_service, a_token
 from helpers.programs import children, nothing_stays_behind, opponent_in, workers
-from helpers.remote import a_token
 
 ROOT = "/api/v1"
 
@@ -80,7 +78,7 @@ def test_a_game_goes_on_whatever_is_killed(
             store.bots.submit(bot, f"{bot}-senior", read_bot(opponent_in(tmp_path, bot)))
         season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
         stored = store.seasons.open(season, ladder.SEED)
-        token = a_token(LadderService(store, store, entropy=fresh_seed), "anna")
+        token = a_token(a_service(store, store), "anna")
     with nothing_stays_behind(monkeypatch), serving(place, "--workers", 1) as (server, port):
         player = Player(port, token)
         begun = player.post("/play", bots=["anna", "cleo"], rules="guide", seat="B")

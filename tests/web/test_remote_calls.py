@@ -15,22 +15,21 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from deepsea_arena.api.callers import MACHINE, Caller
+from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.errors import INVALID, ApiError
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.reads import SeasonNames
-from deepsea_arena.api.service import LadderService
 from deepsea_arena.reports.games import newest_games
 from deepsea_ladder.accounts import new_token
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import PLAIN, Gateway
 from deepsea_web.server.http_api import DESCRIPTION, http_api
 from helpers.manual_clock import ManualClock
-from helpers.remote import OK, PATIENCE_S, Remote, a_token, served
+from helpers.members import a_service, a_token
+from helpers.remote import OK, PATIENCE_S, Remote, served
 from helpers.site import LOCAL, a_site, ask
 
 PROXY = frozenset({ip_address("127.0.0.1")})
@@ -42,7 +41,7 @@ def remote(
 ) -> Iterator[Remote]:
     """A ladder that listens."""
     seconds = (lambda: clock.now_us() / 1e6) if clock else (lambda: 0.0)
-    service = LadderService(store, store, entropy=fresh_seed, clock=seconds, **given)
+    service = a_service(store, store, clock=seconds, **given)
     with served(service, clock=clock, access=access) as server:
         yield Remote(server)
 
@@ -67,7 +66,7 @@ def named(author: str) -> dict[str, list[str]]:
 
 
 def test_every_method_has_its_route_and_nothing_else_has(played: Store) -> None:
-    gateway = Gateway(LadderService(played, played, entropy=fresh_seed), ManualClock())
+    gateway = Gateway(a_service(played, played), ManualClock())
     app: Any = http_api(gateway, LOCAL)
     found = {(verb, route.path) for route in app.routes for verb in route.methods - {"HEAD"}}
     expected = {(method.verb, method.path) for method in METHODS.values()}
@@ -232,7 +231,7 @@ async def test_streams_are_counted_together_whoever_asks(
 ) -> None:
     """The API's feed, a page's events, and the check that follows an upload."""
     limits = RemoteLimits(streams_of_address=2, streams=4)
-    service = LadderService(played, played, entropy=fresh_seed, limits=limits)
+    service = a_service(played, played, limits=limits)
     site = a_site(service, Access("https://x.example", everybody=True), ManualClock())
     api: Any = a_site(service)
     api.gateway.close()
@@ -258,19 +257,15 @@ async def test_streams_are_counted_together_whoever_asks(
     await open_one(api, "/feed", other)
     assert await refused(api, "/feed", third)  # all are taken
     assert await refused(site, "/events", third)
+    author = service.caller_of_token(a_token(service, "anna-senior"), third)
+
+    async def nothing() -> None: ...
+
     with pytest.raises(ApiError, match="too many streams"):
-        await anext(site.gateway.upload(_author(service), _nothing))
+        await anext(site.gateway.upload(author, nothing))
     site.gateway.closing.set()
     await asyncio.gather(*begun)
     site.gateway.close()
-
-
-def _author(service: LadderService) -> Caller:
-    return service.caller_of_token(a_token(service, "anna-senior"), "203.0.113.7")
-
-
-async def _nothing() -> None:
-    return None
 
 
 def test_a_browser_that_comes_back_gets_the_games_that_it_lacks(played: Store) -> None:

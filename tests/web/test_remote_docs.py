@@ -15,14 +15,11 @@ from typing import NamedTuple
 import pytest
 
 from deepsea_arena.api.errors import STATUS
-from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import SystemClock
-from deepsea_sdk.entropy import fresh_seed
 from helpers import submissions
-from helpers.remote import a_token, served
+from helpers.members import a_service, a_token
+from helpers.remote import served
 
 PAGE = Path("docs/api.md").read_text(encoding="utf-8")
 
@@ -55,9 +52,7 @@ def place(
     played: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, str]]:
     """The variables of the page, of a ladder whose runner refuses everything."""
-    service = LadderService(
-        played, played, entropy=fresh_seed, uploads=Uploads(SystemClock(), local=True)
-    )
+    service = a_service(played, played)
     (tmp_path / "bot.zip").write_bytes(submissions.zipped("x"))
     ended = threading.Event()
 
@@ -73,10 +68,8 @@ def place(
     # `| head` has read enough; `curl` sees it when it is to write again.
     monkeypatch.setattr("deepsea_web.server.http_api.BEAT_US", 0)
     with served(service) as server:
-        yield {
-            "URL": f"http://127.0.0.1:{server.port}",
-            "TOKEN": a_token(service, "anna-senior"),
-        }
+        token = a_token(service, "anna-senior")
+        yield {"URL": f"http://127.0.0.1:{server.port}", "TOKEN": token}
     ended.set()
     runner.join()
 

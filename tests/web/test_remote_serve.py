@@ -18,11 +18,9 @@ from pathlib import Path
 import pytest
 
 from deepsea_arena.api.errors import ApiError
-from deepsea_arena.api.service import LadderService
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access
 from deepsea_web.server.connections import Certificate
 from deepsea_web.server.gateway import MINUTE_US, Rate, Slots
@@ -30,6 +28,7 @@ from deepsea_web.server.runner_process import FIRST_PAUSE_S, RunnerProcess, runn
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line, serving
 from helpers.manual_clock import ManualClock
+from helpers.members import a_service
 from helpers.programs import children, has_ended
 from helpers.site import a_site, get
 
@@ -312,7 +311,7 @@ def test_slots_are_given_back() -> None:
 def test_pages_of_an_address_are_limited_and_this_machine_is_not(played: Store) -> None:
     access = Access("https://x.example", everybody=True)
     limits = RemoteLimits(pages_per_minute=2)
-    service = LadderService(played, played, entropy=fresh_seed, limits=limits)
+    service = a_service(played, played, limits=limits)
     site = a_site(service, access, ManualClock())
     statuses = [get(site, "/", client="203.0.113.7").status for _ in range(3)]
     assert statuses == [200, 200, 429]

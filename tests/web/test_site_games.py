@@ -239,51 +239,42 @@ def test_nothing_of_an_embargo_is_on_any_page(site: Site, path: Path) -> None:
     assert "Results are shown from" in get(site, "/tournaments/hush").text
 
 
-def test_a_game_under_embargo_changes_no_etag(tmp_path: Path) -> None:
-    with ladder.created(tmp_path / "ladder.db") as store:
-        season = ladder.stocked(store)
-        ladder.play_all(store, season, games=4)
-        hush = ladder.a_cup(store, "hush", FAR)
-        store.jobs.add(hush, ladder.rotations(ladder.ids(store)[:2], 2))
-        with Store.open(tmp_path / "ladder.db", public=True) as public:
-            site = a_site(public)
-            before = [get(site, url).headers["etag"] for url in ("/", "/pairs", "/tournaments")]
-            ladder.play_all(store, hush)
-            after = [get(site, url).headers["etag"] for url in ("/", "/pairs", "/tournaments")]
+def test_a_game_under_embargo_changes_no_etag(played: Store) -> None:
+    hush = ladder.a_cup(played, "hush", FAR)
+    played.jobs.add(hush, ladder.rotations(ladder.ids(played)[:2], 2))
+    with Store.open(str(played.database), public=True) as public:
+        site = a_site(public)
+        before = [get(site, url).headers["etag"] for url in ("/", "/pairs", "/tournaments")]
+        ladder.play_all(played, hush)
+        after = [get(site, url).headers["etag"] for url in ("/", "/pairs", "/tournaments")]
     assert before == after
 
 
-def test_texts_of_strangers_stay_texts(tmp_path: Path) -> None:
+def test_texts_of_strangers_stay_texts(played: Store) -> None:
     """A record is what bots say most in: names and what came instead of a decision."""
-    with ladder.created(tmp_path / "ladder.db") as store:
-        season = ladder.stocked(store)
-        ladder.play_all(store, season, {"s1-1": ["ben"]}, games=1)
-        record = GameRecord.from_json(store.games.record("s1-1"))
-        for words in DAILY[::2]:
-            hostile = saying(record, words).to_json()
-            with store.database.write() as connection:
-                given = {"record": hostile.encode(errors="replace").decode()}
-                connection.execute(text("UPDATE games SET record = :record"), given)
-            site = a_site(store)
-            for url in ("/games/s1-1", "/embed/games/s1-1", "/games/s1-1/frames.json"):
-                answer = get(site, url)
-                assert answer.status == 200, answer.text
-                assert len(answer.body) < 200_000
-                for bad in ("<script>d", "<img src=x", "<!--<", "\x1b", "\u202e", "\u2028"):
-                    assert url.endswith(".json") or bad not in answer.text
+    record = GameRecord.from_json(played.games.record("s1-2"))
+    for words in DAILY[::2]:
+        hostile = saying(record, words).to_json()
+        with played.database.write() as connection:
+            given = {"record": hostile.encode(errors="replace").decode()}
+            connection.execute(text("UPDATE games SET record = :record"), given)
+        site = a_site(played)
+        for url in ("/games/s1-2", "/embed/games/s1-2", "/games/s1-2/frames.json"):
+            answer = get(site, url)
+            assert answer.status == 200, answer.text
+            assert len(answer.body) < 200_000
+            for bad in ("<script>d", "<img src=x", "<!--<", "\x1b", "\u202e", "\u2028"):
+                assert url.endswith(".json") or bad not in answer.text
 
 
 def test_a_damaged_record_is_one_line_of_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    played: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with ladder.created(tmp_path / "ladder.db") as store:
-        season = ladder.stocked(store)
-        ladder.play_all(store, season, games=1)
-        record = store.games.record("s1-1").replace('"us": 100,', f'"us": {2**60},')
-        with store.database.write() as connection:
-            connection.execute(text("UPDATE games SET record = :record"), {"record": record})
-        for url in ("/games/s1-1", "/games/s1-1/frames.json"):
-            assert get(a_site(store), url).status == 500
-            entry = caplog.records[-1]
-            assert entry.getMessage().startswith(f"{url}: decisions[0]: 'us' is {2**60}, not")
-            assert entry.exc_info is None
+    record = played.games.record("s1-1").replace('"us": 100,', f'"us": {2**60},')
+    with played.database.write() as connection:
+        connection.execute(text("UPDATE games SET record = :record"), {"record": record})
+    for url in ("/games/s1-1", "/games/s1-1/frames.json"):
+        assert get(a_site(played), url).status == 500
+        entry = caplog.records[-1]
+        assert entry.getMessage().startswith(f"{url}: decisions[0]: 'us' is {2**60}, not")
+        assert entry.exc_info is None

@@ -35,6 +35,13 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def store(pattern: Path, tmp_path: Path) -> Iterator[Store]:
+    """A copy of that ladder."""
+    with Store.open(shutil.copy(pattern, tmp_path)) as store:
+        yield store
+
+
+@pytest.fixture
 def site(pattern: Path) -> Iterator[Site]:
     with Store.open(pattern, read_only=True, public=True) as store:
         yield a_site(store)
@@ -46,16 +53,15 @@ def words(html: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", main)))
 
 
-def test_a_reader_chooses_the_best_bot_of_each_author(pattern: Path, tmp_path: Path) -> None:
-    with Store.open(shutil.copy(pattern, tmp_path)) as store:
-        ladder.submit(store, "andy", author="anna-senior")
-        listed = {
-            flag: {
-                row["bot"]
-                for row in rows(get(a_site(store), f"/?best_of_author={flag}&format=csv").text)
-            }
-            for flag in (0, 1)
+def test_a_reader_chooses_the_best_bot_of_each_author(store: Store) -> None:
+    ladder.submit(store, "andy", author="anna-senior")
+    listed = {
+        flag: {
+            row["bot"]
+            for row in rows(get(a_site(store), f"/?best_of_author={flag}&format=csv").text)
         }
+        for flag in (0, 1)
+    }
     assert listed[0] - listed[1] == {"andy"}
     assert len(listed[0]) == 6
 
@@ -178,57 +184,47 @@ def test_bots_that_there_are_not(site: Site) -> None:
 
 
 @pytest.mark.parametrize("text", daily(HOSTILE, DAILY[:1]), ids=range(len(HOSTILE)))
-def test_names_in_a_store_are_texts_and_nothing_else(
-    pattern: Path, tmp_path: Path, text: str
-) -> None:
+def test_names_in_a_store_are_texts_and_nothing_else(store: Store, text: str) -> None:
     """A store that somebody else wrote may have any name in it."""
     name = text[:1000].encode(errors="replace").decode()
-    path = tmp_path / "ladder.db"
-    shutil.copy(pattern, path)
-    with Store.open(path) as store:
-        with store.database.write() as connection:
-            given = {"name": name, "key": name.lower()}
-            connection.execute(
-                sql("UPDATE bots SET name = :name, name_key = :key WHERE id = 1"), given
-            )
-            connection.execute(sql("UPDATE authors SET name = :name WHERE id = 1"), given)
-            connection.execute(
-                sql("UPDATE bots SET reason = :name, state = 'disabled' WHERE id = 2"), given
-            )
-        site = a_site(store)
-        for url in (
-            *("/", "/?all=1", "/games", "/bots/ben", "/bots/dan", "/games/s1-1"),
-            *("/pairs", "/feed", "/tv", "/embed/standings"),
-        ):
-            html = get(site, url).text
-            assert "<script>document" not in html
-            assert "<img src=x" not in html
-            assert "\u202e" not in html
-            assert "\x1b" not in html
-            assert html.count("<h1") == 1
-        for url in ("/?format=csv&all=1", "/?format=json", "/games?format=csv"):
-            assert get(site, url).status == 200
-        lines = get(site, "/pairs?format=csv").text.splitlines()
-        assert not any(line.startswith(("=", "+", "-", "@")) for line in lines)
-        links = re.findall(r'href="([^"]*)"', get(site, "/?all=1").text)
-        own = [link for link in links if link.startswith("/bots/")]
-        assert len(own) == 5
-        for link in own:
-            assert re.fullmatch(r"/bots/[\w./~%!$'()*,;:@+-]+(\?[\w=&;%.+-]*)?", unescape(link))
+    with store.database.write() as connection:
+        given = {"name": name, "key": name.lower()}
+        connection.execute(sql("UPDATE bots SET name = :name, name_key = :key WHERE id = 1"), given)
+        connection.execute(sql("UPDATE authors SET name = :name WHERE id = 1"), given)
+        connection.execute(
+            sql("UPDATE bots SET reason = :name, state = 'disabled' WHERE id = 2"), given
+        )
+    site = a_site(store)
+    for url in (
+        *("/", "/?all=1", "/games", "/bots/ben", "/bots/dan", "/games/s1-1"),
+        *("/pairs", "/feed", "/tv", "/embed/standings"),
+    ):
+        html = get(site, url).text
+        assert "<script>document" not in html
+        assert "<img src=x" not in html
+        assert "\u202e" not in html
+        assert "\x1b" not in html
+        assert html.count("<h1") == 1
+    for url in ("/?format=csv&all=1", "/?format=json", "/games?format=csv"):
+        assert get(site, url).status == 200
+    lines = get(site, "/pairs?format=csv").text.splitlines()
+    assert not any(line.startswith(("=", "+", "-", "@")) for line in lines)
+    links = re.findall(r'href="([^"]*)"', get(site, "/?all=1").text)
+    own = [link for link in links if link.startswith("/bots/")]
+    assert len(own) == 5
+    for link in own:
+        assert re.fullmatch(r"/bots/[\w./~%!$'()*,;:@+-]+(\?[\w=&;%.+-]*)?", unescape(link))
 
 
-def test_who_names_no_season_sees_the_newest_open_one(pattern: Path, tmp_path: Path) -> None:
-    path = tmp_path / "ladder.db"
-    shutil.copy(pattern, path)
-    with Store.open(path) as store:
-        store.seasons.open(ladder.a_season("s2"), ladder.SEED)
-        site = a_site(store)
-        for url in ("/", "/bots/ben", "/pairs", "/how"):
-            assert "s2" in get(site, url).text
-        store.seasons.close("s2")
-        assert "Season s1" in words(get(site, "/").text)
-        store.seasons.close("s1")
-        assert "Season s2 , closed" in words(get(site, "/").text)
+def test_who_names_no_season_sees_the_newest_open_one(store: Store) -> None:
+    store.seasons.open(ladder.a_season("s2"), ladder.SEED)
+    site = a_site(store)
+    for url in ("/", "/bots/ben", "/pairs", "/how"):
+        assert "s2" in get(site, url).text
+    store.seasons.close("s2")
+    assert "Season s1" in words(get(site, "/").text)
+    store.seasons.close("s1")
+    assert "Season s2 , closed" in words(get(site, "/").text)
 
 
 def test_a_bot_has_its_verdicts_and_each_block_is_news(tmp_path: Path) -> None:
