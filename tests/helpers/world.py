@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from deepsea_arena.api.callers import MACHINE
+from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Uploads
 from deepsea_arena.coach.analysis import AnalysisSettings
@@ -57,6 +59,11 @@ class World:
             login = self.service.log_in(self.tokens[name], person.client)
             person.cookies[Cookie(person.access, "session").name] = login.session
         return person
+
+    def ladder(self, name: str = "") -> LocalLadder:
+        """The ladder for one with a token, or for its operator."""
+        caller = self.service.caller_of_token(self.tokens[name], "") if name else MACHINE
+        return LocalLadder(self.service, caller)
 
     def state(self) -> tuple[object, ...]:
         """What changes with everything that is done."""

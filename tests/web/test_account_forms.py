@@ -16,8 +16,6 @@ from sqlalchemy import text as sql
 from starlette.requests import Request
 from starlette.types import Message
 
-from deepsea_arena.api.callers import MACHINE
-from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.uploads import Upload
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_referee.errors import UserError
@@ -27,7 +25,7 @@ from deepsea_web.site.pages import ENDPOINTS, PAGES
 from deepsea_web.site.sessions import Cookie
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
-from helpers.members import Person, caller_of, multipart
+from helpers.members import Person, multipart
 from helpers.pages import DAILY
 from helpers.site import LOCAL, Answer, ask
 from helpers.tiers import daily
@@ -42,7 +40,7 @@ BELOW = Access("https://games.example", "/deep/sea", frozenset({"games.example"}
 
 def a_code(world: World, author: str = "") -> str:
     given: dict[str, Any] = {"authors": [author]} if author else {"count": 1}
-    (code,) = LocalLadder(world.service, MACHINE).create_codes(**given).codes
+    (code,) = world.ladder().create_codes(**given).codes
     return str(code.code)
 
 
@@ -228,8 +226,8 @@ def test_a_login_has_a_session_of_its_own_and_ends_the_one_before(world: World) 
     assert person.do("/join", {"code": a_code(world), "author": "zoe"}).status == 200
     assert person.cookies.keys() == first.keys()
     assert person.cookies != first
-    for caller in (_caller(world, ANNA), _caller(world, BEN)):
-        assert LocalLadder(world.service, caller).sessions().sessions == ()
+    for name in (ANNA, BEN):
+        assert world.ladder(name).sessions().sessions == ()
     assert "zoe" in person.get("/account").text
 
 
@@ -295,7 +293,7 @@ def test_a_zip_is_submitted(world: World) -> None:
     assert (
         "is next" in anna.get("/submissions/2").text or "waits" in anna.get("/submissions/2").text
     )
-    listed = LocalLadder(world.service, _caller(world, ANNA)).submissions().submissions
+    listed = world.ladder(ANNA).submissions().submissions
     assert [(one.bot, one.state) for one in listed] == [("rocket", "queued"), ("second", "queued")]
 
 
@@ -311,7 +309,7 @@ def test_a_python_file_is_a_bot(world: World, filename: str, bot: str, named: st
     ben = world.person(BEN)
     answer = upload(ben, filename.replace("\\", "\\\\"), b"print(1)\n", {"bot": bot})
     assert answer.status == 303, answer.text
-    (found, *_) = LocalLadder(world.service, _caller(world, BEN)).submissions().submissions
+    (found, *_) = world.ladder(BEN).submissions().submissions
     assert found.bot == named
 
 
@@ -382,12 +380,7 @@ def test_a_slow_upload_is_ended(stock: Stock, tmp_path: Path) -> None:
         anna = world.person(ANNA)
         fields = anna.form("/submit", "/submit")
         kind, body = multipart(fields, "bot.zip", ZIP)
-
-        headers = {
-            "Content-Type": kind,
-            "Origin": LOCAL.origin,
-            "Cookie": "; ".join(f"{name}={value}" for name, value in anna.cookies.items()),
-        }
+        headers = {"Content-Type": kind, "Origin": LOCAL.origin, **anna.said}
 
         async def slow() -> int:
             asked = asyncio.create_task(
@@ -429,10 +422,6 @@ def test_a_submission_that_was_accepted_has_its_verdicts(world: World) -> None:
     assert "open against version 1: not begun" in anna.get("/submissions/1").text
     store.seasons.close("s1")
     assert "version 1" not in anna.get("/submissions/1").text
-
-
-def _caller(world: World, name: str) -> Any:
-    return caller_of(world.service, world.tokens[name])
 
 
 # ---------------------------------------------------------------------------------------- streams

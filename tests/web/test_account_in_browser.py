@@ -13,8 +13,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import text as sql
 
-from deepsea_arena.api.callers import MACHINE
-from deepsea_arena.api.local import LocalLadder
 from deepsea_bundle import names
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
@@ -89,7 +87,7 @@ def test_one_joins_submits_and_leaves_by_keys(
     chromium: Browser, served: tuple[World, str], tmp_path: Path, scripts: bool
 ) -> None:
     world, url = served
-    (code,) = LocalLadder(world.service, MACHINE).create_codes(count=1).codes
+    (code,) = world.ladder().create_codes(count=1).codes
     bot = tmp_path / "deep_diver.py"
     bot.write_text("print('hello')\n", encoding="utf-8")
     start = f"{url}/join#{code.code}"

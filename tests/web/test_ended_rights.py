@@ -69,11 +69,6 @@ def gateway(world: World) -> Gateway:
     return api_of(world)
 
 
-def machine(world: World) -> LocalLadder:
-    """The ladder for its operator."""
-    return LocalLadder(world.service, MACHINE)
-
-
 # ---------------------------------------------------------------------------------------- writes
 
 Fields = Callable[[World], dict[str, Any]]
@@ -94,7 +89,7 @@ class Write(NamedTuple):
 def _somebody(world: World) -> dict[str, Any]:
     """An author whom nothing else is about."""
     name = f"victim-{len(world.service.store.authors.all())}"
-    machine(world).create_codes(authors=(name,))
+    world.ladder().create_codes(authors=(name,))
     return {"author": name}
 
 
@@ -112,7 +107,7 @@ def _new_session(world: World) -> dict[str, Any]:
 
 
 def _new_code(world: World) -> dict[str, Any]:
-    (code,) = machine(world).create_codes(count=1).codes
+    (code,) = world.ladder().create_codes(count=1).codes
     return {"id": code.id}
 
 
@@ -206,9 +201,9 @@ def _revoked(world: World, author: str) -> None:
 
 ENDS: Final[dict[str, Callable[[World, str], object]]] = {
     "nothing": lambda world, author: None,
-    "a reset": lambda world, author: machine(world).reset_author(author=author),
+    "a reset": lambda world, author: world.ladder().reset_author(author=author),
     "the end of the token": _revoked,
-    "a block": lambda world, author: machine(world).block_author(author=author, blocked=True),
+    "a block": lambda world, author: world.ladder().block_author(author=author, blocked=True),
     "a demotion": _demoted,
 }
 """What happens to the right of an author; in every run tests/arena/test_api_accounts.py has those
@@ -218,7 +213,7 @@ that are for a release here."""
 def _enter(world: World, name: str) -> tuple[str, str]:
     """An author who may call a method, and a new token of theirs."""
     author = ADMIN if METHODS[name].role is Role.ADMIN else ANNA
-    machine(world).block_author(author=author, blocked=False)
+    world.ladder().block_author(author=author, blocked=False)
     return author, (an_admin_token if author == ADMIN else a_token)(world.service, author)
 
 
@@ -389,9 +384,9 @@ def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -
 def test_a_code_or_token_that_ends_while_its_form_is_sent_opens_nothing(
     world: World, gateway: Gateway
 ) -> None:
-    (code,) = machine(world).create_codes(count=1).codes
+    (code,) = world.ladder().create_codes(count=1).codes
     ending: dict[str, Callable[[], object]] = {
-        "/join": lambda: machine(world).revoke_code(id=code.id),
+        "/join": lambda: world.ladder().revoke_code(id=code.id),
         "/login": lambda: ENDS["the end of the token"](world, ANNA),
         "/logout": lambda: ENDS["a block"](world, ANNA),
     }
@@ -435,7 +430,7 @@ def private_world(stock: Stock, folder: Path, clock: ManualClock, **more: Any) -
     """A ladder where everything needs a right, with the API at its address."""
     with opened(stock, folder, clock=clock, private=True, **more) as world:
         api_of(world)
-        machine(world).request_analysis(game_id="s1-1")
+        world.ladder().request_analysis(game_id="s1-1")
         yield world
 
 
@@ -443,8 +438,7 @@ def _headers(world: World, url: str) -> dict[str, str]:
     """What proves who anna is, to the API or the pages."""
     if url.startswith(ROOT):
         return {"Authorization": f"Bearer {world.tokens[ANNA]}"}
-    cookies = world.person(ANNA).cookies
-    return {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+    return world.person(ANNA).said
 
 
 @pytest.mark.parametrize(

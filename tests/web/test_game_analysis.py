@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from deepsea_arena.api.callers import MACHINE
-from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_ladder.limits import USUAL_LIMITS
@@ -35,7 +33,7 @@ def section(text: str) -> str:
 
 def test_who_has_an_account_asks_by_a_form_and_sees_how_far_it_is(world: World) -> None:
     person = world.person(ANNA)
-    LocalLadder(world.service, MACHINE).request_analysis(game_id="s1-2")
+    world.ladder().request_analysis(game_id="s1-2")
     seen = person.get(PAGE)
     assert seen.headers["cache-control"] == "no-store"
     assert '<button class="primary">Analyse this game</button>' in seen.text

@@ -12,7 +12,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import event
 
-from deepsea_arena.api.local import LocalLadder
 from deepsea_ladder import backup
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.store import Store
@@ -23,7 +22,7 @@ from deepsea_web.server.monitoring import READY_US, monitored
 from deepsea_web.site.app import Site
 from helpers import ladder
 from helpers.manual_clock import ManualClock
-from helpers.members import a_service, caller_of
+from helpers.members import a_service
 from helpers.site import a_site, ask, get
 from helpers.world import World
 
@@ -109,9 +108,8 @@ def test_no_label_is_a_name_of_a_person_a_bot_or_a_season(world: World) -> None:
 
 
 def test_metrics_are_for_admins_alone_and_a_token_that_only_reads_is_enough(world: World) -> None:
-    site, service = whole(world.site), world.service
-    admin = LocalLadder(service, caller_of(service, world.tokens["admin"]))
-    reading = admin.create_token(label="prometheus", scopes=["read"]).secret
+    site = whole(world.site)
+    reading = world.ladder("admin").create_token(label="prometheus", scopes=["read"]).secret
     expected = {reading: 200, world.tokens["admin"]: 200, world.tokens["anna-senior"]: 403}
     for token, status in {**expected, "": 401, "dsl_wrong": 401}.items():
         headers = {"Authorization": f"Bearer {token}"} if token else {}

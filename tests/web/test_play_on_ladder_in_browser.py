@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.reports.seat import choosing_of
 from helpers.chromium import SCHEMES, fits, visited, without_violations
 from helpers.people import Runner
@@ -29,15 +28,14 @@ BY_HAND = 8
 
 def next_question(world: World, game_id: str, steps: int) -> int | None:
     """Let the bots play; the number of the question that waits then, None at the end."""
-    service = world.service
+    store = world.service.store
     while True:
-        Runner(service.store).play_on()
-        found = choosing_of(service.store.person_games.get(game_id))
+        Runner(store).play_on()
+        found = choosing_of(store.person_games.get(game_id))
         if found is None or steps < BY_HAND:
             return found and found[0]
-        caller = service.caller_of_token(world.tokens[ANNA], "")
         action = found[1].offered[0].key
-        LocalLadder(service, caller).decide(game_id=game_id, asked=found[0], action=action)
+        world.ladder(ANNA).decide(game_id=game_id, asked=found[0], action=action)
 
 
 @pytest.mark.parametrize("scripts", daily([True, False], [True]))

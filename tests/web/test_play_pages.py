@@ -176,14 +176,10 @@ def test_visitors_play_where_the_season_lets_them(world: World) -> None:
 
 
 def test_a_token_without_the_scope_to_submit_plays_no_game(world: World) -> None:
-    service = world.service
-
-    def ladder_of(token: str) -> LocalLadder:
-        return LocalLadder(service, service.caller_of_token(token, ""))
-
-    made = ladder_of(world.tokens[ANNA]).create_token(label="reads", scopes=("read",), days=1)
+    made = world.ladder(ANNA).create_token(label="reads", scopes=("read",), days=1)
+    reading = world.service.caller_of_token(made.secret, "")
     with pytest.raises(ApiError, match="scope submit"):
-        ladder_of(made.secret).play()
+        LocalLadder(world.service, reading).play()
 
 
 # Hidden information

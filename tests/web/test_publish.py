@@ -29,7 +29,7 @@ from deepsea_web.site.publish import PublishedSite, publish
 from helpers import ladder
 from helpers.commands import Run, one_line
 from helpers.listening import folder_at
-from helpers.members import Person, caller_of
+from helpers.members import Person
 from helpers.pages import elements_of
 from helpers.site import get
 from helpers.world import ANNA, SHORT, TRACE, Stock, World, analysed, opened
@@ -403,6 +403,5 @@ def test_analyses_that_wait_are_made_first_and_none_is_begun_later(
     assert lease is not None
     store.analyses.reject(lease, "not worth it")
     assert forget_records(store, "s1", files_of_s1) == 4
-    anna = LocalLadder(world.service, caller_of(world.service, world.tokens[ANNA]))
     with pytest.raises(ApiError, match=GONE):
-        anna.request_analysis(game_id="s1-3")
+        world.ladder(ANNA).request_analysis(game_id="s1-3")
