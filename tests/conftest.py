@@ -152,10 +152,10 @@ def postgres() -> Iterator[Postgres]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test of the store on SQLite, and on PostgreSQL if it is marked `databases`, or else
-    before a release."""
+    before a release; one of a module with `KINDS` runs on these."""
     given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "kind" in metafunc.fixturenames and not any("kind" in names for names in given):
-        both = ["sqlite", "postgresql"]
+        both = getattr(metafunc.module, "KINDS", ["sqlite", "postgresql"])
         chosen = both if metafunc.definition.get_closest_marker("databases") else ["sqlite"]
         metafunc.parametrize("kind", daily(both, chosen), indirect=True)
 

@@ -44,7 +44,6 @@ class Link(workers.Link):
         self.sent: list[object] = []
 
     def send(self, message: object) -> None:
-        """Keep it."""
         self.sent.append(message)
 
 

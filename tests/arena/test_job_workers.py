@@ -158,18 +158,13 @@ def test_signals_are_requests(
     assert signal.getsignal(signal.SIGINT) is former
 
 
-@pytest.fixture
-def kind() -> str:
-    """Who plays does not know the database."""
-    return "sqlite"
-
-
 def _contents(store: Store) -> None:
     """A season with four bots and twelve games to play."""
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 3)
 
 
+KINDS = ["sqlite"]  # who plays does not know the database
 CONTENTS = _contents
 
 

@@ -27,12 +27,6 @@ from helpers import ladder
 from helpers.inline import Watcher, run_with
 
 
-@pytest.fixture
-def kind() -> str:
-    """Who plays does not know the database."""
-    return "sqlite"
-
-
 def _contents(store: Store) -> None:
     """A season with twelve games of four bots that declare to be deterministic."""
     for name in ladder.NAMES[:4]:
@@ -41,6 +35,7 @@ def _contents(store: Store) -> None:
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 3)
 
 
+KINDS = ["sqlite"]  # who plays does not know the database
 CONTENTS = _contents
 Play = Callable[[Job], object]
 
@@ -57,11 +52,9 @@ class Machines:
     dead: list[Event] = field(default_factory=list)
 
     def free(self) -> Sequence[str]:
-        """The machines that play nothing."""
         return [machine for machine in self.plays if machine not in self.tasks]
 
     def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
-        """Let a machine play a game."""
         assert isinstance(argument, Job)
         task = self.tasks[str(worker)] = Task(argument, tuple(needs))
         self.played.append((argument, str(worker)))
@@ -85,7 +78,6 @@ class Machines:
         return []
 
     def dismiss(self, machine: str, why: str) -> bool:
-        """Use a machine no more."""
         if self.plays.pop(machine, None) is None:
             return False
         if machine in self.tasks:
@@ -96,7 +88,6 @@ class Machines:
         """Nothing is played outside of `wait`."""
 
     def kill(self, task: Task) -> None:
-        """Forget a task."""
         self.tasks = {machine: one for machine, one in self.tasks.items() if one is not task}
 
     def close(self) -> None:
@@ -104,12 +95,10 @@ class Machines:
 
 
 def honest(job: Job) -> FinishedGame:
-    """Play as the bots decide."""
     return FinishedGame(ladder.play(job), machine="a lie about the machine")
 
 
 def lies(job: Job, choices: str = "otherwise") -> FinishedGame:
-    """Let bots decide otherwise."""
     return FinishedGame(ladder.play(job, choices=choices))
 
 
@@ -119,13 +108,11 @@ def fails(job: Job, times: int = 1) -> FinishedGame:
 
 
 def wins(job: Job) -> FinishedGame:
-    """Change the placements."""
     record = ladder.play(job)
     return FinishedGame(record.replace('"placements": [', '"placements": [1, '))
 
 
 def junk(job: Job) -> FinishedGame:
-    """Return no record."""
     return FinishedGame("no record")
 
 
@@ -139,7 +126,6 @@ def leaves(job: Job) -> object:
 
 
 def hangs(job: Job) -> object:
-    """Never end."""
     raise TimeoutError
 
 

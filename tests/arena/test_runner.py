@@ -33,23 +33,17 @@ from helpers.inline import InlineWorker, Watcher, run_with
 EMPTY = pytest.mark.parametrize("contents", [ladder.nothing], ids=["empty"])
 
 
-@pytest.fixture
-def kind() -> str:
-    """Who plays does not know the database."""
-    return "sqlite"
-
-
 def _contents(store: Store) -> None:
     """A season with four bots and six games to play."""
     season = ladder.stocked(store)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
 
 
+KINDS = ["sqlite"]  # who plays does not know the database
 CONTENTS = _contents
 
 
 def play(job: Job) -> Outcome:
-    """Play a game as it should be."""
     return FinishedGame(ladder.play(job))
 
 
@@ -505,7 +499,6 @@ def test_a_paused_season_is_not_played_until_it_is_resumed(store: Store, stop: S
 
 
 def close(store: Store) -> None:
-    """Close the season."""
     store.seasons.close("s1")
 
 

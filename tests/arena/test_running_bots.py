@@ -22,11 +22,9 @@ class Pool:
         log.append(f"{name} made")
 
     async def start_early(self, bot: int) -> None:
-        """Note it."""
         self._log.append(f"{self._name} started early")
 
     def freeze(self, bot: int) -> None:
-        """Note it."""
         self._log.append(f"{self._name} frozen")
 
     async def __aexit__(self, *_: object) -> None:

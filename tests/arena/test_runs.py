@@ -34,9 +34,7 @@ from deepsea_arena.tournaments import (
 )
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreGone, StoreUnavailable
-from deepsea_ladder.model.bots import SubmissionState
-from deepsea_ladder.model.games import AnalysisState, Job, JobStatus, Receipt, StoredSeason
-from deepsea_ladder.model.verdicts import StoredComparison
+from deepsea_ladder.model.games import Job, JobStatus, Receipt, StoredSeason
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store
@@ -48,18 +46,8 @@ from helpers.background import gone_owner
 from helpers.inline import InlineWorker
 from helpers.tiers import daily
 
-
-@pytest.fixture
-def kind() -> str:
-    """Who plays does not know the database."""
-    return "sqlite"
-
-
-def _contents(store: Store) -> None:
-    ladder.stocked(store, 3, (2,))
-
-
-CONTENTS = _contents
+KINDS = ["sqlite"]  # who plays does not know the database
+CONTENTS = partial(ladder.stocked, bots=3, seats=(2,))
 
 
 def pool(play: Callable[[Job], Outcome]) -> MakePool:
@@ -98,15 +86,6 @@ class Watcher(RunWatcher):
 
     def taken_back(self, games: int) -> None:
         self.seen.append(f"{games} taken back")
-
-    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
-        self.seen.append(f"{bot} of {author}: {state}, {note}")
-
-    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
-        self.seen.append(f"analysis of {game_id}: {state}, {note}")
-
-    def compared(self, found: StoredComparison) -> None:
-        self.seen.append(f"{found.version.label}: {found.state}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         self._on_result()
@@ -230,7 +209,6 @@ def tournament(
     play: Callable[[Job], Outcome] = fairly,
     watcher: Watcher | None = None,
 ) -> TournamentResult:
-    """Play it in this process."""
     return play_tournament(
         store, request, pool(play), watcher or Watcher(), stop, fresh=lambda: ladder.SEED
     )

@@ -72,18 +72,13 @@ def read(task: ReadArchive) -> BotBundle | str:
         return str(error)
 
 
-@pytest.fixture
-def kind() -> str:
-    """Who checks does not know the database."""
-    return "sqlite"
-
-
 def _contents(store: Store) -> None:
     for name in ("Ada", "Bob"):
         an_author(store, name)
     store.seasons.open(ladder.a_season(), ladder.SEED)
 
 
+KINDS = ["sqlite"]  # who checks does not know the database
 CONTENTS = _contents
 
 

@@ -47,12 +47,10 @@ class InlineWorker(JobWorkers):
             return [(job, VoidOutcome(one_line(f"{type(error).__name__}: {error}")))]
 
     def abandon(self, job: Job) -> None:
-        """Forget the job."""
         if self._job == job:
             self._job = None
 
     def close(self) -> None:
-        """Forget the job."""
         self._job = None
 
 

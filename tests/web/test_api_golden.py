@@ -364,9 +364,7 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("ben", "/play", {"season": "cup"}),
         ask("ben", "/play", {"season": "spring"}),
     ],
-    "GET /play": [
-        ask("visitor anna reader ben head", "/play"),
-    ],
+    "GET /play": [ask("visitor anna reader ben head", "/play")],
     "GET /play/{game_id}": [
         ask("visitor ben head", "/play/person-asked"),
         ask("anna", "/play/person-asked", events=1),
@@ -860,7 +858,6 @@ class World:
 
     @contextmanager
     def copied(self, folder: Path, case: Case) -> Iterator[Path]:
-        """A copy that is served."""
         copy = folder / "ladder.db"
         shutil.copy(self.file, copy)
         if case.damage:
@@ -927,7 +924,6 @@ def answered(connection: HTTPConnection, one: Ask, caller: str, sent: bytes) -> 
 
 
 def received(connection: HTTPConnection, one: Ask, headers: Pairs, sent: bytes) -> str:
-    """An answer as text."""
     verb, target = one.target.split()
     connection.request(verb, f"{ROOT}{target}", sent or None, {**headers})
     answer = connection.getresponse()
@@ -958,7 +954,6 @@ def begun(answer: HTTPResponse, events: int) -> Iterator[bytes]:
 
 
 def commands(world: World, folder: Path, name: str) -> str:
-    """The golden of a command."""
     (folder / "names.txt").write_text("gina\nhugo\n", encoding="utf-8")
     with world.copied(folder, Case(asks=())) as copy, pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -1005,7 +1000,6 @@ Makes = Callable[[World, Path, str], str]
 
 
 def file_of(name: str) -> Path:
-    """Where a golden is."""
     plain = re.sub("[^a-z_]+", "-", name.lower()).strip("-")
     return FOLDER / ("commands" if name in COMMANDS else "http") / f"{plain}.txt"
 
@@ -1062,7 +1056,6 @@ def test_the_ladder_has_something_of_everything() -> None:
 
 
 def main() -> None:
-    """Write the goldens anew."""
     parser = argparse.ArgumentParser(description="Goldens of the API and of commands.")
     parser.add_argument("--write", action="store_true", required=True, help="write them anew")
     parser.parse_args()

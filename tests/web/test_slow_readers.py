@@ -61,7 +61,6 @@ class Stopped:
         await asyncio.gather(*self._readers, return_exceptions=True)
 
     async def close(self) -> None:
-        """Leave, and end the threads."""
         await self.leave()
         self.gateway.close()
 
