@@ -5,17 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from helpers.positions import (
-    ALL,
-    at,
-    chips_of,
-    choices,
-    custom,
-    play,
-    settle,
-    trail,
-    turn,
-)
+from helpers.positions import ALL, at, chips_of, choices, custom, play, settle, trail, turn
 
 CLOSEST = ("guide", "manual", "reference")
 FARTHEST = ("revised", "publisher")
@@ -23,61 +13,52 @@ FARTHEST = ("revised", "publisher")
 
 # position with A's turn to end the dive by air, and the trail after the default orders for
 # divers laying closest first and farthest first
-LAID = [
-    ("two items", "1 2 | A1v:3,4 B2v | d1 a2", "1 2 {34}", "1 2 {34}"),
-    ("exactly a pile", "1 2 | A1v:3,4,4 B2v | d1 a3", "1 2 {344}", "1 2 {344}"),
-    ("one more than a pile", "1 2 | A1v:4,4,4,4 B2v | d1 a4", "1 2 {444} {4}", "1 2 {444} {4}"),
-    ("two piles", "1 2 | A1v:4,4,4,4,4,4 B2v | d1 a6", "1 2 {444} {444}", "1 2 {444} {444}"),
-    (
-        "piles continue across divers",
+LAID = {
+    "two items": ("1 2 | A1v:3,4 B2v | d1 a2", "1 2 {34}", "1 2 {34}"),
+    "exactly a pile": ("1 2 | A1v:3,4,4 B2v | d1 a3", "1 2 {344}", "1 2 {344}"),
+    "one more than a pile": ("1 2 | A1v:4,4,4,4 B2v | d1 a4", "1 2 {444} {4}", "1 2 {444} {4}"),
+    "two piles": ("1 2 | A1v:4,4,4,4,4,4 B2v | d1 a6", "1 2 {444} {444}", "1 2 {444} {444}"),
+    "piles continue across divers": (
         "1 2 2 2 | A1v:3,3 B2v:1 C4v:4,4 | d1 a2",
         "1 2 2 2 {331} {44}",
         "1 2 2 2 {441} {33}",
     ),
-    (
-        "a full pile is followed by a new one",
+    "a full pile is followed by a new one": (
         "1 2 2 2 | A1v:3,3,3 B2v:1 | d1 a3",
         "1 2 2 2 {333} {1}",
         "1 2 2 2 {133} {3}",
     ),
-    (
-        "three divers, five items",
+    "three divers, five items": (
         "1 2 2 2 2 | A2v:3,3 B1v:1,1 C5v:4 | d1 a2",
         "1 2 2 2 2 {113} {34}",
         "1 2 2 2 2 {433} {11}",
     ),
-    (
-        "distance decides, not facing or seat",
+    "distance decides, not facing or seat": (
         "1 2 2 2 2 | A5^:3,3 B1v:1,1 | d1 a2",
         "1 2 2 2 2 {113} {3}",
         "1 2 2 2 2 {331} {1}",
     ),
-    (
-        "divers without cargo lay nothing",
+    "divers without cargo lay nothing": (
         "1 2 2 2 | A2v:3,3 B1v C4v:1,1 | d1 a2",
         "1 2 2 2 {331} {1}",
         "1 2 2 2 {113} {3}",
     ),
-    (
-        "divers at home keep theirs",
+    "divers at home keep theirs": (
         "1 2 2 2 | A2v:3,3 Bh/4,4 C4v:1 | d1 a2",
         "1 2 2 2 {331}",
         "1 2 2 2 {133}",
     ),
-    (
-        "past the end of the trail even if that is blank",
+    "past the end of the trail even if that is blank": (
         "1 x x x | A2v:3,3 B4v:4 | d1 a2",
         "1 {334}",
         "1 {433}",
     ),
-    ("nothing else is left", "x x | A1v:3,3 B2v:1 | d1 a2", "{331}", "{133}"),
-]  # fmt: skip
+    "nothing else is left": ("x x | A1v:3,3 B2v:1 | d1 a2", "{331}", "{133}"),
+}
 
 
 @pytest.mark.parametrize("preset", ALL)
-@pytest.mark.parametrize(
-    ("text", "closest", "farthest"), [row[1:] for row in LAID], ids=[row[0] for row in LAID]
-)
+@pytest.mark.parametrize(("text", "closest", "farthest"), LAID.values(), ids=LAID)
 def test_laying(text: str, closest: str, farthest: str, preset: str) -> None:
     state = at(text, preset)
     chips = chips_of(state)
@@ -90,28 +71,25 @@ def test_laying(text: str, closest: str, farthest: str, preset: str) -> None:
 
 # -------------------------------------------------------------------------- tail piles
 
-TOP_UP = [
-    ("one chip", "1 2 {1} | A1v:3 Bh | d2 a1", "1 2 {13}"),
-    ("two chips", "1 2 {12} | A1v:3 Bh | d2 a1", "1 2 {123}"),
-    ("a full one is left alone", "1 2 {123} | A1v:3 Bh | d2 a1", "1 2 {123} {3}"),
-    ("more than fits", "1 2 {12} | A1v:3,3,3 Bh | d2 a3", "1 2 {123} {33}"),
-    ("a full pile before a short one", "1 {123} {1} | A1v:3,3 Bh | d2 a2", "1 {123} {133}"),
-    ("only blanks behind it", "1 {1} x x | A1v:3 Bh | d2 a1", "1 {13}"),
-    ("only tail piles behind it", "1 {1} x {223} | A1v:3 Bh | d2 a1", "1 {13} {223}"),
-    ("two short ones", "1 {1} {2} | A1v:3,3,3,3 Bh | d2 a4", "1 {133} {233}"),
-    ("an original chip at the end", "1 2 | A1v:3 Bh | d2 a1", "1 2 {3}"),
-    ("a stack that was carried", "1 2 [12] | A1v:3 Bh | d2 a1", "1 2 [12] {3}"),
-    ("an original chip behind it", "1 {1} 2 | A1v:3 Bh | d2 a1", "1 {1} 2 {3}"),
-    ("a carried stack behind it", "1 {1} [22] | A1v:3 Bh | d2 a1", "1 {1} [22] {3}"),
-    ("cut off, and another at the tail", "1 {1} 2 {2} | A1v:3,3,3 Bh | d2 a3",
-     "1 {1} 2 {233} {3}"),
-    ("nothing to lay", "1 {1} | A1^:3 Bh | d2 a1", "1 {1}"),
-]  # fmt: skip
+TOP_UP = {
+    "one chip": ("1 2 {1} | A1v:3 Bh | d2 a1", "1 2 {13}"),
+    "two chips": ("1 2 {12} | A1v:3 Bh | d2 a1", "1 2 {123}"),
+    "a full one is left alone": ("1 2 {123} | A1v:3 Bh | d2 a1", "1 2 {123} {3}"),
+    "more than fits": ("1 2 {12} | A1v:3,3,3 Bh | d2 a3", "1 2 {123} {33}"),
+    "a full pile before a short one": ("1 {123} {1} | A1v:3,3 Bh | d2 a2", "1 {123} {133}"),
+    "only blanks behind it": ("1 {1} x x | A1v:3 Bh | d2 a1", "1 {13}"),
+    "only tail piles behind it": ("1 {1} x {223} | A1v:3 Bh | d2 a1", "1 {13} {223}"),
+    "two short ones": ("1 {1} {2} | A1v:3,3,3,3 Bh | d2 a4", "1 {133} {233}"),
+    "an original chip at the end": ("1 2 | A1v:3 Bh | d2 a1", "1 2 {3}"),
+    "a stack that was carried": ("1 2 [12] | A1v:3 Bh | d2 a1", "1 2 [12] {3}"),
+    "an original chip behind it": ("1 {1} 2 | A1v:3 Bh | d2 a1", "1 {1} 2 {3}"),
+    "a carried stack behind it": ("1 {1} [22] | A1v:3 Bh | d2 a1", "1 {1} [22] {3}"),
+    "cut off, and another at the tail": ("1 {1} 2 {2} | A1v:3,3,3 Bh | d2 a3", "1 {1} 2 {233} {3}"),
+    "nothing to lay": ("1 {1} | A1^:3 Bh | d2 a1", "1 {1}"),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "after"), [row[1:] for row in TOP_UP], ids=[row[0] for row in TOP_UP]
-)
+@pytest.mark.parametrize(("text", "after"), TOP_UP.values(), ids=TOP_UP)
 def test_top_up(text: str, after: str) -> None:
     state = at(text, "revised")
     turn(state, 2)
@@ -121,35 +99,28 @@ def test_top_up(text: str, after: str) -> None:
 
 # ------------------------------------------------------------------------- stacks lost again
 
-LOST_STACKS = [
-    ("one stack", "1 2 | A1v:[123],4 Bh | d2 a2", "1 2 {1234}", "1 2 {123} {4}"),
-    ("a stack after chips", "1 2 | A1v:4,4,[12] Bh | d2 a3", "1 2 {4412}", "1 2 {441} {2}"),
-    (
-        "three stacks in a pile of nine",
+LOST_STACKS = {
+    "one stack": ("1 2 | A1v:[123],4 Bh | d2 a2", "1 2 {1234}", "1 2 {123} {4}"),
+    "a stack after chips": ("1 2 | A1v:4,4,[12] Bh | d2 a3", "1 2 {4412}", "1 2 {441} {2}"),
+    "three stacks in a pile of nine": (
         "1 2 | A1v:[123],[124],[134] Bh | d2 a3",
         "1 2 {123124134}",
         "1 2 {123} {124} {134}",
     ),
-    (
-        "the fourth item begins a new pile",
+    "the fourth item begins a new pile": (
         "1 2 | A1v:[12],[13],[14],[34] Bh | d2 a4",
         "1 2 {121314} {34}",
         "1 2 {121} {314} {34}",
     ),
-    (
-        "piles across divers count items",
+    "piles across divers count items": (
         "1 2 2 | A1v:[12],[13] B3v:[14],4 | d2 a2",
         "1 2 2 {121314} {4}",
         "1 2 2 {121} {314} {4}",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "unit", "chips"),
-    [row[1:] for row in LOST_STACKS],
-    ids=[row[0] for row in LOST_STACKS],
-)
+@pytest.mark.parametrize(("text", "unit", "chips"), LOST_STACKS.values(), ids=LOST_STACKS)
 def test_lost_stacks(text: str, unit: str, chips: str) -> None:
     for rule, after in (("unit", unit), ("chips", chips)):
         for base in ("manual", "guide"):
@@ -213,20 +184,18 @@ def order_asked(text: str, preset: str = "manual") -> bool:
     return state.phase == "order"
 
 
-ASKED = [
-    ("four different items", "1 1 | A1v:1,2,3,4 Bh | d1 a4", True),
-    ("three items in one pile", "1 1 | A1v:1,2,3 Bh | d1 a3", False),
-    ("one item", "1 1 | A1v:4 Bh | d1 a1", False),
-    ("four equal items", "1 1 | A1v:4,4,4,4 Bh | d1 a4", False),
-    ("four items, one differs", "1 1 | A1v:4,4,4,3 Bh | d1 a4", True),
-    ("a stack among chips", "1 1 | A1v:4,4,4,[44] Bh | d1 a4", True),
-    ("no cargo", "1 1 | A1v:3,3 B2v | d1 a2", False),
-]
+ASKED = {
+    "four different items": ("1 1 | A1v:1,2,3,4 Bh | d1 a4", True),
+    "three items in one pile": ("1 1 | A1v:1,2,3 Bh | d1 a3", False),
+    "one item": ("1 1 | A1v:4 Bh | d1 a1", False),
+    "four equal items": ("1 1 | A1v:4,4,4,4 Bh | d1 a4", False),
+    "four items, one differs": ("1 1 | A1v:4,4,4,3 Bh | d1 a4", True),
+    "a stack among chips": ("1 1 | A1v:4,4,4,[44] Bh | d1 a4", True),
+    "no cargo": ("1 1 | A1v:3,3 B2v | d1 a2", False),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "asked"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED]
-)
+@pytest.mark.parametrize(("text", "asked"), ASKED.values(), ids=ASKED)
 def test_asked_only_if_orders_lead_to_different_piles(text: str, asked: bool) -> None:
     assert order_asked(text) is asked
 
@@ -297,35 +266,26 @@ def test_the_listed_orders_reach_every_outcome(preset: str) -> None:
     for action in state.legal_actions():
         after = play(state.clone(), action)
         outcomes.add(tuple(tuple(sorted(unit.levels)) for unit in after.trail[3:]))
-    assert outcomes == {
-        ((1, 2, 3), (4,)),
-        ((1, 2, 4), (3,)),
-        ((1, 3, 4), (2,)),
-        ((2, 3, 4), (1,)),
-    }
+    assert outcomes == {((1, 2, 3), (4,)), ((1, 2, 4), (3,)), ((1, 3, 4), (2,)), ((2, 3, 4), (1,))}
 
 
 # ---------------------------------------------------------------------- starters and skips
 
 # position that A's turn ends; the starter where the farthest stranded diver begins, and where
 # the last one home does (reference)
-STARTERS = [
-    ("nobody home: the farthest", "1 2 3 4 | A1v:4,4 B3v C2v | d1 a2", 1, 1),
-    ("nobody home: the farthest is A", "1 2 3 4 | A4v:4,4 B3v C2v | d1 a2", 0, 0),
-    ("empty-handed and far", "1 2 3 4 | A1v:4 B4v C2v:1 | d1 a1", 1, 1),
-    ("all home: the last one", "1 2 3 4 | A1^:4 Bh2 Ch1 | d1 a9", 0, 0),
-    ("one stranded near, others home", "1 2 3 4 | A1v:4,4 Bh1 Ch2 | d1 a2", 0, 2),
-    ("home on the last breath, another out", "1 2 3 4 | A1^:4 Bh1 C2v | d1 a1", 2, 0),
-    ("home order is not seat order", "1 2 3 4 | A4v:4,4 Bh3 Ch1 Dh2 | d1 a2", 0, 1),
-]
+STARTERS = {
+    "nobody home: the farthest": ("1 2 3 4 | A1v:4,4 B3v C2v | d1 a2", 1, 1),
+    "nobody home: the farthest is A": ("1 2 3 4 | A4v:4,4 B3v C2v | d1 a2", 0, 0),
+    "empty-handed and far": ("1 2 3 4 | A1v:4 B4v C2v:1 | d1 a1", 1, 1),
+    "all home: the last one": ("1 2 3 4 | A1^:4 Bh2 Ch1 | d1 a9", 0, 0),
+    "one stranded near, others home": ("1 2 3 4 | A1v:4,4 Bh1 Ch2 | d1 a2", 0, 2),
+    "home on the last breath, another out": ("1 2 3 4 | A1^:4 Bh1 C2v | d1 a1", 2, 0),
+    "home order is not seat order": ("1 2 3 4 | A4v:4,4 Bh3 Ch1 Dh2 | d1 a2", 0, 1),
+}
 
 
 @pytest.mark.parametrize("preset", ALL)
-@pytest.mark.parametrize(
-    ("text", "farthest", "last_home"),
-    [row[1:] for row in STARTERS],
-    ids=[row[0] for row in STARTERS],
-)
+@pytest.mark.parametrize(("text", "farthest", "last_home"), STARTERS.values(), ids=STARTERS)
 def test_starters(text: str, farthest: int, last_home: int, preset: str) -> None:
     state = at(text, preset)
     turn(state, 2)

@@ -26,11 +26,6 @@ def new_game(preset: str = "manual", count: int = 3, seed: bytes = SEED) -> Game
     return Game(PRESETS[preset], count, seed)
 
 
-def finished(preset: str = "manual", count: int = 3, text: str = "game") -> Game:
-    game = Game(PRESETS[preset], count, seed_from_text(text))
-    return play_out(game, Chooser(text, takes=True))
-
-
 def events_of(game: Game, viewer: int | None = None) -> list[dict[str, Any]]:
     return [dict(event) for event in game.events_for(viewer)]
 
@@ -135,7 +130,7 @@ def test_no_answer_without_a_fault() -> None:
 
 
 def test_no_decision_after_the_end() -> None:
-    game = finished()
+    game = play_out(new_game(), Chooser("game", takes=True))
     with pytest.raises(IllegalAction):
         game.decide("down")
 

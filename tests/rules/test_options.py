@@ -66,28 +66,31 @@ def test_options_are_described_once_each() -> None:
 # ------------------------------------------------------------------------------ the probes
 
 
-def _turn_without_treasure(rules: RuleSet) -> object:
-    return choices(at("1 1 1 1 1 1 | A4v B0v", rules))
+def _offered(text: str) -> Callable[[RuleSet], object]:
+    """What the seat to move may do."""
+    return lambda rules: choices(at(text, rules))
 
 
-def _turn_with_treasure_is_always_legal(rules: RuleSet) -> object:
-    return choices(at("1 1 1 1 1 1 | A4v:2 B0v", rules))
+def _laid(text: str) -> Callable[[RuleSet], object]:
+    """The trail of the next dive; a turn ends the one that is given."""
+
+    def probe(rules: RuleSet) -> object:
+        state = at(text, rules)
+        turn(state, 2)
+        return trail(settle(state))
+
+    return probe
 
 
-def _at_the_last_space(rules: RuleSet) -> object:
-    return choices(at("1 1 1 | A3v:2 B0v", rules))
+def _begins(text: str, total: int) -> Callable[[RuleSet], object]:
+    """Who begins the next dive; a turn with this roll ends the one that is given."""
 
+    def probe(rules: RuleSet) -> object:
+        state = at(text, rules)
+        turn(state, total)
+        return state.to_move
 
-def _deeper_spaces_all_taken(rules: RuleSet) -> object:
-    return choices(at("1 1 1 | A1v:2 B2v C3v", rules))
-
-
-def _one_deeper_space_free(rules: RuleSet) -> object:
-    return choices(at("1 1 1 1 | A1v:2 B2v C4v", rules))
-
-
-def _aboard_and_no_space_free(rules: RuleSet) -> object:
-    return choices(at("1 | A0v B1v", rules))
+    return probe
 
 
 def _home_without_treasure(rules: RuleSet) -> object:
@@ -100,22 +103,6 @@ def _barred_then_takes(rules: RuleSet) -> object:
     turn(state, 4, search="take")
     turn(state, 2)
     return play(state, "r6").place[0]
-
-
-def _last_unit_after_turning(rules: RuleSet) -> object:
-    return choices(at("1 x 1 | A2^:1 B0v | d1 a20 search", rules))
-
-
-def _last_stack_after_turning(rules: RuleSet) -> object:
-    return choices(at("1 x 1 | A2^:[12] B0v | d1 a20 search", rules))
-
-
-def _last_unit_before_turning(rules: RuleSet) -> object:
-    return choices(at("1 x 1 | A2v:1 B0v | d1 a20 search", rules))
-
-
-def _one_of_two_after_turning(rules: RuleSet) -> object:
-    return choices(at("1 x 1 | A2^:1,[12] B0v | d1 a20 search", rules))
 
 
 def _who_knows(rules: RuleSet) -> object:
@@ -149,47 +136,11 @@ def _who_knows(rules: RuleSet) -> object:
     return tuple(seen)
 
 
-def _two_stranded(rules: RuleSet) -> object:
-    state = at("1 2 2 2 2 | *A1v:3,3 B4v:4,4 | d1 a2", rules)
-    turn(state, 2)
-    return trail(settle(state))
-
-
 def _asked_for_an_order(rules: RuleSet) -> object:
     state = at("1 2 | A2v:1,2,3,4 Bh | d1 a4", rules)
     turn(state, 2)
     asked = state.phase
     return asked, trail(settle(state))
-
-
-def _pile_of_an_earlier_dive(rules: RuleSet) -> object:
-    state = at("1 2 {3} | A2v:4,4 Bh | d2 a2", rules)
-    turn(state, 2)
-    return trail(settle(state))
-
-
-def _stack_lost_again(rules: RuleSet) -> object:
-    state = at("1 2 | A2v:[123],[12],4 Bh | d2 a3", rules)
-    turn(state, 2)
-    return trail(settle(state))
-
-
-def _starter_home_and_stranded(rules: RuleSet) -> object:
-    state = at("1 2 3 4 | Ah1 B2^:1 C4v Dh2 | d1 a1", rules)
-    turn(state, 2)
-    return state.to_move
-
-
-def _starter_all_home(rules: RuleSet) -> object:
-    state = at("1 2 3 4 | Ah2 *B1^:1 Ch1 | d1 a9", rules)
-    turn(state, 6)
-    return state.to_move
-
-
-def _starter_none_home(rules: RuleSet) -> object:
-    state = at("1 2 3 4 | *A4^:1 B3v C1v | d1 a1", rules)
-    turn(state, 2)
-    return state.to_move
 
 
 def _tie(a: str, b: str) -> Callable[[RuleSet], object]:
@@ -217,22 +168,26 @@ A_WINS, B_WINS, SHARED = (1, 2), (2, 1), (1, 1)
 
 PROBES = {
     "turning back without treasure": Probe(
-        "turn_needs_treasure", _turn_without_treasure, {False: BOTH, True: DOWN}
+        "turn_needs_treasure", _offered("1 1 1 1 1 1 | A4v B0v"), {False: BOTH, True: DOWN}
     ),
     "turning back with treasure": Probe(
-        "turn_needs_treasure", _turn_with_treasure_is_always_legal, {False: BOTH, True: BOTH}
+        "turn_needs_treasure", _offered("1 1 1 1 1 1 | A4v:2 B0v"), {False: BOTH, True: BOTH}
     ),
     "at the last space": Probe(
-        "forced_turn", _at_the_last_space, {"never": BOTH, "when_cannot_advance": BACK}
+        "forced_turn", _offered("1 1 1 | A3v:2 B0v"), {"never": BOTH, "when_cannot_advance": BACK}
     ),
     "all deeper spaces taken": Probe(
-        "forced_turn", _deeper_spaces_all_taken, {"never": BOTH, "when_cannot_advance": BACK}
+        "forced_turn",
+        _offered("1 1 1 | A1v:2 B2v C3v"),
+        {"never": BOTH, "when_cannot_advance": BACK},
     ),
     "a deeper space is free": Probe(
-        "forced_turn", _one_deeper_space_free, {"never": BOTH, "when_cannot_advance": BOTH}
+        "forced_turn",
+        _offered("1 1 1 1 | A1v:2 B2v C4v"),
+        {"never": BOTH, "when_cannot_advance": BOTH},
     ),
     "nobody turns aboard": Probe(
-        "forced_turn", _aboard_and_no_space_free, {"never": DOWN, "when_cannot_advance": DOWN}
+        "forced_turn", _offered("1 | A0v B1v"), {"never": DOWN, "when_cannot_advance": DOWN}
     ),
     "home without treasure": Probe(
         "home_empty_handed", _home_without_treasure, {"allowed": HOME, "barred": 1}
@@ -242,22 +197,22 @@ PROBES = {
     ),
     "dropping the last unit after turning": Probe(
         "drop_last_after_turn",
-        _last_unit_after_turning,
+        _offered("1 x 1 | A2^:1 B0v | d1 a20 search"),
         {True: ["leave", "drop:1"], False: ["leave"]},
     ),
     "dropping the last stack after turning": Probe(
         "drop_last_after_turn",
-        _last_stack_after_turning,
+        _offered("1 x 1 | A2^:[12] B0v | d1 a20 search"),
         {True: ["leave", "drop:[12]"], False: ["leave"]},
     ),
     "dropping the last unit before turning": Probe(
         "drop_last_after_turn",
-        _last_unit_before_turning,
+        _offered("1 x 1 | A2v:1 B0v | d1 a20 search"),
         {True: ["leave", "drop:1"], False: ["leave", "drop:1"]},
     ),
     "dropping one of two after turning": Probe(
         "drop_last_after_turn",
-        _one_of_two_after_turning,
+        _offered("1 x 1 | A2^:1,[12] B0v | d1 a20 search"),
         {True: ["leave", "drop:1", "drop:[12]"], False: ["leave", "drop:1", "drop:[12]"]},
     ),
     "reveal, no peek": Probe(
@@ -286,38 +241,37 @@ PROBES = {
     ),
     "who lays first": Probe(
         "drop_sequence",
-        _two_stranded,
+        _laid("1 2 2 2 2 | *A1v:3,3 B4v:4,4 | d1 a2"),
         {"closest_first": "1 2 2 2 2 {334} {4}", "farthest_first": "1 2 2 2 2 {443} {3}"},
     ),
     "who orders the items": Probe(
         "drop_order",
         _asked_for_an_order,
-        {
-            "owner_choice": ("order", "1 2 {123} {4}"),
-            "pickup_order": ("declare", "1 2 {123} {4}"),
-        },
+        {"owner_choice": ("order", "1 2 {123} {4}"), "pickup_order": ("declare", "1 2 {123} {4}")},
     ),
     "piles of earlier dives": Probe(
-        "top_up_tail_piles", _pile_of_an_earlier_dive, {False: "1 2 {3} {44}", True: "1 2 {344}"}
+        "top_up_tail_piles",
+        _laid("1 2 {3} | A2v:4,4 Bh | d2 a2"),
+        {False: "1 2 {3} {44}", True: "1 2 {344}"},
     ),
     "stacks lost again": Probe(
         "relost_stack",
-        _stack_lost_again,
+        _laid("1 2 | A2v:[123],[12],4 Bh | d2 a3"),
         {"unit": "1 2 {123124}", "chips": "1 2 {123} {124}"},
     ),
     "starter with divers home and stranded": Probe(
         "starter",
-        _starter_home_and_stranded,
+        _begins("1 2 3 4 | Ah1 B2^:1 C4v Dh2 | d1 a1", 2),
         {"farthest_stranded_else_last_home": 2, "last_home_else_farthest": 3},
     ),
     "starter with all home": Probe(
         "starter",
-        _starter_all_home,
+        _begins("1 2 3 4 | Ah2 *B1^:1 Ch1 | d1 a9", 6),
         {"farthest_stranded_else_last_home": 1, "last_home_else_farthest": 1},
     ),
     "starter with nobody home": Probe(
         "starter",
-        _starter_none_home,
+        _begins("1 2 3 4 | *A4^:1 B3v C1v | d1 a1", 2),
         {"farthest_stranded_else_last_home": 1, "last_home_else_farthest": 1},
     ),
     "tie without level 4": Probe(

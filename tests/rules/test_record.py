@@ -238,10 +238,7 @@ ALTERED: dict[str, tuple[Callable[[Data], object], str]] = {
     ),
     "a seat less": (lambda d: d["seats"].pop(), ""),
     "a seat more": (lambda d: d["seats"].append({"name": "x", "digest": "e" * 64}), ""),
-    "another legal action": (
-        lambda d: d["decisions"][5].update(action=other_action(d, 5)),
-        "",
-    ),
+    "another legal action": (lambda d: d["decisions"][5].update(action=other_action(d, 5)), ""),
     "another legal action at the end": (
         lambda d: d["decisions"][-1].update(action=other_action(d, len(d["decisions"]) - 1)),
         "",
@@ -286,14 +283,8 @@ ALTERED: dict[str, tuple[Callable[[Data], object], str]] = {
         ),
         "forfeits",
     ),
-    "a forfeit's fault": (
-        lambda d: d["result"]["forfeits"][0].update(fault="timeout"),
-        "forfeits",
-    ),
-    "a forfeit's decision": (
-        lambda d: d["result"]["forfeits"][0].update(decision=31),
-        "forfeits",
-    ),
+    "a forfeit's fault": (lambda d: d["result"]["forfeits"][0].update(fault="timeout"), "forfeits"),
+    "a forfeit's decision": (lambda d: d["result"]["forfeits"][0].update(decision=31), "forfeits"),
     "final": (
         lambda d: d["result"].update(final=d["result"]["final"].replace("a", "a1", 1)),
         "final",

@@ -4,38 +4,27 @@ import pytest
 
 from deepsea_rules.actions import BACK, BLANK, DOWN, LEAVE, TAKE, Unit, drop, kind_of, order
 from deepsea_rules.errors import IllegalAction, InvalidAction, RulesError
-from helpers.positions import (
-    ALL,
-    at,
-    chips_of,
-    choices,
-    play,
-    snapshot,
-    trail,
-)
+from helpers.positions import ALL, at, chips_of, choices, play, snapshot, trail
 
 # what is shown, position, legal searches
-SEARCHES = [
-    ("a chip, no cargo", "1 2 3 | A2v B0v", ["leave", "take"]),
-    ("a chip, with cargo", "1 2 3 | A2v:1,4 B0v", ["leave", "take"]),
-    ("a stack", "1 [12] 3 | A2v B0v", ["leave", "take"]),
-    ("a tail pile", "1 {12} | A2v B0v", ["leave", "take"]),
-    ("a blank, no cargo", "1 x 3 | A2v B0v", ["leave"]),
-    ("a blank, with cargo", "1 x 3 | A2v:1,4 B0v", ["leave", "drop:1", "drop:4"]),
-    ("a blank, pick-up order", "1 x 3 | A2v:4,1 B0v", ["leave", "drop:4", "drop:1"]),
-    ("a blank, equal units once", "1 x 3 | A2v:1,4,1,1 B0v", ["leave", "drop:1", "drop:4"]),
-    (
-        "a blank, a stack and its chips",
+SEARCHES = {
+    "a chip, no cargo": ("1 2 3 | A2v B0v", ["leave", "take"]),
+    "a chip, with cargo": ("1 2 3 | A2v:1,4 B0v", ["leave", "take"]),
+    "a stack": ("1 [12] 3 | A2v B0v", ["leave", "take"]),
+    "a tail pile": ("1 {12} | A2v B0v", ["leave", "take"]),
+    "a blank, no cargo": ("1 x 3 | A2v B0v", ["leave"]),
+    "a blank, with cargo": ("1 x 3 | A2v:1,4 B0v", ["leave", "drop:1", "drop:4"]),
+    "a blank, pick-up order": ("1 x 3 | A2v:4,1 B0v", ["leave", "drop:4", "drop:1"]),
+    "a blank, equal units once": ("1 x 3 | A2v:1,4,1,1 B0v", ["leave", "drop:1", "drop:4"]),
+    "a blank, a stack and its chips": (
         "1 x 3 | A2v:[12],1,2 B0v",
         ["leave", "drop:[12]", "drop:1", "drop:2"],
     ),
-]
+}
 
 
 @pytest.mark.parametrize("preset", ALL)
-@pytest.mark.parametrize(
-    ("text", "legal"), [row[1:] for row in SEARCHES], ids=[row[0] for row in SEARCHES]
-)
+@pytest.mark.parametrize(("text", "legal"), SEARCHES.values(), ids=SEARCHES)
 def test_searches(text: str, legal: list[str], preset: str) -> None:
     state = at(f"{text} | d1 a20 search", preset)
     assert choices(state) == legal
@@ -85,31 +74,29 @@ def test_malformed_actions(action: str) -> None:
     assert snapshot(state) == before
 
 
-ILLEGAL = [
-    ("drop what is not carried", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "drop:3"),
-    ("drop a chip of a stack", "1 x 3 | A2v:[12] B0v | d1 a20 search", "drop:1"),
-    ("drop two units as a stack", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "drop:[12]"),
-    ("drop on a chip", "1 2 3 | A2v:1,2 B0v | d1 a20 search", "drop:1"),
-    ("take a blank", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "take"),
-    ("declare after the move", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "down"),
-    ("turn after the move", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "back"),
-    ("order in a search", "1 x 3 | A2v:1,2 B0v | d1 a20 search", "order:2,1"),
-    ("search before the declaration", "1 2 3 | A2v B0v | d1 a20 declare", "take"),
-    ("search before the roll", "1 2 3 | A2v B0v | d1 a20 roll", "take"),
-    ("leave before the roll", "1 2 3 | A2v B0v | d1 a20 roll", "leave"),
-    ("search in an order", "1 | A1v:1,2,3,4 Bh | d1 a0 order", "leave"),
-    ("order something else", "1 | A1v:1,2,3,4 Bh | d1 a0 order", "order:1,2,3,3"),
-    ("order too little", "1 | A1v:1,2,3,4 Bh | d1 a0 order", "order:1,2,3"),
-    ("order too much", "1 | A1v:1,2,3,4 Bh | d1 a0 order", "order:1,2,3,4,4"),
-    ("order a stack that is none", "1 | A1v:1,2,3,4 Bh | d1 a0 order", "order:[12],3,4"),
-    ("split a stack", "1 | A1v:[12],2,3,4 Bh | d1 a0 order", "order:1,2,2,3,4"),
-    ("anything when it is over", "1 | A0v B0v | d3 a0 over", "down"),
-]
+ILLEGAL = {
+    "drop what is not carried": ("1 x 3 | A2v:1,2 B0v | d1 a20 search", "drop:3"),
+    "drop a chip of a stack": ("1 x 3 | A2v:[12] B0v | d1 a20 search", "drop:1"),
+    "drop two units as a stack": ("1 x 3 | A2v:1,2 B0v | d1 a20 search", "drop:[12]"),
+    "drop on a chip": ("1 2 3 | A2v:1,2 B0v | d1 a20 search", "drop:1"),
+    "take a blank": ("1 x 3 | A2v:1,2 B0v | d1 a20 search", "take"),
+    "declare after the move": ("1 x 3 | A2v:1,2 B0v | d1 a20 search", "down"),
+    "turn after the move": ("1 x 3 | A2v:1,2 B0v | d1 a20 search", "back"),
+    "order in a search": ("1 x 3 | A2v:1,2 B0v | d1 a20 search", "order:2,1"),
+    "search before the declaration": ("1 2 3 | A2v B0v | d1 a20 declare", "take"),
+    "search before the roll": ("1 2 3 | A2v B0v | d1 a20 roll", "take"),
+    "leave before the roll": ("1 2 3 | A2v B0v | d1 a20 roll", "leave"),
+    "search in an order": ("1 | A1v:1,2,3,4 Bh | d1 a0 order", "leave"),
+    "order something else": ("1 | A1v:1,2,3,4 Bh | d1 a0 order", "order:1,2,3,3"),
+    "order too little": ("1 | A1v:1,2,3,4 Bh | d1 a0 order", "order:1,2,3"),
+    "order too much": ("1 | A1v:1,2,3,4 Bh | d1 a0 order", "order:1,2,3,4,4"),
+    "order a stack that is none": ("1 | A1v:1,2,3,4 Bh | d1 a0 order", "order:[12],3,4"),
+    "split a stack": ("1 | A1v:[12],2,3,4 Bh | d1 a0 order", "order:1,2,2,3,4"),
+    "anything when it is over": ("1 | A0v B0v | d3 a0 over", "down"),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "action"), [row[1:] for row in ILLEGAL], ids=[row[0] for row in ILLEGAL]
-)
+@pytest.mark.parametrize(("text", "action"), ILLEGAL.values(), ids=ILLEGAL)
 def test_illegal_actions(text: str, action: str) -> None:
     state = at(text)
     before = snapshot(state)

@@ -11,9 +11,7 @@ from deepsea_rules.time_control import Bank, TimeControl
 
 DAY_US = 24 * 3600 * 1_000_000
 CONTROLS = st.builds(
-    TimeControl,
-    budget_us=st.integers(1, 10_000_000),
-    bank_us=st.integers(0, 100_000_000),
+    TimeControl, budget_us=st.integers(1, 10_000_000), bank_us=st.integers(0, 100_000_000)
 )
 
 
