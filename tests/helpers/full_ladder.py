@@ -33,17 +33,11 @@ from deepsea_ladder.accounts import (
     token_digest,
 )
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.bots import NewSubmission, SubmissionLease, SubmissionRefusal
+from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal
 from deepsea_ladder.model.games import AnalysisPlan, Job, SeatLog, StoredSeason
 from deepsea_ladder.model.verdicts import ComparisonStanding, Verdict
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.season import (
-    BotLimits,
-    PairingSettings,
-    Season,
-    UploadLimits,
-    VerdictSettings,
-)
+from deepsea_ladder.season import BotLimits, PairingSettings, Season, UploadLimits, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import RuleSet
@@ -52,6 +46,7 @@ from . import ladder
 from .bundles import bundle_of
 from .commands import called
 from .people import Runner, new_game
+from .submissions import new
 
 START: Final = datetime(2027, 3, 1, 8, tzinfo=UTC)
 JULIAN: Final = datetime(2000, 1, 1, 12, tzinfo=UTC), 2451545.0
@@ -393,14 +388,9 @@ class _Stocking:
     def _submit(self, name: str, bot: str) -> None:
         self._clock.tick()
         content = archive_of(f"{bot} of {name}")
-        new = NewSubmission(
-            author_id=self._actor(PEOPLE[name][0]).author_id or 0,
-            bot=bot,
-            key=f"key-{bot}-{name}",
-            size=len(content),
-            sha256=hashlib.sha256(content).hexdigest(),
-        )
-        self._store.submissions.add(new, [content], USUAL_LIMITS)
+        author_id = self._actor(PEOPLE[name][0]).author_id or 0
+        wanted = new(author_id, content, key=f"key-{bot}-{name}", bot=bot)
+        self._store.submissions.add(wanted, [content], USUAL_LIMITS)
 
     def _claim_submission(self) -> SubmissionLease | None:
         self._clock.tick()

@@ -33,8 +33,13 @@ def killed_at(number: int, action: Callable[..., object], target: str, *words: A
 
     A commit counts as a statement. None if it was killed; else how many statements there were.
     """
+    return answered(_run, number, action, target, words)
+
+
+def answered(work: Callable[..., None], *arguments: object) -> int | None:
+    """What `work(answer, *arguments)` answers in a process of its own; None if it was killed."""
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(theirs, number, action, target, words))
+    process = context.Process(target=work, args=(theirs, *arguments))
     process.start()
     theirs.close()
     process.join()

@@ -22,6 +22,8 @@ from deepsea_rules.randomness import Stream, seed_from_text
 from .bundles import bundle_of
 
 if TYPE_CHECKING:
+    from sqlalchemy import Executable
+
     from deepsea_ladder.store import Store
 
 SEED = seed_from_text("a season of the tests")
@@ -65,10 +67,21 @@ def many_sizes(store: Store, crashing: Mapping[str, Collection[str]]) -> None:
     play_all(store, season, crashing)
 
 
-def to_play(store: Store) -> None:
-    """Give a store four bots, and a season with four games to play."""
+def to_play(store: Store, games: int = 4) -> StoredSeason:
+    """Give a store four bots, and a season with games to play."""
     season = stocked(store)
-    store.jobs.add(season, rotations(ids(store), 4))
+    store.jobs.add(season, rotations(ids(store), games))
+    return season
+
+
+def write(store: Store, *statements: str | Executable, **values: object) -> None:
+    """Change rows as no part of the program does, in one transaction."""
+    from sqlalchemy import text
+
+    with store.database.write() as connection:
+        for statement in statements:
+            sent = text(statement) if isinstance(statement, str) else statement
+            connection.execute(sent, values or None)
 
 
 def a_season(name: str = "s1", seats: tuple[int, ...] = (4,)) -> Season:
@@ -165,11 +178,7 @@ def created(path: Path) -> Store:
     return Store.open(path)
 
 
-def played(
-    path: Path,
-    games: int = 8,
-    crashing: Mapping[str, Collection[str]] = CRASHES,
-) -> Path:
+def played(path: Path, games: int = 8, crashing: Mapping[str, Collection[str]] = CRASHES) -> Path:
     """A ladder at this path: a season of games between four bots; ben crashed in two."""
     with created(path) as store:
         season = stocked(store)

@@ -23,12 +23,18 @@ from .background import OneWorker, Watcher
 SEED = seed_from_text("a game of a person")
 
 
-def step(game: PersonGame) -> PlayedOn:
-    """Play to the person's next decision, or to the end."""
+def replayed(game: PersonGame) -> Game:
+    """The game with the decisions that were made."""
     played = Game(preset(game.rules), len(game.names), game.seed)
     for decision in game.decisions:
         played.pending()
         played.decide(*decision[1:])
+    return played
+
+
+def step(game: PersonGame) -> PlayedOn:
+    """Play to the person's next decision, or to the end."""
+    played = replayed(game)
     answer = game.answer
     while (question := played.pending()) is not None:
         if question.seat != game.seat:

@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from deepsea_ladder import backup
 from deepsea_ladder.accounts import AuditKind
@@ -23,8 +22,7 @@ from helpers.postgres import Postgres
 
 def _contents(store: Store) -> None:
     """A season with four bots and ten games, of which six are played."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
+    season = ladder.to_play(store, 6)
     ladder.play_all(store, season)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
 
@@ -126,8 +124,7 @@ def test_nothing_is_written_over(store: Store, season: StoredSeason, tmp_path: P
 def test_a_ladder_that_contradicts_itself_gives_no_backup(
     store: Store, season: StoredSeason, tmp_path: Path
 ) -> None:
-    with store.database.write() as connection:
-        connection.execute(text("UPDATE ratings SET wins = wins + 1 WHERE version_id = 1"))
+    ladder.write(store, "UPDATE ratings SET wins = wins + 1 WHERE version_id = 1")
     with pytest.raises(StoreDamaged, match="is not sound: season s1: version 1: wins is"):
         backup.back_up(store, tmp_path / "backup.db")
     assert list(tmp_path.glob("*backup*")) == []

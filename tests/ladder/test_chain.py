@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from deepsea_ladder.backup import season_differences
 from deepsea_ladder.chain import BESIDE, canonical, follow, next_head
@@ -23,8 +22,7 @@ Lines = list[dict[str, Any]]
 
 def _contents(store: Store) -> None:
     """A season of five games; the first was void twice, the third was refused and handed back."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 5))
+    season = ladder.to_play(store, 5)
     for seat in (2, None):
         store.jobs.fail(ladder.claim(store, season), "the host\nwas busy: ü \U0001f419", seat)
     ladder.play_all(store, season, {"s1-1": ["ben"]})
@@ -97,48 +95,26 @@ def test_a_seed_that_is_shown_is_compared(store: Store, season: StoredSeason) ->
     assert "the seed is not the one that the season committed to" in broken(lines)
 
 
-def _drop(lines: Lines) -> None:
-    del lines[2]
+CHANGED: dict[str, tuple[Callable[[Lines], object], str]] = {
+    "drop": (lambda lines: lines.pop(2), "line 3: place 3 follows on 1"),
+    "swap": (lambda lines: lines.insert(1, lines.pop(2)), "line 2: place 2 follows on 0"),
+    "points": (
+        lambda lines: lines[4]["seats"][0].update(points=-1),
+        "line 5: place 4: its head is",
+    ),
+    "reason": (lambda lines: lines[1].update(reason="nothing"), "line 2: place 1: its head is"),
+    "commitment": (
+        lambda lines: lines[0].update(commitment="11" * 32, head="11" * 32),
+        "line 2: place 1: its head is",
+    ),
+    "no opening": (lambda lines: lines.pop(0), "line 1: season 's1' does not begin with place 0"),
+    "two openings": (lambda lines: lines.append(lines[0]), "line 12: season 's1' begins twice"),
+}
 
 
-def _swap(lines: Lines) -> None:
-    lines[1], lines[2] = lines[2], lines[1]
-
-
-def _change(lines: Lines) -> None:
-    lines[4]["seats"][0]["points"] += 1
-
-
-def _reason(lines: Lines) -> None:
-    lines[1]["reason"] = "nothing"
-
-
-def _commitment(lines: Lines) -> None:
-    lines[0]["commitment"] = lines[0]["head"] = "11" * 32
-
-
-def _no_opening(lines: Lines) -> None:
-    del lines[0]
-
-
-def _two_openings(lines: Lines) -> None:
-    lines.append(lines[0])
-
-
-@pytest.mark.parametrize(
-    ("deed", "words"),
-    [
-        (_drop, "line 3: place 3 follows on 1"),
-        (_swap, "line 2: place 2 follows on 0"),
-        (_change, "line 5: place 4: its head is"),
-        (_reason, "line 2: place 1: its head is"),
-        (_commitment, "line 2: place 1: its head is"),
-        (_no_opening, "line 1: season 's1' does not begin with place 0"),
-        (_two_openings, "line 12: season 's1' begins twice"),
-    ],
-)
+@pytest.mark.parametrize(("deed", "words"), CHANGED.values(), ids=CHANGED)
 def test_an_export_that_was_changed_is_refused_by_line(
-    store: Store, season: StoredSeason, deed: Callable[[Lines], None], words: str
+    store: Store, season: StoredSeason, deed: Callable[[Lines], object], words: str
 ) -> None:
     lines = exported(store, season)
     deed(lines)
@@ -192,22 +168,17 @@ def test_what_is_no_export_is_said(said: str) -> None:
 def test_a_store_that_was_changed_is_found_out(
     store: Store, season: StoredSeason, statement: str, words: str
 ) -> None:
-    with store.database.write() as connection:
-        if "commitment" in statement:
-            statement = f"UPDATE seasons SET head = '{season.commitment}'"
-            words = f"its chain's head is {season.commitment}, not {season.head}"
-        connection.execute(text(statement))
+    if not words:
+        words = f"its chain's head is {season.commitment}, not {season.head}"
+    ladder.write(store, statement.replace("commitment", f"'{season.commitment}'"))
     (line, *_) = season_differences(store, store.seasons.get("s1"), records=True)
     assert words in line
 
 
 def test_damaged_files_of_a_version_are_named(store: Store, season: StoredSeason) -> None:
-    with store.database.write() as connection:
-        digest = store.bots.get("ben").current.digest
-        connection.execute(
-            text("UPDATE archives SET content = :junk WHERE digest = :digest"),
-            {"junk": b"junk", "digest": digest},
-        )
+    digest = store.bots.get("ben").current.digest
+    words = "UPDATE archives SET content = :junk WHERE digest = :digest"
+    ladder.write(store, words, junk=b"junk", digest=digest)
     assert season_differences(store, season) == []
     (line,) = season_differences(store, season, records=True)
     assert line.startswith(f"ben v1: the stored files of {digest} are damaged")
@@ -216,8 +187,7 @@ def test_damaged_files_of_a_version_are_named(store: Store, season: StoredSeason
 def test_ratings_that_are_computed_again_leave_the_chain_as_it_is(
     store: Store, season: StoredSeason
 ) -> None:
-    with store.database.write() as connection:
-        connection.execute(text("UPDATE game_seats SET mu = '0x1.0p+4'"))
+    ladder.write(store, "UPDATE game_seats SET mu = '0x1.0p+4'")
     store.ratings.rewrite(season)
     assert store.seasons.get("s1") == season
     assert season_differences(store, season, records=True) == []

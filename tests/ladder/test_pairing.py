@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
-from deepsea_ladder.scheduling.pairing import (
-    Candidate,
-    LineUp,
-    Matchmaker,
-    choose,
-)
+from deepsea_ladder.scheduling.pairing import Candidate, LineUp, Matchmaker, choose
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings
 from deepsea_ladder.store import Store
@@ -144,11 +139,7 @@ def test_all_sizes_get_their_share() -> None:
 
 @pytest.mark.parametrize(
     "needy",
-    [
-        {"rating": Rating(25.0, 8.0)},
-        {"games": 3},
-        {"waited": 60},
-    ],
+    [{"rating": Rating(25.0, 8.0)}, {"games": 3}, {"waited": 60}],
     ids=["high sigma", "few games", "long idle"],
 )
 def test_who_needs_a_game_most_is_in_the_first_line_up(needy: dict[str, Any]) -> None:

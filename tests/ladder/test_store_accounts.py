@@ -63,18 +63,14 @@ def by(proven: Credential) -> Actor:
 
 
 def set_all(store: Store, table: str, **values: object) -> None:
-    with store.database.write() as connection:
-        connection.execute(update(schema.metadata.tables[table]).values(values))
+    ladder.write(store, update(schema.metadata.tables[table]).values(values))
 
 
 def test_a_code_becomes_a_token_of_a_new_author(store: Store) -> None:
     code(store)
     proven = store.accounts.redeem(digest("code"), "Ada", token("Ada's"), "192.0.2.0/24")
-    assert (proven.author, proven.role, proven.scopes) == (
-        "Ada",
-        Role.AUTHOR,
-        (Scope.READ, Scope.SUBMIT),
-    )
+    assert (proven.author, proven.role) == ("Ada", Role.AUTHOR)
+    assert proven.scopes == (Scope.READ, Scope.SUBMIT)
     assert store.accounts.by_token(digest("Ada's")) == proven
     assert store.accounts.codes() == []
     (author,) = store.authors.all()
@@ -320,11 +316,8 @@ def test_an_author_gets_another_name_everywhere(store: Store, another: Callable[
     assert found.author == "Countess"
     entries = store.audit.latest(author_id=proven.author_id)
     assert {entry.actor for entry in entries} <= {"Countess", "machine", ""}
-    assert (entries[0].subject, entries[0].note, entries[0].actor) == (
-        "Countess",
-        "was called ADA",
-        "machine",
-    )
+    assert (entries[0].subject, entries[0].note) == ("Countess", "was called ADA")
+    assert entries[0].actor == "machine"
 
 
 @pytest.mark.databases
@@ -370,10 +363,8 @@ def test_the_audit_log_says_who_did_what_and_no_secret(store: Store) -> None:
     assert (AuditKind.CODE, "Ada", "code 1 redeemed", "Ada") in told
     assert {entry.address for entry in entries} == {"", "192.0.2.0/24"}
     assert digest("Ada's") not in str(entries)
-    assert {entry.actor for entry in store.audit.latest(author_id=proven.author_id)} == {
-        "Ada",
-        "admin",
-    }
+    of_ada = store.audit.latest(author_id=proven.author_id)
+    assert {entry.actor for entry in of_ada} == {"Ada", "admin"}
 
 
 @pytest.mark.databases

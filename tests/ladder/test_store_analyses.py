@@ -25,8 +25,7 @@ TEXT = '{"format":"deepsea-analysis/1"}'
 
 def four_games(store: Store) -> None:
     """Games s1-1 to s1-4; Ada and Bob have a bot each."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    season = ladder.to_play(store)
     ladder.play_all(store, season)
     for name in ("Ada", "Bob"):
         an_author(store, name)
@@ -68,8 +67,7 @@ def age(store: Store, number: int, ms: int) -> None:
     """Let an analysis have been asked for so much earlier."""
     rows = schema.analyses
     older = update(rows).where(rows.c.id == number).values(created_at=rows.c.created_at - ms)
-    with store.database.write() as connection:
-        connection.execute(older)
+    ladder.write(store, older)
 
 
 @pytest.mark.databases
@@ -161,9 +159,7 @@ def test_what_is_under_an_embargo_is_not_shown(store: Store, target: str) -> Non
     ladder.a_cup(store)
     store.analyses.request("cup-1", None, PLAN, LIMITS)
     assert finish(store, claim(store))
-    later = update(schema.seasons).where(schema.seasons.c.name == "cup")
-    with store.database.write() as connection:
-        connection.execute(later.values(embargo_until=4_000_000_000_000))
+    ladder.write(store, "UPDATE seasons SET embargo_until = 4000000000000 WHERE name = 'cup'")
     with Store.open(target, read_only=True, public=True) as public:
         assert public.analyses.of_game("cup-1") == (None, None)
         with pytest.raises(NotOnLadder):
@@ -258,8 +254,7 @@ def test_every_change_is_another_revision(store: Store, ada: int) -> None:
 def test_a_damaged_result_is_said_to_be_so(store: Store) -> None:
     ask(store, 1)
     finish(store, claim(store))
-    with store.database.write() as connection:
-        connection.execute(update(schema.analyses).values(document=b"junk"))
+    ladder.write(store, update(schema.analyses).values(document=b"junk"))
     with pytest.raises(StoreDamaged, match="analysis 1 is damaged"):
         store.analyses.document("s1-1")
 
@@ -283,8 +278,7 @@ def test_a_kill_between_any_two_statements_leaves_one_result(
     before = number_of_rows(store)
     assert before == 1
     for number in range(statements, 0, -step):
-        with store.database.write() as connection:
-            connection.execute(schema.analyses.delete())
+        ladder.write(store, schema.analyses.delete())
         assert killed_at(number, ask_and_do, target) is None
         ask_and_do(store)
         assert number_of_rows(store) == 1

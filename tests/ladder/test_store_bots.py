@@ -55,8 +55,7 @@ def test_files_are_kept_packed(store: Store) -> None:
 
 def test_stored_files_that_are_damaged_are_named(store: Store) -> None:
     version = ladder.submit(store, "greedy")
-    with store.database.write() as connection:
-        connection.execute(update(schema.archives).values(content=b"junk"))
+    ladder.write(store, update(schema.archives).values(content=b"junk"))
     with pytest.raises(StoreDamaged, match=f"the stored files of {version.digest} are damaged"):
         store.bots.archive(version.digest)
 
@@ -68,7 +67,7 @@ def a_season(name: str, versions: int = 200, mib: int = 512) -> Season:
 
 def test_an_author_may_submit_so_many_versions_while_a_season_is_open(store: Store) -> None:
     ladder.submit(store, "zero", author="Ada")
-    set_times(store, 0)
+    ladder.write(store, "UPDATE bot_versions SET created_at = 0")
     store.seasons.open(a_season("s1", versions=3), ladder.SEED)
     for name in ("one", "two", "three"):
         store.bots.check_submission("ada", "new", "")
@@ -102,12 +101,6 @@ def test_an_author_may_submit_so_many_bytes_which_count_packed_and_once(store: S
 def noise(characters: int) -> str:
     """A text that cannot be packed to less than half of it."""
     return hashlib.shake_256(b"%d" % characters).hexdigest(characters // 2)
-
-
-def set_times(store: Store, at: int) -> None:
-    """Let everything have been submitted at that time."""
-    with store.database.write() as connection:
-        connection.execute(update(schema.bot_versions).values(created_at=at))
 
 
 def test_submitting_what_plays_already_is_refused(store: Store) -> None:
@@ -169,13 +162,8 @@ def test_taking_out_and_bringing_back_says_why(store: Store) -> None:
     assert store.bots.get("greedy").state is BotState.WITHDRAWN
     ladder.submit(store, "greedy", "better")
     assert store.bots.get("greedy").state is BotState.ACTIVE
-    assert [entry.kind for entry in store.audit.latest()] == [
-        AuditKind.SUBMITTED,
-        AuditKind.WITHDRAWN,
-        AuditKind.ENABLED,
-        AuditKind.DISABLED,
-        AuditKind.SUBMITTED,
-    ]
+    kinds = ["submitted", "disabled", "enabled", "withdrawn", "submitted"]
+    assert [entry.kind for entry in reversed(store.audit.latest())] == [*map(AuditKind, kinds)]
     (disabled,) = ladder.audited(store, AuditKind.DISABLED)
     assert (disabled.subject, disabled.note) == ("greedy", "it\\x1b snores")
 
@@ -226,8 +214,7 @@ def test_a_season_is_stored_as_it_was_opened(store: Store, another: Callable[[],
 
 
 def test_seeds_of_games_follow_from_the_season_and_are_shown_when_it_closes(store: Store) -> None:
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
+    season = ladder.to_play(store, 3)
     first, second = (ladder.claim(store, season) for _ in range(2))
     assert first.seed == game_seed(ladder.SEED, 1)
     assert second.seed == game_seed(ladder.SEED, 2)
@@ -245,8 +232,7 @@ def test_seeds_of_games_follow_from_the_season_and_are_shown_when_it_closes(stor
 
 
 def test_expired_leases_of_a_closed_season_are_not_waited_for(store: Store) -> None:
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
+    season = ladder.to_play(store, 3)
     dead = ladder.claim(store, season, "dead", seconds=0)
     assert store.seasons.close("s1") == (ladder.SEED.hex(), 0)
     assert store.queue.counts(season).cancelled == 3

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, func, select, update
+from sqlalchemy import func, select, update
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
@@ -140,9 +140,11 @@ def test_authors_take_turns_and_what_has_used_least_comes_first(store: Store) ->
 def _advance(store: Store, ms: int) -> None:
     """Let all that has happened be so much longer ago."""
     blocks, rows = schema.comparison_blocks.c, schema.comparisons.c
-    with store.database.write() as connection:
-        connection.execute(update(schema.comparison_blocks).values(at=blocks.at - ms))
-        connection.execute(update(schema.comparisons).values(began_at=rows.began_at - ms))
+    ladder.write(
+        store,
+        update(schema.comparison_blocks).values(at=blocks.at - ms),
+        update(schema.comparisons).values(began_at=rows.began_at - ms),
+    )
 
 
 def test_a_verdict_ends_it_for_good(store: Store) -> None:
@@ -191,10 +193,8 @@ def test_a_comparison_has_so_many_blocks(store: Store) -> None:
     lease = claim(store)
     assert add(store, lease, 0)
     assert add(store, lease, 1)
-    assert (state(store), store.comparisons.get(1).reason) == (
-        SPENT,
-        "the 2 blocks that the season gives it are played",
-    )
+    assert state(store) is SPENT
+    assert store.comparisons.get(1).reason == "the 2 blocks that the season gives it are played"
 
 
 def test_an_hour_has_so_much_cpu_time_for_all(store: Store) -> None:
@@ -237,18 +237,13 @@ def test_damage_is_named(store: Store) -> None:
     another_season(store)
     add(store, claim(store), 0)
     store.comparisons.hand_back("runner")
-
-    def put(table: Table, **values: object) -> None:
-        with store.database.write() as connection:
-            connection.execute(update(table).values(values))
-
-    put(schema.comparison_blocks, content=b"?")
+    ladder.write(store, update(schema.comparison_blocks).values(content=b"?"))
     with pytest.raises(StoreDamaged, match="block 0 of comparison 1 is damaged"):
         store.comparisons.claim("another", 60)
-    put(schema.comparisons, standing='{"a newer field":1}')
+    ladder.write(store, update(schema.comparisons).values(standing='{"a newer field":1}'))
     assert store.comparisons.get(1).standing.blocks == 0
     for values in ({"standing": "{"}, {"standing": "{}", "state": "?"}):
-        put(schema.comparisons, **values)
+        ladder.write(store, update(schema.comparisons).values(values))
         with pytest.raises(StoreDamaged, match="comparison 1 is damaged"):
             store.comparisons.get(1)
 
@@ -284,9 +279,7 @@ def test_a_kill_between_any_two_statements_loses_and_doubles_no_block(
     assert statements is not None
     assert kept(store) == [4, 4, 4]
     for number in range(statements, 0, -step):
-        with store.database.write() as connection:
-            connection.execute(schema.comparison_blocks.delete())
-            connection.execute(schema.comparisons.delete())
+        ladder.write(store, schema.comparison_blocks.delete(), schema.comparisons.delete())
         assert killed_at(number, play_some, target) is None
         play_some(store)
         assert kept(store) == [4, 4, 4]

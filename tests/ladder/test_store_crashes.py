@@ -11,7 +11,6 @@ from multiprocessing.synchronize import Semaphore
 from typing import TypeVar
 
 import pytest
-from sqlalchemy import text
 
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.runner import Runner, RunnerSettings
@@ -23,7 +22,7 @@ from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers import ladder
 from helpers.inline import InlineWorker
-from helpers.killing import EVERYWHERE, NEVER, context, killed_at
+from helpers.killing import EVERYWHERE, context, killed_at
 from helpers.postgres import Postgres
 
 pytestmark = pytest.mark.databases
@@ -38,9 +37,7 @@ PATIENT = RetryPolicy(failures=10_000, strikes=ladder.NO_STRIKES)
 @pytest.fixture
 def season(store: Store) -> StoredSeason:
     """A season with four bots and one game to play."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
-    return season
+    return ladder.to_play(store, 1)
 
 
 def _report(store: Store, job: Job, record: str) -> None:
@@ -150,9 +147,7 @@ class _Chaos:
         assert process.exitcode in (0, -signal.SIGKILL), f"exit status {process.exitcode}"
         connection.close()
         # What would happen by itself when the lease runs out.
-        with self.store.database.write() as database:
-            expire = text("UPDATE jobs SET until = 0 WHERE owner = :owner")
-            database.execute(expire, {"owner": owner})
+        ladder.write(self.store, "UPDATE jobs SET until = 0 WHERE owner = :owner", owner=owner)
 
 
 def _run(events: Connection, ahead: Semaphore, target: str, owner: str) -> None:
@@ -231,8 +226,7 @@ def test_a_database_server_that_is_killed_loses_and_doubles_nothing(postgres: Po
     games = 40
     target = postgres.url(postgres.new_database())
     with Store(Store.create(target).database, PATIENT) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), games))
+        season = ladder.to_play(store, games)
         chaos = _Chaos(store, target, "server")
         for _ in range(3):
             chaos.start()
@@ -255,9 +249,3 @@ def _check_all_is_well(store: Store, season: StoredSeason, games: int) -> None:
     assert sorted(played) == sorted(f"s1-{number}" for number in range(1, games + 1))
     assert store.ratings.last_seq() == games
     assert store.ratings.differences(season, records=True) == []
-
-
-def test_killing_needs_statements_to_count(target: str, store: Store, season: StoredSeason) -> None:
-    count = killed_at(NEVER, _claim, target, "s1")
-    assert count is not None
-    assert count > 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import text
 
 from deepsea_ladder.errors import SeasonError, StoreError
 from deepsea_ladder.model.games import GameFilter, StoredSeason
@@ -72,8 +71,7 @@ def test_a_season_under_embargo_is_not_there(store: Store, public: Store) -> Non
 
 def test_an_embargo_that_is_over_hides_nothing(store: Store, public: Store) -> None:
     assert [season.name for season in public.seasons.embargoed()] == ["cup"]
-    with store.database.write() as connection:
-        connection.execute(text("UPDATE seasons SET embargo_until = 1 WHERE name = 'cup'"))
+    ladder.write(store, "UPDATE seasons SET embargo_until = 1 WHERE name = 'cup'")
     assert public.seasons.embargoed() == []
     assert _everything(public) == _everything(store)
     assert public.games.record("cup-1") == store.games.record("cup-1")

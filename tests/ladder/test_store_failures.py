@@ -47,7 +47,8 @@ def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
     first, job = ladder.claim(store, season), ladder.claim(store, season)
     kept, record = ladder.play(first), ladder.play(job)
     store.games.report(first, kept)
-    _set_record(store, "x" * 3700)  # a page has no room for another one
+    first_record = "UPDATE games SET record = :text WHERE seq = 1"
+    ladder.write(store, first_record, text="x" * 3700)  # a page has no room for another one
     before = store.queue.counts(season)
     with _no_room(store):
         for _ in range(2):
@@ -58,15 +59,9 @@ def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
         assert store.queue.counts(season).leased == before.leased
         assert store.ratings.last_seq() == 1
         assert len(store.bots.all()) == 4
-    _set_record(store, kept)
+    ladder.write(store, first_record, text=kept)
     assert store.games.report(job, record) == Receipt(ReceiptStatus.ACCEPTED, seq=2)
     assert store.ratings.differences(season, records=True) == []
-
-
-def _set_record(store: Store, text: str) -> None:
-    """Keep another text as the record of the first game, as it is."""
-    with store.database.write() as connection:
-        connection.exec_driver_sql("UPDATE games SET record = ? WHERE seq = 1", (text,))
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)

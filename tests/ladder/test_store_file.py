@@ -23,8 +23,7 @@ def killed(pattern: Path, tmp_path: Path) -> Path:
     place.parent.mkdir()
     original = tmp_path / "original.db"
     with Store.open(shutil.copy(pattern, original)) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 6))
+        season = ladder.to_play(store, 6)
         ladder.play_all(store, season)
         for ending in ("-wal", "-shm"):
             shutil.copy(f"{original}{ending}", f"{place}{ending}")
@@ -36,8 +35,7 @@ def backed_up(pattern: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backup of another ladder, with two games."""
     folder = tmp_path_factory.mktemp("other")
     with Store.open(shutil.copy(pattern, folder / "other.db")) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        season = ladder.to_play(store, 2)
         ladder.play_all(store, season)
         backup.back_up(store, folder / "copy.db")
     return folder / "copy.db"
@@ -146,8 +144,7 @@ def test_a_ladder_that_goes_while_it_is_open_is_noticed_at_the_next_write(
     target_file: Path, copy: Path, deed: Callable[[Path, Path], None]
 ) -> None:
     with Store.open(target_file) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
+        season = ladder.to_play(store, 2)
         job = ladder.claim(store, season)
         deed(target_file, copy)
         found = {path.name for path in target_file.parent.iterdir()}

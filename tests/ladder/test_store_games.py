@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
+from msgspec import structs
 from sqlalchemy import event, text
 from sqlalchemy.engine.default import DefaultDialect
 
@@ -80,8 +82,7 @@ def test_records_are_packed_and_plain_ones_are_read_as_before(
     assert store.games.record("s1-1") == record
     assert store.ratings.differences(season, records=True) == []
     for junk in (kept[:-9], START, b"\xff"):
-        with store.database.write() as connection:
-            connection.execute(text("UPDATE games SET record = :junk"), {"junk": junk})
+        ladder.write(store, "UPDATE games SET record = :junk", junk=junk)
         with pytest.raises(StoreDamaged, match="a record is damaged"):
             store.games.record("s1-1")
 
@@ -130,19 +131,14 @@ def test_results_at_once_are_stored_once(
     store: Store, season: StoredSeason, job: Job, another: Callable[[], Store]
 ) -> None:
     record = ladder.play(job)
-    receipts: list[Receipt] = []
-    start = threading.Barrier(4)
+    start = Barrier(4)
 
-    def deliver(own: Store) -> None:
+    def deliver(own: Store) -> ReceiptStatus:
         start.wait()
-        receipts.append(own.games.report(job, record))
+        return own.games.report(job, record).status
 
-    threads = [threading.Thread(target=deliver, args=(another(),)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    verdicts = sorted(receipt.status for receipt in receipts)
+    with ThreadPoolExecutor(4) as pool:
+        verdicts = sorted(pool.map(deliver, [another() for _ in range(4)]))
     assert verdicts == [ReceiptStatus.ACCEPTED] + [ReceiptStatus.DUPLICATE] * 3
     assert store.ratings.differences(season) == []
 
@@ -201,10 +197,7 @@ def test_what_is_no_result_of_the_job_is_refused_and_noted(
 
 
 def test_only_who_had_the_lease_may_report(store: Store, season: StoredSeason, job: Job) -> None:
-    for thief in (
-        Job(**(_fields(job) | {"owner": "thief"})),
-        Job(**(_fields(job) | {"attempt": 2})),
-    ):
+    for thief in (structs.replace(job, owner="thief"), structs.replace(job, attempt=2)):
         receipt = store.games.report(thief, ladder.play(job))
         assert receipt.status is ReceiptStatus.REFUSED
         assert "never had the lease" in (receipt.reason or "")
@@ -214,7 +207,7 @@ def test_only_who_had_the_lease_may_report(store: Store, season: StoredSeason, j
 
 
 def test_what_the_reporter_says_of_the_job_is_not_trusted(store: Store, job: Job) -> None:
-    forged = Job(**(_fields(job) | {"seed": b"\1" * 32}))
+    forged = structs.replace(job, seed=b"\1" * 32)
     assert store.games.report(forged, ladder.play(forged)).status is ReceiptStatus.REFUSED
 
 
@@ -230,8 +223,4 @@ def test_unknown_games_are_said(store: Store, job: Job) -> None:
     with pytest.raises(StoreError, match="no game 's1-1' was played"):
         store.games.record("s1-1")
     with pytest.raises(StoreError, match="there is no job 99"):
-        store.games.report(Job(**(_fields(job) | {"id": 99})), ladder.play(job))
-
-
-def _fields(job: Job) -> dict[str, Any]:
-    return {name: getattr(job, name) for name in job.__struct_fields__}
+        store.games.report(structs.replace(job, id=99), ladder.play(job))

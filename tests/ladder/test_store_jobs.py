@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -91,17 +91,12 @@ def test_claiming_at_once_gives_everybody_other_jobs(
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 20))
     claimed: list[Job] = []
 
-    def work(own: Store, owner: str) -> None:
+    def work(owner: str, own: Store) -> None:
         while jobs := own.jobs.claim(season, owner, 60):
             claimed.extend(jobs)
 
-    threads = [
-        threading.Thread(target=work, args=(another(), owner)) for owner in ("ann", "bob", "cid")
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        assert [*pool.map(work, ("ann", "bob", "cid"), [another() for _ in range(3)])] == [None] * 3
     assert sorted(int(job.game_id[3:]) for job in claimed) == list(range(1, 25))
 
 

@@ -116,8 +116,7 @@ BESIDE_GAMES = {
 
 def _contents(store: Store) -> None:
     """A played game and three to be played, a submission, and an analysis that was asked for."""
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    season = ladder.to_play(store)
     job = ladder.claim(store, season)
     store.games.report(job, ladder.play(job))
     add(store, an_author(store, "Ada"), "one")

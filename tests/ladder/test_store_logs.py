@@ -20,11 +20,13 @@ from helpers import ladder
 def store(pattern: Path, tmp_path: Path) -> Iterator[Store]:
     database = Database(str(shutil.copy(pattern, tmp_path / "ladder.db")))
     with Store(database, RetryPolicy(strikes=ladder.NO_STRIKES)) as store:
+        ladder.stocked(store)
         yield store
 
 
-def play(store: Store, season: StoredSeason, games: int, crashing: str) -> list[tuple[int, str]]:
+def play(store: Store, games: int, crashing: str) -> list[tuple[int, str]]:
     """Play some games in which a bot crashes; the number and the id of each."""
+    season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * -(-games // 4))
     played = []
     for _ in range(games):
@@ -38,8 +40,7 @@ def play(store: Store, season: StoredSeason, games: int, crashing: str) -> list[
 
 
 def test_a_log_comes_back_as_it_was(store: Store) -> None:
-    season = ladder.stocked(store)
-    ((seq, game_id),) = play(store, season, 1, "anna")
+    ((seq, game_id),) = play(store, 1, "anna")
     (log,) = store.logs.of_game(game_id)
     assert (log.error, log.output) == (f"error {seq}", "printed\x1b")
     assert store.logs.of_bot("anna") == {(seq, log.seat): log}
@@ -49,26 +50,23 @@ def test_a_log_comes_back_as_it_was(store: Store) -> None:
 
 
 def test_a_log_is_added_once_and_only_for_seats_at_fault(store: Store) -> None:
-    season = ladder.stocked(store)
-    ((seq, game_id),) = play(store, season, 1, "anna")
+    ((seq, game_id),) = play(store, 1, "anna")
     (log,) = store.logs.of_game(game_id)
     store.logs.add(seq, [SeatLog(seat, "again", "") for seat in (0, 1, 2, 3, 9)])
     assert store.logs.of_game(game_id) == (log,)
 
 
 def test_the_newest_games_of_a_bot_keep_theirs(store: Store) -> None:
-    season = ladder.stocked(store)
-    played = play(store, season, logs.KEPT + 4, "anna")
+    played = play(store, logs.KEPT + 4, "anna")
     assert sorted(seq for seq, _ in store.logs.of_bot("anna")) == [seq for seq, _ in played[4:]]
     assert store.logs.of_game(played[0][1]) == ()
 
 
 def test_notes_are_kept_of_seats_without_a_fault_too(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, season: StoredSeason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "KEPT_NOTES", 3)
-    season = ladder.stocked(store)
-    ((first, with_fault),) = play(store, season, 1, "anna")
+    ((first, with_fault),) = play(store, 1, "anna")
     note = GameNote(4, "deep", {"chance home": 0.5})
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 5))
     played: list[tuple[str, tuple[SeatLog, ...]]] = []
@@ -87,17 +85,14 @@ def test_notes_are_kept_of_seats_without_a_fault_too(
 
 
 def test_a_log_from_before_there_were_notes_is_read(store: Store) -> None:
-    season = ladder.stocked(store)
-    ((_, game_id),) = play(store, season, 1, "anna")
-    with store.database.write() as connection:
-        content = zlib.compress(b'["an error","some output"]')
-        connection.execute(update(schema.game_logs).values(content=content))
+    ((_, game_id),) = play(store, 1, "anna")
+    content = zlib.compress(b'["an error","some output"]')
+    ladder.write(store, update(schema.game_logs).values(content=content))
     (log,) = store.logs.of_game(game_id)
     assert (log.error, log.output, log.notes) == ("an error", "some output", ())
 
 
-def test_a_long_log_keeps_its_end(store: Store) -> None:
-    season = ladder.stocked(store)
+def test_a_long_log_keeps_its_end(store: Store, season: StoredSeason) -> None:
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
     job = ladder.claim(store, season)
     receipt = store.games.report(job, ladder.play(job, {"anna"}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from deepsea_ladder.backup import differences
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Database, Store, migrate, schema
 from helpers import ladder, stored
-from helpers.killing import NEVER, context, kill_before
+from helpers.killing import NEVER, answered, kill_before
 from helpers.tiers import daily
 
 pytestmark = pytest.mark.databases
@@ -284,14 +283,8 @@ def _kill_at(database: Database, scripts: Path, number: int) -> int | None:
 
     None if it was killed; else how many statements there were.
     """
-    ours, theirs = context.Pipe(duplex=False)
     target = database.url.render_as_string(hide_password=False)
-    process = context.Process(target=_upgrade, args=(theirs, target, scripts, number))
-    process.start()
-    theirs.close()
-    process.join()
-    with ours:
-        return None if process.exitcode == -signal.SIGKILL else int(ours.recv())
+    return answered(_upgrade, target, scripts, number)
 
 
 def _upgrade(answer: Connection, target: str, scripts: Path, number: int) -> None:
@@ -312,8 +305,7 @@ def _undo(database: Database) -> None:
 def test_a_damaged_file_is_called_damaged(tmp_path: Path) -> None:
     path = tmp_path / "ladder.db"
     with Store.create(path) as store:
-        season = ladder.stocked(store)
-        store.jobs.add(season, ladder.rotations(ladder.ids(store), 30))
+        ladder.to_play(store, 30)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     content = bytearray(path.read_bytes())

@@ -17,11 +17,10 @@ from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisPlan, PersonGame, PersonGameState, Presence
 from deepsea_ladder.season import PlaySettings
 from deepsea_ladder.store import Store
-from deepsea_rules.game import Decision, Game
-from deepsea_rules.ruleset import preset
+from deepsea_rules.game import Decision
 from helpers import ladder
 from helpers.full_ladder import StoreClock
-from helpers.people import SEED, Runner, new_game, step
+from helpers.people import SEED, Runner, new_game, replayed, step
 
 QUEUED, PLAYING, ASKED, DONE, VOID = PersonGameState
 HERE, SILENT, LEFT = Presence
@@ -45,11 +44,7 @@ class Table:
     def answer(self, pick: Callable[[tuple[str, ...]], str] = lambda legal: legal[-1]) -> None:
         """Answer the question that is asked."""
         game = self.game
-        played = Game(preset(game.rules), len(game.names), game.seed)
-        for decision in game.decisions:
-            played.pending()
-            played.decide(*decision[1:])
-        question = played.pending()
+        question = replayed(game).pending()
         assert question is not None
         assert question.seat == game.seat
         self.games.answer(GAME, len(game.decisions), pick(question.legal))

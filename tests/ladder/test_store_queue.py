@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from deepsea_arena.lease_owner import take_back
 from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, StoredSeason
 from deepsea_ladder.scheduling.pairing import Matchmaker
-from deepsea_ladder.store import Store, schema
+from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.steps import Work
 
@@ -24,8 +23,7 @@ FEW, MANY = 600, 2400
 
 @pytest.mark.databases
 def test_who_holds_leases_is_listed_once(store: Store) -> None:
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))
+    season = ladder.to_play(store)
     assert store.queue.owners(season) == []
     store.jobs.claim(season, "bob", 60, [None, None])
     ladder.claim(store, season, "ann")
@@ -34,10 +32,9 @@ def test_who_holds_leases_is_listed_once(store: Store) -> None:
 
 @pytest.mark.databases
 def test_a_season_has_no_two_games_of_one_place_in_a_rotation(store: Store) -> None:
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 2))
-    with pytest.raises(Exception, match="rotation"), store.database.write() as connection:
-        connection.execute(update(schema.jobs).values(shift=0))
+    ladder.to_play(store, 2)
+    with pytest.raises(Exception, match="rotation"):
+        ladder.write(store, "UPDATE jobs SET shift = 0")
 
 
 @pytest.mark.databases
@@ -80,8 +77,7 @@ def _veteran(path: Path, pattern: Path, rotations: int) -> Path:
         a, b, *others = ladder.ids(store)
         lineups = [[a, b, *others[:2]], [a, b, *others[2:]]]
         store.jobs.add(season, [ladder.rotations(lineups[i % 2], 4)[0] for i in range(rotations)])
-        with store.database.write() as connection:
-            connection.execute(update(schema.jobs).values(status=JobStatus.DONE))
+        ladder.write(store, "UPDATE jobs SET status = 'done'")
         store.jobs.add(season, ladder.rotations(lineups[0], 4) * 3)
         ladder.submit(store, "newcomer")
         _claim(store, season)
@@ -109,33 +105,21 @@ def _pair(store: Store, season: StoredSeason) -> None:
     Matchmaker(store, season)(store.queue.last_number(season), 1)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        _claim,
-        _pair,
-        take_back,
-        lambda store, _: store.jobs.hand_back("gone"),
-        lambda store, season: store.queue.leased(season),
-        lambda store, season: store.queue.counts(season),
-        lambda store, _: store.counts.read(),
-        lambda store, season: store.queue.listed(season, JobStatus.LEASED),
-        lambda store, _: store.bots.withdraw("anna"),
-        lambda store, season: store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4)),
-    ],
-    ids=[
-        "claim",
-        "pair",
-        "take back",
-        "hand back",
-        "leased",
-        "counts of a season",
-        "counts of a ladder",
-        "listed",
-        "out",
-        "add",
-    ],
-)
+CALLS: dict[str, Call] = {
+    "claim": _claim,
+    "pair": _pair,
+    "take back": take_back,
+    "hand back": lambda store, _: store.jobs.hand_back("gone"),
+    "leased": lambda store, season: store.queue.leased(season),
+    "counts of a season": lambda store, season: store.queue.counts(season),
+    "counts of a ladder": lambda store, _: store.counts.read(),
+    "listed": lambda store, season: store.queue.listed(season, JobStatus.LEASED),
+    "out": lambda store, _: store.bots.withdraw("anna"),
+    "add": lambda store, season: store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4)),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_the_work_does_not_grow_with_the_games_that_were_played(
     call: Call, veterans: list[Path], tmp_path: Path
 ) -> None:

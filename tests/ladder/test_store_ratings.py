@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from calibration import PACKAGE_DEFAULTS
 from deepsea_ladder.errors import StoreError
@@ -23,11 +22,6 @@ def _contents(store: Store) -> None:
 
 
 CONTENTS = _contents
-
-
-def _sql(store: Store, statement: str) -> None:
-    with store.database.write() as connection:
-        connection.execute(text(statement))
 
 
 def test_a_refold_gives_what_is_stored(store: Store, season: StoredSeason) -> None:
@@ -90,7 +84,7 @@ def test_other_parameters_make_other_ratings_and_change_nothing(
 def test_what_was_tampered_with_is_found(
     store: Store, season: StoredSeason, statement: str, words: str
 ) -> None:
-    _sql(store, statement)
+    ladder.write(store, statement)
     found = store.ratings.differences(season)
     assert any(words in line for line in found), found
 
@@ -99,7 +93,9 @@ def test_a_single_bit_is_found(store: Store, season: StoredSeason) -> None:
     (entry, *_) = store.ratings.entries(season)
     mu = entry.tally.rating.mu
     nudged = float.fromhex(mu.hex()) * (1 + 2**-52)
-    _sql(store, f"UPDATE ratings SET mu = '{nudged.hex()}' WHERE version_id = {entry.version.id}")
+    ladder.write(
+        store, f"UPDATE ratings SET mu = '{nudged.hex()}' WHERE version_id = {entry.version.id}"
+    )
     (line,) = store.ratings.differences(season)
     assert line.startswith(f"version {entry.version.id}: rating is {nudged.hex()}")
 
@@ -117,14 +113,14 @@ def test_a_single_bit_is_found(store: Store, season: StoredSeason) -> None:
 def test_records_are_looked_at_on_demand(
     store: Store, season: StoredSeason, statement: str, words: str
 ) -> None:
-    _sql(store, statement)
+    ladder.write(store, statement)
     assert store.ratings.differences(season) == []
     (line,) = store.ratings.differences(season, records=True)
     assert words in line
 
 
 def test_results_that_are_not_their_records_are_found(store: Store, season: StoredSeason) -> None:
-    _sql(store, "UPDATE game_seats SET points = points + 1 WHERE seq = 5")
+    ladder.write(store, "UPDATE game_seats SET points = points + 1 WHERE seq = 5")
     found = store.ratings.differences(season, records=True)
     assert "game s1-5: the stored results are not those of its record" in found
 
@@ -132,10 +128,12 @@ def test_results_that_are_not_their_records_are_found(store: Store, season: Stor
 @pytest.mark.databases
 def test_rewriting_mends_what_follows_from_the_games(store: Store, season: StoredSeason) -> None:
     before = store.ratings.entries(season)
-    _sql(store, "UPDATE ratings SET mu = '0x1p+0', games = 99")
-    _sql(store, "UPDATE game_seats SET mu = '0x1p+0', number = 3 WHERE seq = 4")
-    for table in ("pair_sums", "seat_sums", "seasons"):
-        _sql(store, f"UPDATE {table} SET games = 77")
+    ladder.write(
+        store,
+        "UPDATE ratings SET mu = '0x1p+0', games = 99",
+        "UPDATE game_seats SET mu = '0x1p+0', number = 3 WHERE seq = 4",
+        *(f"UPDATE {table} SET games = 77" for table in ("pair_sums", "seat_sums", "seasons")),
+    )
     assert store.ratings.rewrite(season, portion=5) == 12
     assert store.ratings.differences(season, records=True) == []
     assert store.ratings.entries(season) == before
@@ -144,7 +142,7 @@ def test_rewriting_mends_what_follows_from_the_games(store: Store, season: Store
 def test_ratings_of_another_arithmetic_are_not_continued(
     store: Store, season: StoredSeason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _sql(store, "UPDATE seasons SET method = 'older/1'")
+    ladder.write(store, "UPDATE seasons SET method = 'older/1'")
     store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 1))
     job = ladder.claim(store, season)
     with pytest.raises(StoreError, match=r"was rated by older/1, .* compute the season's ratings"):
@@ -176,9 +174,8 @@ def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeas
     assert course[-1][2] == store.ratings.refold(season)[anna].rating
     recent = store.ratings.recent(season, 3, former=True)
     assert recent[anna] == [rating.mu for _, _, rating in course[-3:]]
-    assert store.ratings.recent(season, 99, former=True)[anna] == [
-        rating.mu for _, _, rating in course
-    ]
+    every = store.ratings.recent(season, 99, former=True)
+    assert every[anna] == [rating.mu for _, _, rating in course]
     assert set(recent) == set(ladder.ids(store))
     assert store.ratings.recent(season, 3, anna, former=True) == {anna: recent[anna]}
 
@@ -223,10 +220,8 @@ def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) 
     dan = store.bots.get("dan").current.id
     assert [game.seq for game in store.history.latest_of(season, dan, 3)] == [4, 3, 2]
     results = list(store.history.outcomes(season))
-    assert [(game.game_id, len(game.seats)) for game in results[:5]] == [
-        *((f"s1-{number}", 4) for number in range(1, 5)),
-        ("s1-5", 2),
-    ]
+    assert [game.game_id for game in results[:5]] == [f"s1-{number}" for number in range(1, 6)]
+    assert [len(game.seats) for game in results[:5]] == [4, 4, 4, 4, 2]
     assert sum(seat.forfeit == "crash" for game in results for seat in game.seats) == 1
     some = [game.game_id for game in store.history.outcomes(season, 4)]
     assert 3 <= len(some) <= 5
@@ -237,8 +232,7 @@ def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) 
 @pytest.mark.parametrize("contents", [ladder.nothing])
 @pytest.mark.databases
 def test_faults_are_found_in_all_games_of_a_version(store: Store) -> None:
-    season = ladder.stocked(store)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store), 8))
+    season = ladder.to_play(store, 8)
     ladder.play_all(store, season, {"s1-2": ["ben"], "s1-4": ["ben", "dan"], "s1-7": ["ben"]})
     anna, ben, _, dan = ladder.ids(store)
 

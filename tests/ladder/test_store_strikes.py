@@ -104,10 +104,7 @@ def test_games_that_become_void_while_one_bot_is_asked_are_its_strikes(store: St
     play("anna")  # the host's troubles meet others, too
     for _ in range(4):
         assert play("dan") == VoidReceipt(JobStatus.TODO)
-    assert [(one.bot, one.voids) for one in store.bots.strikes(season)] == [
-        ("anna", 1),
-        ("dan", 4),
-    ]
+    assert [(one.bot, one.voids) for one in store.bots.strikes(season)] == [("anna", 1), ("dan", 4)]
     job = ladder.claim(store, season)
     seat = [version.bot for version in job.seats].index("dan")
     receipt = store.jobs.fail(job, "the host was too busy", seat)

@@ -41,9 +41,8 @@ def test_with_two_seats_every_pair_meets_exactly(bots: int, meetings: int) -> No
 def test_with_two_seats_a_round_has_everybody_once() -> None:
     tables = round_robin(range(8), 2, b"seed")
     for start in range(0, len(tables), 4):
-        assert sorted(bot for table in tables[start : start + 4] for bot in table.bots) == [
-            *range(8)
-        ]
+        bots = [bot for table in tables[start : start + 4] for bot in table.bots]
+        assert sorted(bots) == [*range(8)]
 
 
 @given(seat_counts, st.integers(0, 9), st.integers(1, 3), st.binary(max_size=4))
@@ -158,11 +157,7 @@ def test_schedules_that_cannot_be(bots: tuple[int, ...], seats: int, complaint: 
 
 @pytest.mark.parametrize(
     ("entrants", "seats", "complaint"),
-    [
-        ((), 2, "there are 0"),
-        ((1, 1), 2, "once"),
-        ((1, 2), 1, "two seats or more"),
-    ],
+    [((), 2, "there are 0"), ((1, 1), 2, "once"), ((1, 2), 1, "two seats or more")],
 )
 def test_eliminations_that_cannot_be(entrants: tuple[int, ...], seats: int, complaint: str) -> None:
     with pytest.raises(PairingError, match=complaint):
