@@ -103,13 +103,21 @@ class Host:
         self.readings = 0
 
     def passes(
-        self, *, cpu: int = 0, denied: int = 0, outside: int = 0, thread: int = 1, waited: int = 0
+        self,
+        *,
+        cpu: int = 0,
+        denied: int = 0,
+        outside: int = 0,
+        thread: int = 1,
+        waited: int = 0,
+        referee_waited: int = 0,
     ) -> None:
         """Let a bot's thread compute while the bot is denied and others use CPUs.
 
         waited  the sum over its threads, where that is more than pressure tells
         """
         self.waited_us += waited
+        self.referee_waited_us += referee_waited
         before = self.usage
         self.usage = Usage(before[0] + cpu, before[1] + denied, before[2] + outside)
         self.threads[thread] = self.threads.get(thread, 0) + cpu
@@ -134,8 +142,9 @@ class Host:
 class Play(DecisionTimer):
     """A timer with one open decision, driven as a session drives it."""
 
-    def __init__(self, host: Host, left: TimeLeft = LEFT, patience: int = 20) -> None:
-        super().__init__(host, patience)
+    def __init__(self, left: TimeLeft = LEFT, host: Host | None = None) -> None:
+        self.host = host or Host()
+        super().__init__(self.host, patience=20)
         self.now_us = 0
         self.ended: object = None
         self.start([(1, left)], 0)
@@ -147,6 +156,12 @@ class Play(DecisionTimer):
             for _, ended in self.look(self.now_us):
                 self.ended = ended
         self.now_us = now_us
+
+    def go_on(self, steps: int, us: int, **passes: int) -> None:
+        """Let so many steps of that time pass, from the start on, the same in each."""
+        for number in range(1, steps + 1):
+            self.host.passes(**passes)
+            self.until(number * us)
 
     def answer(self) -> object:
         return self.stop(1, self.now_us)
@@ -170,11 +185,8 @@ class Play(DecisionTimer):
 def test_past_the_wall_clock_the_reading_decides(
     step: dict[str, int], in_time: bool, glances: bool
 ) -> None:
-    host = Host(glances=glances)
-    play = Play(host)
-    for number in range(1, 11):
-        host.passes(**step)
-        play.until(number * 20_000)
+    play = Play(host=Host(glances=glances))
+    play.go_on(10, 20_000, **step)
     assert (play.ended is None) is in_time
     if in_time:
         outcome = play.answer()
@@ -183,51 +195,46 @@ def test_past_the_wall_clock_the_reading_decides(
 
 
 def test_the_first_quarter_is_protected_like_the_rest() -> None:
-    host = Host()
-    play = Play(host)
-    host.passes(cpu=1_000, denied=24_000, outside=50_000)
+    play = Play()
+    play.host.passes(cpu=1_000, denied=24_000, outside=50_000)
     play.until(25_001)
-    host.passes(cpu=74_000)
+    play.host.passes(cpu=74_000)
     play.until(100_000)
     assert play.answer() == Charged(75_000)
 
 
 def test_a_late_first_look_is_the_referees_time_but_not_what_was_computed_meanwhile() -> None:
-    host = Host()
-    play = Play(host)
-    host.passes(cpu=10_000)
+    play = Play()
+    play.host.passes(cpu=10_000)
     play.now_us = 90_000  # the event loop was blocked: the answer is read before the first look
     assert play.answer() == Charged(25_000)
-    play = Play(host)
-    host.passes(cpu=80_000)
+    play = Play(host=play.host)
+    play.host.passes(cpu=80_000)
     play.now_us = 90_000
     assert play.answer() == Charged(80_000)
 
 
 def test_threads_that_compute_in_turn_gain_no_more_cpu_than_on_a_quiet_host() -> None:
-    host = Host()
-    play = Play(host)
+    play = Play()
     for number in range(1, 21):  # each of ten a little, all CPUs all the time, and a starving one
-        host.passes(cpu=20_000, denied=9_000, outside=9_000, thread=number % 10)
+        play.host.passes(cpu=20_000, denied=9_000, outside=9_000, thread=number % 10)
         play.until(number * 10_000)
     assert isinstance(play.ended, TimedOut)
 
 
 def test_an_answer_that_lay_unread_is_charged_until_the_last_look() -> None:
-    host = Host()
-    play = Play(host)
+    play = Play()
     play.until(99_000)
-    host.referee_waited_us += 60_000
+    play.host.referee_waited_us += 60_000
     play.now_us = 150_000
     assert play.answer() == Charged(90_000)
 
 
 def test_an_answer_that_came_while_a_look_was_late_is_charged_until_it_was_due() -> None:
-    host = Host()
-    play = Play(host, TimeLeft(S, 0))
+    play = Play(TimeLeft(S, 0))
     play.until(S // 4 + GRACE_US)  # two looks
     assert play.due_us is not None
-    host.referee_waited_us += 60_000
+    play.host.referee_waited_us += 60_000
     play.now_us = play.due_us + 60_000
     assert play.look(play.now_us) == []
     play.now_us += 1_000
@@ -236,12 +243,8 @@ def test_an_answer_that_came_while_a_look_was_late_is_charged_until_it_was_due()
 
 @pytest.mark.parametrize("waits", [0.05, 1, 3], ids=["a little", "always", "several threads"])
 def test_sleep_is_not_free_where_the_referee_waits_for_cpus_meanwhile(waits: float) -> None:
-    host = Host()
-    play = Play(host, TimeLeft(100 * S, 0))
-    for number in range(1, 661):
-        host.passes(outside=200_000)
-        host.referee_waited_us += round(waits * S / 10)
-        play.until(number * S // 10)
+    play = Play(TimeLeft(100 * S, 0))
+    play.go_on(660, S // 10, outside=200_000, referee_waited=round(waits * S / 10))
     answer = play.answer()
     assert isinstance(answer, Charged)
     # An answer may have lain unread since the last look but one, or is not older.
@@ -250,37 +253,31 @@ def test_sleep_is_not_free_where_the_referee_waits_for_cpus_meanwhile(waits: flo
 
 
 def test_a_sleeper_on_a_busy_host_has_its_timeout_a_little_later() -> None:
-    host = Host()
-    play = Play(host)
-    for number in range(1, 401):  # the referee waits for a CPU at every look, in vain
-        host.passes(outside=20_000)
-        host.referee_waited_us += 10_000
-        play.until(number * 10_000)
+    play = Play()
+    # The referee waits for a CPU at every look, in vain.
+    play.go_on(400, 10_000, outside=20_000, referee_waited=10_000)
     assert isinstance(play.ended, TimedOut)
     assert play.ended.us <= BUDGET_US + LONGEST_READY_US + 2 * AGAIN_US
 
 
 def test_no_timeout_is_called_while_an_answer_may_be_on_its_way_through_the_referee() -> None:
-    host = Host()
-    play = Play(host)
+    play = Play()
     play.until(BUDGET_US - 1)
     for number in range(1, 41):  # nobody is ready at a look, but the referee waited since the last
-        host.referee_waited_us += 10_000
+        play.host.referee_waited_us += 10_000
         play.until(BUDGET_US + number * 10_000)
     assert play.ended is None
     assert play.answer() == Charged(BUDGET_US)
-    host = Host()
-    play = Play(host)
-    host.referee_waited_us += 10_000
+    play = Play()
+    play.host.referee_waited_us += 10_000
     play.until(BUDGET_US + GRACE_US + 3 * AGAIN_US)
     assert isinstance(play.ended, TimedOut)  # it has waited no more
 
 
 def test_no_timeout_is_called_where_the_referee_was_late_for_the_look_before() -> None:
-    host = Host()
-    play = Play(host, TimeLeft(S, 0))
+    play = Play(TimeLeft(S, 0))
     play.until(S // 4 + 2 * GRACE_US)
-    host.referee_waited_us += 10_000
+    play.host.referee_waited_us += 10_000
     play.until(S)
     assert play.due_us == S + 1
     play.until(S + GRACE_US)  # it has waited no more, but an answer may have come while it did
@@ -291,21 +288,21 @@ def test_no_timeout_is_called_where_the_referee_was_late_for_the_look_before() -
 
 @pytest.mark.parametrize("who", ["bot_ready", "referee_ready"])
 def test_no_timeout_is_called_while_somebody_is_ready(who: str) -> None:
-    host = Host(glances=False)
-    play = Play(host)
+    play = Play(host=Host(glances=False))
     play.until(50_000)
-    setattr(host, who, True)
+    setattr(play.host, who, True)
     play.until(BUDGET_US + 9 * AGAIN_US)
     assert play.ended is None
     # Now the wait is over, and in the accounts.
-    host.passes(cpu=20_000, denied=BUDGET_US + 8 * AGAIN_US, outside=2 * BUDGET_US + 18 * AGAIN_US)
+    play.host.passes(
+        cpu=20_000, denied=BUDGET_US + 8 * AGAIN_US, outside=2 * BUDGET_US + 18 * AGAIN_US
+    )
     assert isinstance(play.answer(), Charged)
 
 
 def test_who_is_ready_for_ever_has_a_timeout_all_the_same() -> None:
-    host = Host(glances=False)
-    host.bot_ready = True
-    play = Play(host)
+    play = Play(host=Host(glances=False))
+    play.host.bot_ready = True
     play.until(BUDGET_US + LONGEST_READY_US)
     assert play.ended is None
     play.until(BUDGET_US + LONGEST_READY_US + 2 * AGAIN_US)
@@ -313,32 +310,25 @@ def test_who_is_ready_for_ever_has_a_timeout_all_the_same() -> None:
 
 
 def test_who_has_computed_too_long_is_ready_in_vain() -> None:
-    host = Host(glances=False)
-    host.bot_ready = True
-    play = Play(host)
+    play = Play(host=Host(glances=False))
+    play.host.bot_ready = True
     play.until(6_000)
-    host.passes(cpu=BUDGET_US + 1)
+    play.host.passes(cpu=BUDGET_US + 1)
     play.until(2 * BUDGET_US)
     assert isinstance(play.ended, TimedOut)
 
 
 def test_a_quick_answer_is_never_measured() -> None:
-    host = Host()
-    play = Play(host)
+    play = Play()
     play.until(BUDGET_US // 4 - 1)
     assert play.answer() == Charged(BUDGET_US // 4 - 1)
-    assert not host.readings
+    assert not play.host.readings
 
 
-def starved(outside_us: int, patience: int = 20, left: TimeLeft = LEFT) -> Play:
+def starved(outside_us: int) -> Play:
     """A bot that is denied nearly everything for half a minute while others use so much."""
-    host = Host()
-    play = Play(host, left, patience)
-    for number in range(1, 601):
-        host.passes(denied=50_000, outside=outside_us)
-        play.until(number * 50_000)
-        if play.ended is not None:
-            break
+    play = Play()
+    play.go_on(600, 50_000, denied=50_000, outside=outside_us)
     return play
 
 
@@ -351,10 +341,9 @@ def test_a_bot_that_only_seems_to_starve_has_a_timeout() -> None:
 
 
 def test_in_phase_wakers_are_charged_for_their_sleep() -> None:
-    host = Host()  # 31 threads wake together: one of them always has the CPU
-    play = Play(host)
+    play = Play()  # 31 threads wake together: one of them always has the CPU
     for number in range(1, 40):
-        host.passes(cpu=8_500, outside=2_000, thread=number)
+        play.host.passes(cpu=8_500, outside=2_000, thread=number)
         play.until(number * 10_000)
     assert isinstance(play.ended, TimedOut)
     assert play.ended.us <= BUDGET_US + AGAIN_US
@@ -362,11 +351,8 @@ def test_in_phase_wakers_are_charged_for_their_sleep() -> None:
 
 def test_a_wait_that_is_spread_over_cpus_is_counted_whole() -> None:
     # Measured: pressure of 126 ms where the one thread had waited for 242 ms, on two CPUs.
-    host = Host()
-    play = Play(host)
-    for number in range(1, 32):
-        host.passes(cpu=2_250, denied=4_000, waited=7_750, outside=17_000)
-        play.until(number * 10_000)
+    play = Play()
+    play.go_on(31, 10_000, cpu=2_250, denied=4_000, waited=7_750, outside=17_000)
     assert play.ended is None
     answer = play.answer()
     assert isinstance(answer, Charged)
@@ -374,10 +360,9 @@ def test_a_wait_that_is_spread_over_cpus_is_counted_whole() -> None:
 
 
 def test_threads_that_wait_beside_one_that_runs_are_not_taken_for_a_wait_of_the_bot() -> None:
-    host = Host()
-    play = Play(host)
+    play = Play()
     for number in range(1, 40):  # a busy host, 31 threads
-        host.passes(cpu=2_000, denied=200, waited=200_000, outside=15_000, thread=number)
+        play.host.passes(cpu=2_000, denied=200, waited=200_000, outside=15_000, thread=number)
         play.until(number * 10_000)
     assert isinstance(play.ended, TimedOut)
 
@@ -401,11 +386,8 @@ def test_what_a_bot_was_denied(
 
 
 def test_a_bank_is_charged_only_for_the_bots_own_time() -> None:
-    host = Host()
-    play = Play(host, TimeLeft(100_000, 500_000))
-    for number in range(1, 31):
-        host.passes(cpu=5_000, denied=5_000, outside=15_000)
-        play.until(number * 10_000)
+    play = Play(TimeLeft(100_000, 500_000))
+    play.go_on(30, 10_000, cpu=5_000, denied=5_000, outside=15_000)
     assert play.answer() == Charged(150_000)
 
 
