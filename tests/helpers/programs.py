@@ -18,6 +18,7 @@ import pytest
 
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
 HEAD = """
@@ -102,7 +103,7 @@ with grpc.insecure_channel(os.environ["DEEPSEA_ADDRESS"]) as channel:
 
 def program(folder: Path, name: str, before: str = "pass", first: str = "") -> BotSpec:
     """A bot that plays well but for what it does before each decision, or before anything else."""
-    return _written(folder, name, source(before, first))
+    return written(folder, name, source(before, first))
 
 
 def source(before: str = "pass", first: str = "") -> str:
@@ -163,20 +164,21 @@ def lines_bot(
 
 def mute(folder: Path, pipe: Path, answers: int) -> BotSpec:
     """A bot that answers so many questions and no more, and reports each one it leaves open."""
-    return _written(folder, "mute", MUTE.format(pipe=str(pipe), answers=answers))
+    return written(folder, "mute", MUTE.format(pipe=str(pipe), answers=answers))
 
 
 def punctual(folder: Path, pipe: Path) -> BotSpec:
     """A bot that reports when it was welcomed and always plays the default action."""
-    return _written(folder, "punctual", MUTE.format(pipe=str(pipe), answers=-1))
+    return written(folder, "punctual", MUTE.format(pipe=str(pipe), answers=-1))
 
 
 def never_ready(folder: Path) -> BotSpec:
     """A bot that never connects."""
-    return _written(folder, "never_ready", "import signal\nsignal.pause()\n")
+    return written(folder, "never_ready", "import signal\nsignal.pause()\n")
 
 
-def _written(folder: Path, name: str, text: str) -> BotSpec:
+def written(folder: Path, name: str, text: str) -> BotSpec:
+    """A bot of this text."""
     file = folder / f"{name}.py"
     file.write_text(text, encoding="utf-8")
     return resolve(str(file))
@@ -226,6 +228,12 @@ def soon(condition: Callable[[], bool], milliseconds: int = 10_000) -> bool:
             return True
         select.poll().poll(step)
     return condition()
+
+
+def needs_sandbox() -> None:
+    """Skip the test where no sandbox works."""
+    if trouble := probe.sandbox_trouble():
+        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
 
 
 def has_ended(process: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import grpc
 
@@ -69,6 +69,10 @@ class MemoryStream:
 
     def messages(self) -> list[pb.PlayResponse]:
         return [pb.PlayResponse.FromString(data) for data in self.sent]
+
+    def all(self, field: str) -> list[Any]:
+        """What came in a field, such as "requests", of all messages."""
+        return [one for message in self.messages() for one in getattr(message, field)]
 
 
 class Table:

@@ -116,8 +116,7 @@ def collected(
 
 
 @pytest.mark.parametrize(
-    ("workers", "in_process"),
-    daily([(2, True), (1, False), (2, False)], [(2, True)]),
+    ("workers", "in_process"), daily([(2, True), (1, False), (2, False)], [(2, True)])
 )
 def test_the_same_blocks_come_in_the_same_order_however_they_are_played(
     workers: int, in_process: bool
@@ -130,8 +129,7 @@ def test_the_same_blocks_come_in_the_same_order_however_they_are_played(
 
 
 @pytest.mark.parametrize(
-    ("workers", "in_process"),
-    daily(product((1, 2), (True, False)), [(1, True)]),
+    ("workers", "in_process"), daily(product((1, 2), (True, False)), [(1, True)])
 )
 def test_blocks_that_were_played_earlier_are_left_out(workers: int, in_process: bool) -> None:
     what = settings("greedy", "random", 2, 5)

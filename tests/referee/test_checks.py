@@ -25,7 +25,7 @@ from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play_to_end as play_in_process
 from helpers.manual_clock import ManualClock
-from helpers.programs import PATIENT, lines_bot, program
+from helpers.programs import PATIENT, lines_bot, program, written
 
 HOUR = TimeControl.parse("60m")
 HOUR_US = HOUR.budget_us
@@ -118,9 +118,8 @@ def test_a_program_that_exits_at_once_is_reported_with_its_stderr(tmp_path: Path
     ],
 )
 def test_a_program_that_never_calls_run_is_told_so(tmp_path: Path, first: str, shown: str) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(f"from deepsea_sdk import Bot\nclass Mine(Bot):\n    pass\n{first}\n")
-    _, only = examined(resolve(str(file))).findings
+    text = f"from deepsea_sdk import Bot\nclass Mine(Bot):\n    pass\n{first}\n"
+    _, only = examined(written(tmp_path, "mine", text)).findings
     assert shown in only.found
     assert ("never calls" in only.found) is not bool(first)
 
@@ -128,9 +127,7 @@ def test_a_program_that_never_calls_run_is_told_so(tmp_path: Path, first: str, s
 @pytest.mark.slow
 def test_a_misspelt_method_is_advice(tmp_path: Path) -> None:
     text = "from deepsea_sdk import Bot, run\nclass Mine(Bot):\n    def serach(self, view):\n"
-    file = tmp_path / "mine.py"
-    file.write_text(f"{text}        return 'leave'\nrun(Mine)\n")
-    report = examined(resolve(str(file)))
+    report = examined(written(tmp_path, "mine", f"{text}        return 'leave'\nrun(Mine)\n"))
     found = finding(report, "methods")
     assert found.found == "the SDK never calls Mine.serach; did you mean search?"
     assert failures(report) == []
@@ -156,11 +153,10 @@ def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_a_bot_that_achieves_nothing_gets_a_note(tmp_path: Path, source: str, found: str) -> None:
-    file = tmp_path / "idle.py"
-    file.write_text(
+    text = (
         f"from deepsea_sdk import Bot, run\nclass Idle(Bot):\n    name = 'x'\n{source}run(Idle)\n"
     )
-    report = examined(resolve(str(file)), rules=TWO)
+    report = examined(written(tmp_path, "idle", text), rules=TWO)
     assert failures(report) == []
     note = finding(report, "play")
     assert (note.ok, note.needed) == (False, False)
@@ -199,13 +195,9 @@ def test_a_bot_that_stays_when_the_referee_hangs_up_is_found(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_bot_that_remembers_is_told_so_but_may_play(tmp_path: Path) -> None:
-    text = "self.before = None"
-    bot = program(tmp_path, "remembers")
-    path = Path(bot.command[1])
+    path = Path(program(tmp_path, "remembers").command[1])
     source = path.read_text(encoding="utf-8").replace("view.me.load < 2", "Tester.games % 2")
-    assert text not in source
-    path.write_text(source, encoding="utf-8")
-    report = examined(resolve(str(path)))
+    report = examined(written(tmp_path, "remembers", source))
     assert failures(report) == []
     assert not finding(report, "same again").needed
 
@@ -227,12 +219,7 @@ def test_a_bot_that_takes_too_long_is_told(tmp_path: Path) -> None:
         *(
             pytest.param(*case, marks=pytest.mark.release)
             for case in (
-                (
-                    False,
-                    "self",
-                    True,
-                    "one game at a time. 8 at once gave the same decisions",
-                ),
+                (False, "self", True, "one game at a time. 8 at once gave the same decisions"),
                 (False, "Mine", True, "one game at a time: "),
             )
         ),
@@ -241,8 +228,9 @@ def test_a_bot_that_takes_too_long_is_told(tmp_path: Path) -> None:
 def test_a_bot_that_keeps_its_game_in_its_class_is_found(
     tmp_path: Path, declares: bool, memory: str, ok: bool, found: str
 ) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(
+    bot = written(
+        tmp_path,
+        "mine",
         "from deepsea_sdk import LEAVE, TAKE, Bot, run\n"
         "class Mine(Bot):\n"
         f"    concurrent_games = {declares}\n"
@@ -252,10 +240,9 @@ def test_a_bot_that_keeps_its_game_in_its_class_is_found(
         f"        {memory}.asked += 1\n"
         f"        return TAKE if view.can_take and {memory}.asked % 2 else LEAVE\n"
         "run(Mine)\n",
-        encoding="utf-8",
     )
     # Time stands still, so that it answers at once on any machine.
-    checking = examine(resolve(str(file)), PATIENT, HOUR, rules=ONE, tables=8, clock=ManualClock())
+    checking = examine(bot, PATIENT, HOUR, rules=ONE, tables=8, clock=ManualClock())
     report = asyncio.run(checking)
     assert finding(report, "same again").ok
     tables = finding(report, "tables")
@@ -289,8 +276,7 @@ run(Mine)
 def test_a_search_that_the_clock_ends_is_no_state(
     tmp_path: Path, enough: str, same: tuple[bool, str], tables: tuple[bool, str]
 ) -> None:
-    (tmp_path / "mine.py").write_text(SEARCH.format(enough=enough), encoding="utf-8")
-    bot, second = resolve(str(tmp_path / "mine.py")), TimeControl.parse("1s")
+    bot, second = written(tmp_path, "mine", SEARCH.format(enough=enough)), TimeControl.parse("1s")
     report = asyncio.run(examine(bot, PATIENT, second, rules=ONE, tables=4, clock=ManualClock()))
     assert failures(report) == []
     for name, (ok, found) in (("same again", same), ("tables", tables)):

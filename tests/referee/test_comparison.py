@@ -13,12 +13,7 @@ from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.in_process import HangWatch, play_number
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.blocks import BlockLuck, BlockSettings, PlayedBlock, seated
-from deepsea_referee.workbench.comparison import (
-    LARGEST_LEAD,
-    MOST_POINTS,
-    Comparison,
-    largest_lead,
-)
+from deepsea_referee.workbench.comparison import LARGEST_LEAD, MOST_POINTS, Comparison, largest_lead
 from deepsea_referee.workbench.confidence import AdjustedSequence
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
@@ -106,10 +101,7 @@ def verdict_on(lead: int, blocks: int = 400) -> tuple[str | None, int]:
     comparison = Comparison(PAIR, (0,), (1,))
     win, loss = (
         [result((0, 1), (1, 2)), result((1, 0), (2, 1))],
-        [
-            result((0, 1), (2, 1)),
-            result((1, 0), (1, 2)),
-        ],
+        [result((0, 1), (2, 1)), result((1, 0), (1, 2))],
     )
     even = [result((0, 1), (1, 2)), result((1, 0), (1, 2))]
     for _ in range(blocks):
@@ -147,12 +139,7 @@ def played(players: Sequence[AnyBot], seats: int, blocks: int) -> list[PlayedBlo
     """Blocks between the first bots and the others, which are as many."""
     spec = resolve("random")
     settings = BlockSettings.of(
-        spec,
-        spec,
-        seats=seats,
-        blocks=blocks,
-        hosting=PATIENT,
-        seed=seed_from_text("identical"),
+        spec, spec, seats=seats, blocks=blocks, hosting=PATIENT, seed=seed_from_text("identical")
     )
     size = settings.size
     now_us, watch = ManualClock().now_us, HangWatch(60)

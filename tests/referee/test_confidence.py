@@ -61,9 +61,7 @@ def test_intervals_only_shrink_and_turn_with_the_observations(values: list[float
 
 
 @pytest.mark.parametrize("pool", daily(POOLS, ["seldom", "skewed"]))
-def test_the_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs(
-    pool: str,
-) -> None:
+def test_the_mean_is_missed_at_any_time_in_no_more_than_the_stated_share_of_runs(pool: str) -> None:
     values = POOLS[pool]
     mean = sum(values) / len(values)
     runs = 20

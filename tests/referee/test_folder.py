@@ -99,19 +99,9 @@ def text(it: MatchResult, *entries: GameResult | VoidGame) -> str:
 def test_everything_is_in_it() -> None:
     data = json.loads(text(match(), SHARED, FORFEITED, VOID))
     assert list(data) == [
-        "format",
-        "rules",
-        "clock",
-        "seed",
-        "games_asked",
-        "isolation",
-        "tables",
-        "interrupted",
-        "bots",
-        "games",
-        "void",
-        "logs",
-    ]
+        "format", "rules", "clock", "seed", "games_asked", "isolation", "tables", "interrupted",
+        "bots", "games", "void", "logs",
+    ]  # fmt: skip
     assert data["format"] == "deepsea-results/1"
     manual = PRESETS["manual"]
     assert data["rules"] == {"name": "manual", "options": manual.options()}

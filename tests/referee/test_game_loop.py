@@ -57,10 +57,7 @@ async def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_or
     table = Table([last_legal, first_legal, last_legal])
     await table.play(game)
     for seat, stream in enumerate(table.streams):
-        starts = [start for message in stream.messages() for start in message.starts]
-        requests = [request for message in stream.messages() for request in message.requests]
-        results = [one for message in stream.messages() for one in message.results]
-        (start,), (over,) = starts, results
+        (start,), (over,), requests = map(stream.all, ("starts", "results", "requests"))
         assert (start.game_id, start.seat, start.seats) == ("g", seat, 3)
         assert start.commitment == game.commitment
         assert (start.clock.budget_us, start.clock.bank_us) == (100_000, 2_000_000)
@@ -89,9 +86,8 @@ async def test_a_bot_that_reads_no_events_gets_none() -> None:
     table.sessions[1].features = frozenset({"no_events"})
     await table.play(game)
     for seat, stream in enumerate(table.streams):
-        messages = stream.messages()
-        events = [event for one in messages for req in one.requests for event in req.events]
-        events += [event for one in messages for result in one.results for event in result.events]
+        parts = [*stream.all("requests"), *stream.all("results")]
+        events = [event for part in parts for event in part.events]
         assert len(events) == (0 if seat == 1 else len(game.events))
 
 
@@ -139,13 +135,13 @@ async def test_an_answer_that_is_not_legal_is_counted_and_the_default_played(tex
     assert report.came.isprintable()
     assert len(report.came) < 120
     # The bot gets the notice before its next question.
-    (notice,) = [n for message in table.streams[0].messages() for n in message.faults]
+    (notice,) = table.streams[0].all("faults")
     assert notice.fault == pb.FAULT_ILLEGAL_ACTION
     assert notice.message == report.explanation()
     assert report.came in notice.message
     assert not notice.forfeit
     # The others hear nothing of it.
-    assert not any(message.faults for message in table.streams[1].messages())
+    assert table.streams[1].all("faults") == []
 
 
 async def test_the_third_fault_forfeits_and_the_seat_is_not_asked_again() -> None:
@@ -157,14 +153,12 @@ async def test_the_third_fault_forfeits_and_the_seat_is_not_asked_again() -> Non
     own = [decision for decision in game.decisions if decision.seat == 1]
     assert len(own) == FAULTS_TO_FORFEIT
     assert game.result().placements[1] == 3
-    assert [(forfeit.seat, forfeit.fault) for forfeit in game.forfeits] == [
-        (1, Fault.ILLEGAL_ACTION)
-    ]
+    (forfeit,) = game.forfeits
+    assert (forfeit.seat, forfeit.fault) == (1, Fault.ILLEGAL_ACTION)
     # It still sees the game through.
-    messages = table.streams[1].messages()
-    notices = [notice for message in messages for notice in message.faults]
-    assert [notice.forfeit for notice in notices] == [False, False, True]
-    assert sum(len(message.results) for message in messages) == 1
+    stream = table.streams[1]
+    assert [notice.forfeit for notice in stream.all("faults")] == [False, False, True]
+    assert len(stream.all("results")) == 1
 
 
 async def test_overruns_are_drawn_from_the_bank_and_each_question_says_what_is_left() -> None:
@@ -194,7 +188,7 @@ async def test_a_timeout_plays_the_default_and_its_late_answer_changes_nothing()
     late = game.decisions[report.decision]
     assert (late.action, late.us, late.fault) == (report.legal[0], 1_101, Fault.TIMEOUT)
     # The bank is used up, the budget is not: the bot plays on.
-    requests = [r for message in table.streams[0].messages() for r in message.requests]
+    requests = table.streams[0].all("requests")
     assert [request.bank_us for request in requests[:6]] == [1_000] * 5 + [0]
     assert len([d for d in game.decisions if d.fault]) == 1
 
@@ -207,7 +201,7 @@ async def test_a_crash_forfeits_at_once_and_the_others_play_on() -> None:
     assert (report.seat, report.fault, report.forfeit) == (1, Fault.CRASH, True)
     assert sum(decision.seat == 1 for decision in game.decisions) == 3
     assert game.result().placements[1] == 3
-    assert all(sum(len(m.results) for m in table.streams[s].messages()) == 1 for s in (0, 2))
+    assert all(len(table.streams[seat].all("results")) == 1 for seat in (0, 2))
 
 
 async def test_trouble_on_the_referees_side_voids_the_game_and_nobody_is_at_fault() -> None:
@@ -224,7 +218,7 @@ async def test_trouble_on_the_referees_side_voids_the_game_and_nobody_is_at_faul
     await table.close()
     assert all(decision.fault is None for decision in game.decisions)
     for stream in table.streams:
-        (over,) = [over for message in stream.messages() for over in message.results]
+        (over,) = stream.all("results")
         assert over.is_void
         assert not over.seed
         assert not over.points

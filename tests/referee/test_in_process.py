@@ -26,7 +26,7 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
-from helpers.programs import PATIENT, program
+from helpers.programs import PATIENT, program, written
 from helpers.tiers import daily
 
 
@@ -118,7 +118,7 @@ class Other(Mine):
 
 def test_parameters_reach_bots_here_and_in_processes(tmp_path: Path) -> None:
     for name, guard in (("mine", ""), ("guarded", "if __name__ == '__main__': ")):
-        (tmp_path / f"{name}.py").write_text(PARAMETERS.format(guard=guard), encoding="utf-8")
+        written(tmp_path, name, PARAMETERS.format(guard=guard))
     words = ("mine.py:Mine", "mine.py,most=1", "mine.py:Other,most=1", "guarded.py:Other,most=1")
     bots = [resolve(f"{tmp_path}/{word}") for word in words]
     what = settings(*bots[1::2], games=1)
@@ -137,9 +137,8 @@ def actions(record: GameRecord) -> list[str]:
 
 
 def test_parameters_that_a_bot_does_not_have_end_the_match(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(PARAMETERS.format(guard=""), encoding="utf-8")
-    what = settings(resolve(f"{file},least=1"), resolve("greedy"), games=1)
+    written(tmp_path, "mine", PARAMETERS.format(guard=""))
+    what = settings(resolve(f"{tmp_path}/mine.py,least=1"), resolve("greedy"), games=1)
     for play in (here, with_processes):
         with pytest.raises(UserError, match="class Mine has no attribute least"):
             play(what)
@@ -187,8 +186,9 @@ def test_a_busy_host_costs_a_bot_no_time(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_bot_that_never_returns_ends_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
 ) -> None:
-    file = tmp_path / "loops.py"
-    file.write_text(
+    loops = written(
+        tmp_path,
+        "loops",
         "from deepsea_sdk import Bot, run\n"
         "class Loops(Bot):\n"
         f"    def {where}(self, *args):\n"
@@ -196,13 +196,12 @@ def test_a_bot_that_never_returns_ends_the_run(
         "    def think(self):\n"
         "        while True: pass\n"
         "run(Loops)\n",
-        encoding="utf-8",
     )
-    what = settings(resolve("greedy"), resolve(str(file)), games=1)
+    what = settings(resolve("greedy"), loops, games=1)
     with pytest.raises(UserError, match=r"'loops' did not .* 0.1 s .*loops.py, line 6, in think"):
         in_process.run_match(what, watch=HangWatch(0.1))
     err = capsys.readouterr().err
-    assert f'File "{file}", line 4, in {where}' in err
+    assert f'File "{tmp_path}/loops.py", line 4, in {where}' in err
     assert "deepsea_sdk" not in err
 
 

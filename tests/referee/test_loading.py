@@ -9,19 +9,14 @@ import pytest
 
 import deepsea_sdk
 from deepsea_referee.bots.loading import load
-from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots
+from deepsea_referee.bots.resolve import resolve, sample_bots
 from deepsea_referee.errors import UserError
 from deepsea_sdk.bot import Bot
+from helpers.programs import written
 
 HEAD = "from deepsea_sdk import Bot, run\n"
 MINE = "class Mine(Bot):\n    pass\n"
 MAIN = "if __name__ == '__main__':\n    run(Mine)\n"
-
-
-def bot_file(folder: Path, text: str, name: str = "mine.py") -> BotSpec:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text, encoding="utf-8")
-    return resolve(str(folder / name))
 
 
 def name_of(bot: object) -> str:
@@ -43,7 +38,7 @@ def name_of(bot: object) -> str:
 )
 def test_the_class_that_plays_is_found(tmp_path: Path, text: str, name: str) -> None:
     run = deepsea_sdk.run
-    assert name_of(load(bot_file(tmp_path, text))) == name
+    assert name_of(load(written(tmp_path, "mine", text))) == name
     assert deepsea_sdk.run is run
 
 
@@ -69,13 +64,13 @@ def test_samples_can_be_loaded(sample: str) -> None:
 )
 def test_what_cannot_play_is_refused_in_one_line(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(UserError) as refused:
-        load(bot_file(tmp_path, text))
+        load(written(tmp_path, "mine", text))
     assert problem in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_a_folder_is_loaded_by_its_command(tmp_path: Path) -> None:
-    bot_file(tmp_path, HEAD + MINE + MAIN, "bot.py")
+    written(tmp_path, "bot", HEAD + MINE + MAIN)
     (tmp_path / "bot.toml").write_text('command = "python bot.py"\n', encoding="utf-8")
     assert name_of(load(resolve(str(tmp_path)))) == "Mine"
 
@@ -104,7 +99,7 @@ def test_modules_of_the_same_name_beside_two_bots_are_two(tmp_path: Path) -> Non
 
 
 def test_the_same_file_twice_gives_two_bots_that_share_nothing(tmp_path: Path) -> None:
-    spec = bot_file(tmp_path, HEAD + MINE + "    games = []\nrun(Mine)\n")
+    spec = written(tmp_path, "mine", HEAD + MINE + "    games = []\nrun(Mine)\n")
     first, second = load(spec), load(spec)
     assert first is not second
     assert getattr(first, "games", None) is not getattr(second, "games", None)
@@ -113,7 +108,7 @@ def test_the_same_file_twice_gives_two_bots_that_share_nothing(tmp_path: Path) -
 def test_what_it_prints_stays_off_stdout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load(bot_file(tmp_path, "print('hello')\n" + HEAD + MINE + MAIN))
+    load(written(tmp_path, "mine", "print('hello')\n" + HEAD + MINE + MAIN))
     assert capsys.readouterr() == ("", "hello\n")
 
 
@@ -127,6 +122,6 @@ def test_dataclasses_and_type_hints_work(tmp_path: Path) -> None:
         + "    hints = staticmethod(lambda: get_type_hints(Plan))\n"
         + MAIN
     )
-    hints = getattr(load(bot_file(tmp_path, text)), "hints", None)
+    hints = getattr(load(written(tmp_path, "mine", text)), "hints", None)
     assert hints is not None
     assert "x" in hints()

@@ -28,7 +28,7 @@ from deepsea_referee.results.folder import log_names
 from deepsea_referee.results.summary import MatchResult
 from deepsea_rules.randomness import seed_from_text
 from helpers.in_loop import run
-from helpers.programs import PATIENT, lines_bot, opponent, program
+from helpers.programs import PATIENT, lines_bot, opponent, program, written
 from helpers.tiers import daily
 
 
@@ -150,10 +150,8 @@ def test_a_bots_output_is_shown_as_it_comes(
 def test_a_misspelt_method_is_named_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], how: Play
 ) -> None:
-    file = tmp_path / f"{how.__name__}.py"
     text = "from deepsea_sdk import Bot, run\nclass Mine(Bot):\n    def serach(self, view): ...\n"
-    file.write_text(f"{text}run(Mine)\n")
-    bots = [resolve(str(file)), quiet(tmp_path, how)]
+    bots = [written(tmp_path, how.__name__, f"{text}run(Mine)\n"), quiet(tmp_path, how)]
     how(settings(bots, OutputPlan(hints=True), games=2))
     said = "the SDK never calls Mine.serach; did you mean search?"
     assert capsys.readouterr().err == f"{bots[0].name}: {said}\n"

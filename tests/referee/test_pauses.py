@@ -190,18 +190,11 @@ def test_what_a_bot_does_between_its_turns_is_measured_now_and_then() -> None:
     assert both.share == 0.5
 
 
-def pauses(count: int, cpu_us: int, wall_us: int) -> Evidence:
+def pauses(count: int, *kinds: tuple[int, int]) -> Evidence:
+    """So many pauses of each kind: CPU time, and time."""
     found = Evidence()
-    for _ in range(count):
-        found.add_pause(cpu_us, wall_us)
-    return found
-
-
-def mixed(count: int, *kinds: tuple[int, int]) -> Evidence:
-    found = Evidence()
-    for _ in range(count):
-        for kind in kinds:
-            found.add_pause(*kind)
+    for kind in kinds * count:
+        found.add_pause(*kind)
     return found
 
 
@@ -209,14 +202,14 @@ def mixed(count: int, *kinds: tuple[int, int]) -> Evidence:
     ("found", "certain"),
     [
         pytest.param(Evidence(), False, id="nothing was measured"),
-        pytest.param(pauses(3, 620, 1_000), False, id="62 % of three short pauses"),
-        pytest.param(pauses(5, 400_000, 400_000), False, id="few pauses, though busy ones"),
-        pytest.param(pauses(100, 14_000, 14_000), False, id="many pauses, under 1 s of CPU time"),
-        pytest.param(pauses(2_000, 950, 1_000), False, id="pauses as short as an answer's end"),
-        pytest.param(mixed(15, (900_000, 900_000), (0, 700_000)), False, id="one pause in two"),
-        pytest.param(pauses(1_000, 45_000, 100_000), False, id="below the threshold"),
-        pytest.param(pauses(20, 98_000, 100_000), True, id="all of 20 long pauses"),
-        pytest.param(mixed(500, (100_000, 100_000), (60_000, 100_000)), True, id="most of many"),
+        pytest.param(pauses(3, (620, 1_000)), False, id="62 % of three short pauses"),
+        pytest.param(pauses(5, (400_000, 400_000)), False, id="few pauses, though busy ones"),
+        pytest.param(pauses(100, (14_000, 14_000)), False, id="many pauses, under 1 s of CPU time"),
+        pytest.param(pauses(2_000, (950, 1_000)), False, id="pauses as short as an answer's end"),
+        pytest.param(pauses(15, (900_000, 900_000), (0, 700_000)), False, id="one pause in two"),
+        pytest.param(pauses(1_000, (45_000, 100_000)), False, id="below the threshold"),
+        pytest.param(pauses(20, (98_000, 100_000)), True, id="all of 20 long pauses"),
+        pytest.param(pauses(500, (100_000, 100_000), (60_000, 100_000)), True, id="most of many"),
     ],
 )
 def test_a_bot_is_named_only_on_sufficient_evidence(found: Evidence, certain: bool) -> None:
@@ -233,7 +226,7 @@ def test_warm_up_is_no_evidence() -> None:
 
 
 def test_the_evidence_of_processes_adds_up() -> None:
-    both = pauses(10, 98_000, 100_000)
+    both = pauses(10, (98_000, 100_000))
     assert not computes_off_turn(both)
-    both.add(pauses(10, 98_000, 100_000))
+    both.add(pauses(10, (98_000, 100_000)))
     assert computes_off_turn(both)

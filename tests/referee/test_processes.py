@@ -42,6 +42,7 @@ from helpers.programs import (
     program,
     punctual,
     reports,
+    written,
 )
 
 PATIENT_CLOCK = TimeControl(60_000_000, 60_000_000)
@@ -188,8 +189,7 @@ async def test_a_bot_that_stops_answering_times_out_until_it_forfeits(tmp_path: 
         hosting = replace(PATIENT, gauge=None, grace_us=0)
         match = asyncio.create_task(
             play_match(
-                settings(bots, hosting=hosting, time_control=TimeControl(1_000, 5_000)),
-                clock=clock,
+                settings(bots, hosting=hosting, time_control=TimeControl(1_000, 5_000)), clock=clock
             )
         )
         for us in (6_001, 1_001, 1_001):
@@ -219,9 +219,9 @@ class Weights:
 
 async def test_a_bot_that_hangs_at_its_start_is_asked_for_its_stack(tmp_path: Path) -> None:
     clock = ManualClock()
-    (tmp_path / "loops.py").write_text(LOOPS.format(pipe=str(tmp_path / "pipe")), encoding="utf-8")
+    loops = written(tmp_path, "loops", LOOPS.format(pipe=str(tmp_path / "pipe")))
     with reports(tmp_path / "pipe") as report:
-        bots = [never_ready(tmp_path), resolve(str(tmp_path / "loops.py"))]
+        bots = [never_ready(tmp_path), loops]
         hosting = replace(PATIENT, gauge=None, start_limit_us=1_000)
         match = asyncio.create_task(play_match(settings(bots, hosting=hosting), clock=clock))
         await report()
@@ -271,10 +271,8 @@ async def test_a_bot_that_never_says_hello_forfeits_and_the_others_play(tmp_path
 def test_a_program_that_ends_before_its_hello_stops_the_match(
     tmp_path: Path, text: str, last_words: str
 ) -> None:
-    file = tmp_path / "early.py"
-    file.write_text(text)
     with pytest.raises(BotStartError, match=last_words) as caught:
-        play([opponent(tmp_path), resolve(str(file))])
+        play([opponent(tmp_path), written(tmp_path, "early", text)])
     assert caught.value.bot == 1
     assert "'early'" in str(caught.value)
     assert "\n" not in str(caught.value)

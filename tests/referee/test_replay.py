@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -135,7 +136,5 @@ def test_seats_and_records_that_are_not_there() -> None:
     record = recorded(play([Diary(), Diary()]))
     with pytest.raises(UserError, match="A to B"):
         Replay(record, 2)
-    from dataclasses import replace
-
     with pytest.raises(InvalidRecord):
         Replay(replace(record, points=(1, 2)), 0)

@@ -81,11 +81,8 @@ def test_a_seasons_package_of_thousands_of_digits_is_refused() -> None:
 
 
 def test_a_seasons_package_is_a_name_or_a_name_and_a_version() -> None:
-    assert [*map(checked_package, ("NumPy", " numpy == 2.1.0", "scikit_learn"))] == [
-        "numpy",
-        "numpy==2.1.0",
-        "scikit-learn",
-    ]
+    checked = [*map(checked_package, ("NumPy", " numpy == 2.1.0", "scikit_learn"))]
+    assert checked == ["numpy", "numpy==2.1.0", "scikit-learn"]
     for bad in ("", "numpy>=2", "numpy==2.*", "numpy[x]", "a b", "numpy==1,==2", "x @ https://x"):
         with pytest.raises(BundleError, match="write a name, or a name and version"):
             checked_package(bad)

@@ -167,11 +167,6 @@ def test_what_is_no_bot_is_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_a_misspelt_sample_is_guessed() -> None:
-    with pytest.raises(UserError, match="did you mean 'greedy'"):
-        resolve("gredy")
-
-
 def test_samples_have_names() -> None:
     samples = sample_bots()
     assert set(samples) >= {"random", "cautious", "greedy"}

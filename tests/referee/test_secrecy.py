@@ -1,7 +1,8 @@
 """What a seat is sent depends on what the seat may know, to the byte.
 
 A game is stopped at one of a seat's requests; every value that the seat does not know there is
-dealt anew; the same game with the same decisions then sends the seat the same bytes up to there.
+another chip's of its level; the same game with the same decisions then sends the seat the same
+bytes up to there.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_rules.actions import CHIPS, LEVEL_OF
 from deepsea_rules.game import Game
-from deepsea_rules.randomness import Stream, game_seed, seed_from_text, shuffled
-from deepsea_rules.record import GameRecord
+from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.entropy import fresh_seed, fresh_token
+from helpers.games import other_values
 from helpers.in_loop import run
 from helpers.streams import Decide, Table
 from helpers.tiers import daily
@@ -69,18 +69,6 @@ def revealed_to(rules: RuleSet, view: pb.View) -> set[int]:
     return revealed
 
 
-def dealt_anew(seed: bytes, known: set[int]) -> tuple[int, ...]:
-    """The game's values, but those of the chips that are not known are shuffled in their level."""
-    values = list(Game(PRESETS["manual"], PLAYERS, seed).state.values)
-    chance = Stream(seed, "anew")
-    for level in (1, 2, 3, 4):
-        chips = [chip for chip in CHIPS if LEVEL_OF[chip] == level and chip not in known]
-        mixed = shuffled([values[chip] for chip in chips], chance.uniform)
-        for chip, value in zip(chips, mixed, strict=True):
-            values[chip] = value
-    return tuple(values)
-
-
 # One rule set for each way to reveal values.
 @pytest.mark.parametrize("name", daily(PRESETS, ["manual", "guide", "publisher"]))
 @pytest.mark.parametrize("seed", daily(SEEDS, SEEDS[:1]), ids=range(len(SEEDS)))
@@ -96,8 +84,9 @@ def test_hidden_values_change_no_byte_until_a_rule_reveals_them(name: str, seed:
             view = messages[stop].requests[0].view
             known = {pair.chip for pair in view.known}
             assert known == revealed_to(rules, view)
-            values = dealt_anew(seed, known)
-            assert values != Game(rules, PLAYERS, seed).state.values
+            dealt = Game(rules, PLAYERS, seed).state.values
+            values = other_values(dealt, known)
+            assert values != dealt
             again = play(rules, seed, values)
             assert again[seat][: stop + 1] == sent[seat][: stop + 1]
             assert again[seat] != sent[seat]  # the end shows everything
@@ -141,10 +130,3 @@ def test_a_finished_games_seed_tells_nothing_about_the_next() -> None:
     shown = {game_seed(run_seed, number) for number in range(100)}
     assert len(shown) == 100
     assert run_seed not in shown
-
-
-def test_there_is_no_record_of_a_game_under_way() -> None:
-    game = Game(PRESETS["manual"], PLAYERS, SEEDS[0])
-    assert game.pending() is not None
-    with pytest.raises(Exception, match="over"):
-        GameRecord.of(game, game_id="g", clock="1s", seats=[("a", "0" * 64)] * PLAYERS)

@@ -30,10 +30,8 @@ async def test_only_the_token_opens_the_seat(tmp_path: Path, token: str) -> None
     async with seat(tmp_path) as it, it.channel() as channel:
         peer = Peer(channel)
         await peer.hello(token)
-        assert await peer.status() == (
-            grpc.StatusCode.UNAUTHENTICATED,
-            "the token is not valid for this seat",
-        )
+        refused = (grpc.StatusCode.UNAUTHENTICATED, "the token is not valid for this seat")
+        assert await peer.status() == refused
         assert not it.session.connected.done()
         # A wrong token spoils nothing for the right one.
         rightful = Peer(channel)

@@ -20,7 +20,7 @@ LIMIT_US = 100_000
 
 
 def question(game_id: str = "g") -> pb.DecisionRequest:
-    return pb.DecisionRequest(game_id=game_id, legal=["down", "back"])
+    return pb.DecisionRequest(game_id=game_id, legal=["down", "back"], budget_us=LIMIT_US)
 
 
 async def test_an_answer_carries_the_action_and_the_time_from_write_to_read(tmp_path: Path) -> None:
@@ -186,11 +186,6 @@ async def test_an_answer_for_a_game_that_was_broken_off_is_passed_over(tmp_path:
         assert (await other).action == "back"
 
 
-def answered_twice(request: pb.DecisionRequest) -> list[bytes]:
-    decision = pb.Decision(request_id=request.request_id, action="down")
-    return [pb.PlayRequest(decisions=[decision]).SerializeToString()] * 2
-
-
 def decision(request_id: int) -> bytes:
     answer = pb.Decision(request_id=request_id, action="down")
     return pb.PlayRequest(decisions=[answer]).SerializeToString()
@@ -238,7 +233,7 @@ async def test_the_first_word_that_nobody_asked_for_ends_the_stream(
 async def test_what_comes_before_something_senseless_in_a_message_counts(tmp_path: Path) -> None:
     async with seat(tmp_path) as it, it.peer() as peer:
         asked = ask(it.session, question(), LIMIT_US)
-        await peer.raw(b"".join(answered_twice(await peer.request())))
+        await peer.raw(decision((await peer.request()).request_id) * 2)
         assert (await asked).action == "down"
         code, _ = await peer.status()
         assert code is grpc.StatusCode.INVALID_ARGUMENT
@@ -247,8 +242,9 @@ async def test_what_comes_before_something_senseless_in_a_message_counts(tmp_pat
 async def test_a_second_answer_to_one_question_ends_the_stream(tmp_path: Path) -> None:
     async with seat(tmp_path) as it, it.peer() as peer:
         asked = ask(it.session, question(), LIMIT_US)
-        for data in answered_twice(await peer.request()):
-            await peer.raw(data)
+        request = await peer.request()
+        for _ in range(2):
+            await peer.answer(request, "down")
         assert (await asked).action == "down"  # the first one counts
         code, _ = await peer.status()
         assert code is grpc.StatusCode.INVALID_ARGUMENT
@@ -380,72 +376,61 @@ async def test_late_answers_are_expected_once_and_only_to_the_last_requests(tmp_
 # Pauses: when a bot has answered everything, and when it is asked again
 
 
-BUDGET_US = 100_000
-
-
-def budgeted() -> pb.DecisionRequest:
-    return pb.DecisionRequest(game_id="g", legal=["down", "back"], budget_us=BUDGET_US)
-
-
 async def test_a_bot_is_frozen_between_its_turns_and_thawed_before_its_clock_starts(
     tmp_path: Path,
 ) -> None:
     async with seat(tmp_path) as it, it.peer() as peer:
-        said: list[tuple[str, int]] = []
-        it.session.pauses = Said(said)
+        pauses = it.session.pauses = Said()
         await answered(it, peer)
         it.clock.jump(500)
         await answered(it, peer)
-        assert said == [("resume", 0), ("pause", 0), ("resume", 500), ("pause", 500)]
+        assert pauses.said == [("resume", 0), ("pause", 0), ("resume", 500), ("pause", 500)]
         it.session.close("the end")
         await one_pass()
-        assert said[-1] == ("resume", 500)  # or it could not hear goodbye
+        assert pauses.said[-1] == ("resume", 500)  # or it could not hear goodbye
 
 
 async def test_two_questions_at_once_freeze_only_after_the_second_answer(tmp_path: Path) -> None:
     async with seat(tmp_path) as it, it.peer() as peer:
-        said: list[tuple[str, int]] = []
-        it.session.pauses = Said(said)
-        asked = [ask(it.session, budgeted(), BUDGET_US) for _ in range(2)]
+        pauses = it.session.pauses = Said()
+        asked = [ask(it.session, question(), LIMIT_US) for _ in range(2)]
         message = await peer.next()
         await peer.answer(message.requests[0], "down")
         await asked[0]
-        assert said == [("resume", 0)]
+        assert pauses.said == [("resume", 0)]
         await peer.answer(message.requests[1], "down")
         await asked[1]
-        assert said == [("resume", 0), ("pause", 0)]
+        assert pauses.said == [("resume", 0), ("pause", 0)]
 
 
 async def test_a_bot_may_be_frozen_after_a_timeout_too(tmp_path: Path) -> None:
     async with seat(tmp_path) as it, it.peer() as peer:
-        said: list[tuple[str, int]] = []
-        it.session.pauses = Said(said)
-        asked = ask(it.session, budgeted(), BUDGET_US)
+        pauses = it.session.pauses = Said()
+        asked = ask(it.session, question(), LIMIT_US)
         await peer.request()
-        it.clock.jump(BUDGET_US + 1)
+        it.clock.jump(LIMIT_US + 1)
         with pytest.raises(BotFault):
             await asked
-        assert said == [("resume", 0), ("rest", BUDGET_US + 1)]
+        assert pauses.said == [("resume", 0), ("rest", LIMIT_US + 1)]
 
 
 async def test_a_bot_may_be_frozen_from_hello_on(tmp_path: Path) -> None:
     async with seat(tmp_path) as it:
-        said: list[tuple[str, int]] = []
-        it.session.pauses = Said(said)
+        pauses = it.session.pauses = Said()
         async with it.peer():
-            assert said == [("rest", 0)]
+            assert pauses.said == [("rest", 0)]
 
 
 async def test_messages_for_a_frozen_bot_wait_for_the_next_question(tmp_path: Path) -> None:
     async with seat(tmp_path) as it, it.peer() as peer:
-        pauses = it.session.pauses = Said([])
+        pauses = it.session.pauses = Said()
         pauses.frozen = True
         it.session.send(wire.void_message("g1"))
         for _ in range(10):
             await one_pass()
         assert len(it.session._outbox) == 1
         assert pauses.said == []
-        asked = ask(it.session, budgeted(), BUDGET_US)
+        asked = ask(it.session, question(), LIMIT_US)
         message = await peer.next()  # both
         assert (len(message.requests), len(message.results)) == (1, 1)
         await peer.answer(message.requests[0], "down")
@@ -454,7 +439,7 @@ async def test_messages_for_a_frozen_bot_wait_for_the_next_question(tmp_path: Pa
 
 async def test_many_messages_for_a_frozen_bot_wake_it(tmp_path: Path) -> None:
     async with seat(tmp_path) as it, it.peer() as peer:
-        pauses = it.session.pauses = Said([])
+        pauses = it.session.pauses = Said()
         pauses.frozen = True
         for _ in range(2):
             it.session.send(wire.void_message("x" * HELD_BYTES))
@@ -466,7 +451,7 @@ async def test_many_messages_for_a_frozen_bot_wake_it(tmp_path: Path) -> None:
 
 async def test_a_frozen_bot_is_not_ended_because_it_reads_nothing(tmp_path: Path) -> None:
     async with seat(tmp_path, write_limit_us=1_000) as it, it.peer() as peer:
-        pauses = it.session.pauses = Said([])
+        pauses = it.session.pauses = Said()
         big = wire.void_message("x" * 60_000)
         for _ in range(60):  # until flow control holds the writer
             it.session.send(big)
@@ -477,7 +462,7 @@ async def test_a_frozen_bot_is_not_ended_because_it_reads_nothing(tmp_path: Path
         it.clock.jump(5_000)
         assert it.session.usable
         # It is thawed when it is asked, or it could never read the question.
-        asked = ask(it.session, budgeted(), BUDGET_US)
+        asked = ask(it.session, question(), LIMIT_US)
         assert pauses.said == [("resume", 5_000)]
         await peer.answer(await peer.request(), "down")
         await asked
@@ -488,9 +473,9 @@ class Said(Pauses):
 
     frozen = False
 
-    def __init__(self, said: list[tuple[str, int]]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.said = said
+        self.said: list[tuple[str, int]] = []
 
     def rest(self, now_us: int) -> None:
         self.said.append(("rest", now_us))
@@ -504,7 +489,6 @@ class Said(Pauses):
 
 
 async def answered(it: Seat, peer: Peer) -> None:
-    asked = ask(it.session, budgeted(), BUDGET_US)
-    request = await peer.request()
-    await peer.answer(request, "down")
+    asked = ask(it.session, question(), LIMIT_US)
+    await peer.answer(await peer.request(), "down")
     await asked

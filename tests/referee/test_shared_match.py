@@ -36,6 +36,7 @@ from helpers.programs import (
     nothing_left_behind,
     open_descriptors,
     soon,
+    written,
 )
 from helpers.programs import workers as running
 from helpers.tiers import daily
@@ -85,9 +86,7 @@ def played(what: MatchSettings, workers: int, *, inside: bool = True) -> tuple[P
 
 def special(folder: Path, games: Iterable[int], does: str) -> BotSpec:
     """A bot that does something when one of these games begins."""
-    file = folder / "special.py"
-    file.write_text(SPECIAL.format(games=set(games), does=does), encoding="utf-8")
-    return resolve(str(file))
+    return written(folder, "special", SPECIAL.format(games=set(games), does=does))
 
 
 # Who plays what

@@ -55,9 +55,10 @@ class Load:
 
 @asynccontextmanager
 async def never_ready_bot(
-    tmp_path: Path, clock: ManualClock, load: Load, protocol: Protocol = "grpc"
+    tmp_path: Path, clock: ManualClock, protocol: Protocol = "grpc", **shares: float
 ) -> AsyncIterator[BotPool]:
-    """A pool whose bot never connects, not yet started."""
+    """A pool whose bot never connects, not yet started; the load of the host has these shares."""
+    load = Load(clock, **shares)
     hosting = Hosting(PlainProcess(), start_limit_us=LIMIT_US, gauge=load.gauge, grace_us=0)
     bot = replace(never_ready(tmp_path), protocol=protocol)
     pool = BotPool([bot], hosting, clock)
@@ -111,8 +112,7 @@ async def test_a_start_that_takes_too_long_on_a_quiet_host_is_the_bots_fault(
     tmp_path: Path, protocol: Protocol, words: str
 ) -> None:
     clock = ManualClock()
-    load = Load(clock, outside=0.1)
-    async with never_ready_bot(tmp_path, clock, load, protocol) as pool:
+    async with never_ready_bot(tmp_path, clock, protocol, outside=0.1) as pool:
         starting = asyncio.create_task(asked(pool))
         await after(clock, LIMIT_US + 2_000_000, starting)
         fault = await starting
@@ -122,8 +122,7 @@ async def test_a_start_that_takes_too_long_on_a_quiet_host_is_the_bots_fault(
 
 async def test_time_without_a_cpu_is_not_counted_for_a_start(tmp_path: Path) -> None:
     clock = ManualClock()
-    load = Load(clock, cpu=0.1, denied=0.7, outside=1.8)
-    async with never_ready_bot(tmp_path, clock, load) as pool:
+    async with never_ready_bot(tmp_path, clock, cpu=0.1, denied=0.7, outside=1.8) as pool:
         starting = asyncio.create_task(asked(pool))
         await after(clock, 3 * LIMIT_US, starting)
         assert not starting.done()
@@ -135,8 +134,7 @@ async def test_a_start_that_the_host_makes_impossible_is_repeated_and_then_voids
     tmp_path: Path,
 ) -> None:
     clock = ManualClock()
-    load = Load(clock, denied=1.0, outside=2.0)
-    async with never_ready_bot(tmp_path, clock, load) as pool:
+    async with never_ready_bot(tmp_path, clock, denied=1.0, outside=2.0) as pool:
         starting = asyncio.create_task(asked(pool))
         await after(clock, STARTS_UNDER_LOAD * START_PATIENCE * LIMIT_US, starting)
         assert not starting.done()

@@ -30,11 +30,7 @@ RECORD = record()
 
 
 def played(
-    us: int = 1,
-    *,
-    slowest_us: int = 1,
-    wall_us: int = LIMIT_US + 1,
-    faults: Sequence[object] = (),
+    us: int = 1, *, slowest_us: int = 1, wall_us: int = LIMIT_US + 1, faults: Sequence[object] = ()
 ) -> PlayedGame:
     """A game in which every decision took `us`, but for one.
 

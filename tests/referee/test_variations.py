@@ -27,6 +27,7 @@ def recorded(*names: str) -> GameRecord:
 
 
 GAME = recorded("greedy", "random", "cautious")
+TAKE = next(i for i, d in enumerate(GAME.decisions) if d.action == "take")
 
 
 def actions(record: GameRecord) -> list[tuple[int, str]]:
@@ -61,29 +62,26 @@ def test_the_attempt_stays_that_of_the_deal() -> None:
 
 
 def test_another_choice_is_made_where_it_is_wanted() -> None:
-    at = next(i for i, d in enumerate(GAME.decisions) if d.action == "take")
-    done = branch(GAME, at, original_bots(GAME), "leave")
-    assert done.first_other == at
-    assert done.record.decisions[at].action == "leave"
+    done = branch(GAME, TAKE, original_bots(GAME), "leave")
+    assert done.first_other == TAKE
+    assert done.record.decisions[TAKE].action == "leave"
     verify(done.record)
 
 
 def test_futures_differ_by_their_dice_alone() -> None:
-    at = next(i for i, d in enumerate(GAME.decisions) if d.action == "take")
     bots = original_bots(GAME)
-    scores = futures(GAME, at, bots, None, 6)
+    scores = futures(GAME, TAKE, bots, None, 6)
     assert [len(seat) for seat in scores] == [6, 6, 6]
     assert all(sum(game) == pytest.approx(1.5) for game in zip(*scores, strict=True))
     assert len(set(zip(*scores, strict=True))) > 1
-    assert futures(GAME, at, bots, "take", 6) == scores  # which the bots decide anyway
-    assert futures(GAME, at, bots, "leave", 6) != scores
+    assert futures(GAME, TAKE, bots, "take", 6) == scores  # which the bots decide anyway
+    assert futures(GAME, TAKE, bots, "leave", 6) != scores
 
 
 @pytest.mark.parametrize("action", ["fly", "drop:4", "back"])
 def test_a_choice_that_is_not_legal_there_is_refused(action: str) -> None:
-    at = next(i for i, d in enumerate(GAME.decisions) if d.action == "take")
-    with pytest.raises(UserError, match=f"--action at decision {at}"):
-        branch(GAME, at, original_bots(GAME), action)
+    with pytest.raises(UserError, match=f"--action at decision {TAKE}"):
+        branch(GAME, TAKE, original_bots(GAME), action)
 
 
 def test_a_decision_that_is_not_there_is_refused() -> None:

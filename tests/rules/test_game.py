@@ -2,8 +2,6 @@
 
 import gc
 import hashlib
-import hmac
-import itertools
 import weakref
 from collections import defaultdict
 from typing import Any
@@ -14,7 +12,7 @@ from hypothesis import given, settings
 from deepsea_rules.errors import IllegalAction, RulesError
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
-from deepsea_rules.randomness import deal, first_player, seed_from_text
+from deepsea_rules.randomness import deal, first_player, seed_from_text, source
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
 from helpers.positions import ALL, snapshot
@@ -155,17 +153,6 @@ def test_decisions_are_noted_with_their_times() -> None:
 # ------------------------------------------------------------------------------- events
 
 
-def two_faces(seed: bytes, dive: int, seat: int, turn: int) -> list[int]:
-    """The dice of a turn, from the text of the architecture page."""
-    faces: list[int] = []
-    counter = itertools.count()
-    while len(faces) < 2:
-        label = f"dice/{dive}/{seat}/{turn}:{next(counter)}"
-        digest = hmac.new(seed, label.encode(), hashlib.sha256).digest()
-        faces += [1 + byte % 3 for byte in digest if byte < 255]
-    return faces[:2]
-
-
 EVENT_KEYS = {
     "dive": "event dive starter air trail",
     "turn": "event dive seat declare dice from_space to_space home search air",
@@ -210,7 +197,7 @@ def test_the_events_tell_the_game(rules: RuleSet, count: int, salt: str, chooser
             expected = (seat + 1) % count
             turns[seat] += 1
             assert event["dive"] == dives
-            assert event["dice"] == two_faces(seed, dives, seat, turns[seat])
+            assert event["dice"] == [*source(seed).dice(dives, seat, turns[seat])]
             assert event["from_space"] == place[seat]
             air -= load[seat]
             assert event["air"] == air

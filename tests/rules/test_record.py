@@ -461,7 +461,7 @@ def test_damaged_bytes_are_refused_or_read_but_never_break() -> None:
 def test_a_game_that_is_not_over_has_no_record() -> None:
     game = Game(PRESETS["manual"], 3, SEED)
     game.pending()
-    with pytest.raises(RulesError):
+    with pytest.raises(RulesError, match="over"):
         record_of(game)
 
 

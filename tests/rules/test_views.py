@@ -17,6 +17,7 @@ from helpers.games import (
     Chooser,
     choosers,
     opening_state,
+    other_values,
     play_out,
     players,
     rng,
@@ -24,7 +25,7 @@ from helpers.games import (
     salts,
     walk,
 )
-from helpers.positions import ALL, CHIPS, at, custom, level, play, settle, snapshot, turn
+from helpers.positions import ALL, at, custom, level, play, settle, snapshot, turn
 
 VIEWERS: dict[str, int | None] = {"A": 0, "B": 1, "C": 2, "W": None}
 
@@ -262,17 +263,6 @@ def test_a_sample_is_consistent_with_its_view(
             )
 
 
-def permuted(values: tuple[int, ...], hidden: list[int], chooser: Chooser) -> tuple[int, ...]:
-    """The values with those of hidden chips exchanged within their levels."""
-    new = list(values)
-    for number in (1, 2, 3, 4):
-        chips = [chip for chip in hidden if level(chip) == number]
-        for i in range(len(chips) - 1, 0, -1):
-            j = chooser.number(i + 1)
-            new[chips[i]], new[chips[j]] = new[chips[j]], new[chips[i]]
-    return tuple(new)
-
-
 def seen_by(viewer: int | None, limit: int) -> tuple[list[str], Any]:
     """A list, and a `look` that writes into it all that a viewer gets, decision by decision."""
     pages: list[str] = []
@@ -304,8 +294,7 @@ def test_exchanging_hidden_values_changes_nothing_that_is_seen(
         real, Chooser(salt, takes=takes), lambda game: moments.append(set(game.view(viewer).known))
     )
     limit = int(share * (len(moments) - 1))
-    hidden = [chip for chip in CHIPS if chip not in moments[limit]]
-    values = permuted(real.state.values, hidden, Chooser(salt + "permute"))
+    values = other_values(real.state.values, moments[limit])
 
     books = []
     for changed in (False, True):

@@ -14,6 +14,7 @@ from deepsea_referee.sandbox import bot_users, bubblewrap, probe
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits, Watchdog
+from helpers.programs import needs_sandbox
 
 PYTHON = (sys.executable, "-I", "-S", "-B", "-c")
 
@@ -21,8 +22,7 @@ PYTHON = (sys.executable, "-I", "-S", "-B", "-c")
 @pytest.fixture
 def sandbox() -> Sandbox:
     """The sandbox as it is on this machine."""
-    if trouble := probe.sandbox_trouble():
-        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
+    needs_sandbox()
     return Sandbox()
 
 

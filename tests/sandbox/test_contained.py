@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import socket
@@ -25,7 +24,7 @@ from deepsea_referee.sandbox.interface import (
 )
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_sdk.entropy import fresh_token
-from helpers.programs import soon
+from helpers.programs import needs_sandbox, open_descriptors, soon
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
 SPIN = "print('on', flush=True)\nwhile True: pass"
@@ -37,8 +36,7 @@ def isolation(request: pytest.FixtureRequest) -> Isolation:
     """Every way of starting a bot that this machine has."""
     if request.param == "process":
         return PlainProcess()
-    if trouble := probe.sandbox_trouble():
-        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
+    needs_sandbox()
     if request.param == "sandbox":
         if not hierarchies().folders():
             pytest.skip("no control group can be made here")
@@ -241,15 +239,6 @@ def test_ending_it_at_once_leaves_nothing(isolation: Isolation) -> None:
         contained.close()
         assert contained.returncode is not None
         assert cleanup_process.members([word.encode()], {}) == []
-
-
-def open_descriptors() -> list[str]:
-    """This process's, with what they lead to."""
-    found = []
-    for link in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the one that does the listing
-            found.append(f"{link.name} {link.readlink()}")
-    return sorted(found)
 
 
 def test_nothing_is_left_open(isolation: Isolation) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import cleanup_process, probe
+from deepsea_referee.sandbox import cleanup_process
 from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_sdk.entropy import fresh_token
-from helpers.programs import soon
+from helpers.programs import needs_sandbox, soon
 from helpers.tiers import daily
 
 VICTIM = Path(__file__).with_name("victim.py")
@@ -58,6 +58,5 @@ def test_plain_processes_go_with_the_referee(at_once: bool) -> None:
     daily(product(("groups", "none"), (False, True)), [("groups", False), ("none", True)]),
 )
 def test_sandboxes_go_with_the_referee(groups: str, at_once: bool) -> None:
-    if trouble := probe.sandbox_trouble():
-        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
+    needs_sandbox()
     kill_referee("sandbox", groups, at_once=at_once)

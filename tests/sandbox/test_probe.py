@@ -10,18 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import (
-    bot_users,
-    cgroup,
-    doctor_checks,
-    probe,
-    probe_inside,
-)
+from deepsea_referee.sandbox import bot_users, cgroup, doctor_checks, probe, probe_inside
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from helpers.commands import Run
+from helpers.programs import needs_sandbox
 
 
 @pytest.fixture
@@ -31,12 +26,6 @@ def no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(bot_users, "TOOL_PATH", "/nonexistent")
     yield
     probe.sandbox_trouble.cache_clear()
-
-
-def needs_sandbox() -> None:
-    """Skip where none works."""
-    if trouble := probe.sandbox_trouble():
-        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
 
 
 def test_without_bubblewrap_a_sandbox_is_refused_with_the_remedy(no_bubblewrap: None) -> None:

@@ -47,9 +47,7 @@ else:
 os.read(0, 1)
 """
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
