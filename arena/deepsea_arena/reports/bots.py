@@ -36,7 +36,7 @@ from deepsea_rules.record import GameRecord
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
-POINTS = 400
+POINTS = 200
 """About how many points the courses of all versions have together."""
 OPPONENTS = 100
 """How many of the versions that it met are listed, those that it met most often."""
