@@ -29,7 +29,7 @@ Agreement = Literal["same", "within", "differs"]
 SURPRISING = 3.0
 """From so many standard errors on a result is not foretold."""
 BY_CHANCE = 2.0 * cdf(-SURPRISING)
-"""How often that happens to a pair whose forecast is right."""
+"""The share of pairs whose forecast is right and that get there by luck."""
 _SURE = 1e-12
 
 
@@ -225,8 +225,10 @@ def _unforetold(
 
 
 def surprise(odds: Odds, games: int, share: float) -> tuple[float, float]:
-    """How far a result is from its forecast: the share of games that the odds foretell, and the
-    distance of the share in so many games in standard errors of their luck, level counting half.
+    """Compare a result with its forecast, level games counting half.
+
+    share  the share of `games` games that was won
+    Returns the share that the odds foretell, and the difference in standard errors of luck.
 
     Ratings rest on the same games and lean towards them, so that distances are rather too small.
     Measured by likelihood: with few games, or against clear favourites, a result that is rare in a

@@ -86,7 +86,7 @@ class TerminalPerson:
 
     def begin(self, names: Sequence[str]) -> None:
         self.hints = 0
-        """How many hints it has asked for in this game."""
+        """The number of hints that were shown in this game."""
         self._names = names
         self._story = narration.Story()
         self._told = self._drawn = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.declarations import Done, method
@@ -178,7 +177,10 @@ class AccountMethods(LadderPart):
             self.check_admin()
         author_id = None if everybody else self.own_id
         found = self.store.audit.latest(limit or AUDIT, author_id=author_id)
-        return AuditList(tuple(AuditLine(*astuple(one)[1:]) for one in found))
+        shown = AuditLine.__struct_fields__  # the same but for the number
+        return AuditList(
+            tuple(AuditLine(**{name: getattr(one, name) for name in shown}) for one in found)
+        )
 
     def admin_token(self, author: str = "", label: str = "") -> Redeemed:
         """Make an admin of an author, by default of `admin`, with a token of every scope; for the

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 POINTS = 200
 """About how many points the courses of all versions have together."""
 OPPONENTS = 100
-"""How many of the versions that it met are listed, those that it met most often."""
+"""How many opponents are listed, those that it met most often."""
 NEWEST = 20
 FAULTY = 50
 """How many games with faults, the newest, are listed, and the kinds in them counted."""

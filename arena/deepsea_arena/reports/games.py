@@ -277,7 +277,7 @@ class PersonGameLine(Struct, frozen=True, kw_only=True):
     person: str
     """The author's name; "" of a visitor."""
     names: tuple[str, ...]
-    """By seat, as in the record: there a person has no name of its own."""
+    """By seat, as in the record, where every person is called `person`."""
     state: PersonGameState
     presence: Presence
     reason: str
@@ -304,9 +304,9 @@ class SeatText(Struct, frozen=True):
 
     person_game: PersonGameLine
     document: str
-    """What the page of the seat shows, as a JSON object: the positions in `frames` have the keys of
-    a viewer's, `asked` is the question with its number `id` and its `choices`, after `left_us`
-    microseconds the default action is played, and `news` is another number with each change."""
+    """What the page of the seat shows, as a JSON object: `frames` are positions, as the viewer
+    reads them; `asked` is the question, with its number `id` and its `choices`; after `left_us`
+    microseconds the default action is played; `news` is another number after each change."""
 
 
 class PersonGameReport(Struct, frozen=True):

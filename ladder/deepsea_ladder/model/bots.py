@@ -78,11 +78,11 @@ class RatedVersion(Struct, frozen=True):
 
 
 class WorkState(StrEnum):
-    """The state of what runners do one by one."""
+    """The state of a submission, an analysis, a comparison or a game of a person."""
 
     @property
     def is_final(self) -> bool:
-        """Whether it stays so: nothing waits for a runner, or a runner or a person for it."""
+        """Whether it will not change any more."""
         return self not in ("queued", "checking", "running", "playing", "asked")
 
 

@@ -131,7 +131,7 @@ class QueueLoad(Struct, frozen=True):
     expired: int
     """Expired leases that no run has taken over yet."""
     oldest_wait_ms: int
-    """How long the oldest waiting row has waited."""
+    """The age of the oldest one that waits."""
     owners: frozenset[str]
     """The runners that have renewed their leases in time."""
 
