@@ -9,7 +9,8 @@ another one is asked is taken for the other's.
 A bot that does not return ends the run: a Python thread cannot be killed. What is measured is
 progress and not time, so that a process that was stopped or suspended harms nobody; what ends the
 run is raised in the bot's own code, so that its stack is there; a bot that catches even that ends
-the process.
+the process. Ctrl-C, too, is raised where bots' code runs, and the game is dropped: anywhere else it
+could leave something half done, such as giving the terminal back.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, author_error, show_hints
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import UserError
+from deepsea_referee.interrupts import on_signals
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.system import SYSTEM
@@ -57,37 +59,50 @@ def run_match(
     on_game: OnGame | None = None,
     *,
     now_us: Callable[[], int] | None = None,
-    watch: HangWatch | None = None,
+    watch: GameWatch | None = None,
 ) -> MatchResult:
     """Play a match; Ctrl-C ends it early and cleanly. `settings.hosting` is not used.
 
     now_us  the clock that bots are charged by; a ThreadClock's unless another is given
-    watch   ends the run for a bot that does not return; by default after what its clock suggests
+    watch   ends the run for a bot that does not return, and when its `stop` is called; by default
+            after what the bots' clock suggests, and at Ctrl-C
     Raises UserError for a bot that cannot be imported or does not return.
     """
     now_us = now_us or ThreadClock().now_us
     result = settings.result(ISOLATION)
     output = InProcessOutput(result.bots, settings.output)
-    players: list[AnyBot] = []
+    troubled: set[int] = set()
+    with ExitStack() as opened:
+        if watch is None:
+            watch = GameWatch.of(settings.time_control)
+            if watch.works:
+                opened.enter_context(on_signals(watch.stop))
+        try:
+            players = [*_loaded(settings, output, watch)]
+            with watch:
+                for number in settings.numbers():
+                    outcome, record = play_number(settings, number, players, now_us, watch, output)
+                    troubled |= {outcome.seats[fault.seat] for fault in outcome.faults}
+                    result.add(outcome, record.decisions)
+                    if on_game is not None:
+                        room = on_game(outcome, record)
+                        if isinstance(room, Future):
+                            room.result()
+        except KeyboardInterrupt:
+            result.interrupted = True
+        finally:
+            result.logs += output.logs(troubled)
+    result.interrupted |= watch.stopped
+    return result
+
+
+def _loaded(settings: MatchSettings, output: InProcessOutput, watch: GameWatch) -> Iterator[AnyBot]:
     for number, bot in enumerate(settings.bots):
-        with output.redirected(number):
-            players.append(player := load(bot))
+        with output.redirected(number), watch.watching():
+            player = load(bot)
         if settings.output.hints and settings.output.worker <= 1 and isinstance(player, type):
             show_hints(bot.name, "\n".join(misspelt(player)))
-    troubled: set[int] = set()
-    try:
-        with watch or HangWatch.of(settings.time_control) as watch:
-            for number in settings.numbers():
-                outcome, record = play_number(settings, number, players, now_us, watch, output)
-                troubled |= {outcome.seats[fault.seat] for fault in outcome.faults}
-                result.add(outcome, record.decisions)
-                if on_game is not None and isinstance(room := on_game(outcome, record), Future):
-                    room.result()
-    except KeyboardInterrupt:
-        result.interrupted = True
-    finally:
-        result.logs += output.logs(troubled)
-    return result
+        yield player
 
 
 def play_number(
@@ -95,7 +110,7 @@ def play_number(
     number: int,
     players: Sequence[AnyBot],
     now_us: Callable[[], int],
-    watch: HangWatch,
+    watch: GameWatch,
     output: InProcessOutput | None = None,
 ) -> tuple[GameResult, GameRecord]:
     """Play one game of a match; `number` counts from 0.
@@ -103,7 +118,8 @@ def play_number(
     now_us  the clock that bots are charged by
     watch   a watch that is running
     output  takes what bots print; without it that is lost
-    Raises UserError for a bot that does not return; its stack is written to stderr.
+    Raises UserError for a bot that does not return, whose stack is written to stderr, and
+    KeyboardInterrupt if the watch's `stop` is called.
     """
     line_up = settings.line_up(number)
     output = output or InProcessOutput(settings.bots, OutputPlan())
@@ -113,15 +129,12 @@ def play_number(
 
     game = settings.game(number)
     hung: Hanging | None = None
-    watch.game = game.game
     try:
-        with output.redirected():
+        with output.redirected(), watch.watching(game.game):
             seated = [players[bot] for bot in line_up]
             play_to_end(game, seated, on_error="forfeit", now_us=now_us, on_seat=on_seat)
     except Hanging as hanging:
         hung = hanging
-    finally:
-        watch.game = None
     if hung is not None:
         raise _hangs(hung, settings, number, players, watch.limit_s)
     played = game.played()
@@ -157,25 +170,27 @@ def _hangs(
     )
 
 
-# Bots that never return
+# Bots that never return, and Ctrl-C
 
 
 class Hanging(BaseException):
     """Raised in the code of a bot that does not return; not an Exception, which bots catch."""
 
 
-class HangWatch:
+class GameWatch:
     """Raises Hanging in the main thread when a game makes no progress for `limit_s`.
 
     In another thread, where no signal arrives, nothing is watched.
     """
 
-    game: Game | None = None
-    """The game under way; the caller sets it before a game and clears it after."""
-
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
-        self._works = threading.current_thread() is threading.main_thread()
+        self.works = threading.current_thread() is threading.main_thread()
+        self.stopped = False
+        """Whether the run is to end."""
+        self._runs = False
+        """Whether bots' code runs."""
+        self._game: Game | None = None
         self._seen: tuple[Game, int] | None = None
         self._ticks = 0
         self._ticking = ExitStack()
@@ -186,15 +201,36 @@ class HangWatch:
         return cls(max(SHORTEST_S, BUDGETS * control.budget_us / 1e6) + control.bank_us / 1e6)
 
     def __enter__(self) -> Self:
-        if self._works:
+        if self.works:
             self._ticking.enter_context(SYSTEM.ticking(self.limit_s / _TICKS, self._tick))
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._ticking.close()
 
+    def stop(self) -> None:
+        """End the run; for a signal handler.
+
+        The game under way is dropped, unless a bot catches what is raised: then the next one is.
+        """
+        self.stopped = True
+        if self._runs:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def watching(self, game: Game | None = None) -> Iterator[None]:
+        """Around bots' code: watch a game; raises KeyboardInterrupt if `stop` is called."""
+        self._runs, self._game = True, game
+        try:
+            if self.stopped:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._runs, self._game = False, None
+
     def _tick(self, frame: FrameType | None) -> None:
-        seen = (self.game, len(self.game.decisions)) if self.game is not None else None
+        game = self._game
+        seen = (game, len(game.decisions)) if game is not None else None
         self._ticks = self._ticks + 1 if seen is not None and seen == self._seen else 0
         self._seen = seen
         if self._ticks < _TICKS:

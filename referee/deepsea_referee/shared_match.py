@@ -274,10 +274,11 @@ async def _play(link: Link, share: MatchSettings) -> MatchResult:
 
 def _play_in_process(link: Link, share: MatchSettings) -> MatchResult:
     over, stopping = threading.Event(), threading.Event()
+    watch = in_this_process.GameWatch.of(share.time_control)
 
     def on_signal(*_: object) -> None:
-        if stopping.is_set():
-            raise KeyboardInterrupt
+        if stopping.is_set():  # and it is not the terminal's Ctrl-C, which comes to workers too
+            watch.stop()
 
     def interrupt() -> None:
         # Repeatedly: a signal that comes just before a bot begins to wait does not wake it.
@@ -294,7 +295,7 @@ def _play_in_process(link: Link, share: MatchSettings) -> MatchResult:
     former = signal.signal(signal.SIGINT, on_signal)
     try:
         link.on_stop(stop)
-        return in_this_process.run_match(share, lambda *game: link.send(game))
+        return in_this_process.run_match(share, lambda *game: link.send(game), watch=watch)
     finally:
         stopping.clear()
         over.set()

@@ -10,7 +10,7 @@ import pytest
 
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
-from deepsea_referee.in_process import HangWatch, play_number
+from deepsea_referee.in_process import GameWatch, play_number
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.blocks import BlockLuck, BlockSettings, PlayedBlock, seated
 from deepsea_referee.workbench.comparison import LARGEST_LEAD, MOST_POINTS, Comparison, largest_lead
@@ -142,7 +142,7 @@ def played(players: Sequence[AnyBot], seats: int, blocks: int) -> list[PlayedBlo
         spec, spec, seats=seats, blocks=blocks, hosting=PATIENT, seed=seed_from_text("identical")
     )
     size = settings.size
-    now_us, watch = ManualClock().now_us, HangWatch(60)
+    now_us, watch = ManualClock().now_us, GameWatch(60)
     games = [play_number(settings, n, players, now_us, watch) for n in settings.numbers()]
     return [games[i : i + size] for i in range(0, len(games), size)]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import signal
 import subprocess
 import sys
 import types
@@ -15,7 +17,7 @@ import pytest
 from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
-from deepsea_referee.in_process import HangWatch
+from deepsea_referee.in_process import GameWatch
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.timing.clock import ThreadClock
@@ -152,14 +154,73 @@ def test_what_bots_print_stays_off_the_terminal(
 
 
 def test_an_interrupt_keeps_the_games_that_are_complete() -> None:
+    """Whoever takes a game is not interrupted."""
+    taken: list[int] = []
+
     def stop(result: GameResult, _record: GameRecord) -> None:
         if result.game == 2:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
+        taken.append(result.game)
 
-    what = settings(resolve("greedy"), resolve("cautious"), games=5)
-    result = in_process.run_match(what, stop)
+    usual = signal.getsignal(signal.SIGINT)
+    result = in_process.run_match(settings(resolve("greedy"), resolve("cautious"), games=5), stop)
     assert result.interrupted
-    assert result.games == 2
+    assert (result.games, taken) == (2, [1, 2])
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
+@pytest.mark.parametrize(("catches", "games"), [("OSError", 0), ("BaseException", 1)])
+def test_an_interrupt_ends_a_bot_that_takes_long(tmp_path: Path, catches: str, games: int) -> None:
+    waits = (
+        "import signal, threading\n"
+        "def wait():\n"
+        "    try:\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "        threading.Event().wait()\n"
+        f"    except {catches}: pass\n"
+    )
+    slow = program(tmp_path, "slow", "wait()", waits)
+    result = in_process.run_match(settings(slow, resolve("greedy"), games=5))
+    assert (result.interrupted, result.games) == (True, games)
+
+
+@pytest.mark.parametrize("part", daily([*range(4)], [0]))
+def test_an_interrupt_anywhere_gives_the_terminal_back(part: int) -> None:
+    """A Ctrl-C at each line that is not a game's own."""
+    files = {in_process.__file__, contextlib.__file__}
+    lines = 0
+    terminal = sys.stdout, sys.stderr
+
+    def trace(at: int) -> int:
+        nonlocal lines
+        lines = 0
+
+        def line(frame: types.FrameType, event: str, _: object) -> object:
+            nonlocal lines
+            if event == "line":
+                lines += 1
+                if lines == at:
+                    signal.raise_signal(signal.SIGINT)
+            return line
+
+        taken: list[GameResult] = []
+        former = sys.gettrace()
+        sys.settrace(lambda frame, *_: line if frame.f_code.co_filename in files else None)
+        try:
+            result = in_process.run_match(what, lambda outcome, _: taken.append(outcome))
+        except KeyboardInterrupt:
+            result = None  # before the first game, or after the last
+        finally:
+            sys.settrace(former)
+        assert (sys.stdout, sys.stderr) == terminal
+        if result is not None:
+            assert result.games == len(taken)
+            assert result.interrupted == (0 < at <= lines)
+        return lines
+
+    what = settings(resolve("greedy"), resolve("random"), games=2)
+    for at in range(1 + part, trace(0), 4):
+        trace(at)
 
 
 HOST = "import host_of_this_test as host; host.wall.jump(900_000); host.waited.jump(850_000)"
@@ -199,7 +260,7 @@ def test_a_bot_that_never_returns_ends_the_run(
     )
     what = settings(resolve("greedy"), loops, games=1)
     with pytest.raises(UserError, match=r"'loops' did not .* 0.1 s .*loops.py, line 6, in think"):
-        in_process.run_match(what, watch=HangWatch(0.1))
+        in_process.run_match(what, watch=GameWatch(0.1))
     err = capsys.readouterr().err
     assert f'File "{tmp_path}/loops.py", line 4, in {where}' in err
     assert "deepsea_sdk" not in err
@@ -220,14 +281,14 @@ def test_a_bot_that_catches_everything_is_ended_with_its_process(tmp_path: Path)
         encoding="utf-8",
     )
     play = (
-        "from deepsea_referee.in_process import HangWatch\n"
+        "from deepsea_referee.in_process import GameWatch\n"
         "from deepsea_rules.game import Game\n"
         "from deepsea_rules.ruleset import preset\n"
         "from deepsea_referee.bots.loading import load\n"
         "from deepsea_referee.bots.resolve import resolve\n"
         f"bot = load(resolve({str(file)!r}))()\n"
-        "with HangWatch(0.1) as watch:\n"
-        "    watch.game = Game(preset('manual'), 2, bytes(32))\n"
+        "game = Game(preset('manual'), 2, bytes(32))\n"
+        "with GameWatch(0.1) as watch, watch.watching(game):\n"
         "    bot.decide(None)\n"
     )
     done = subprocess.run(
@@ -239,10 +300,10 @@ def test_a_bot_that_catches_everything_is_ended_with_its_process(tmp_path: Path)
 
 def test_slow_games_that_go_on_are_not_ended(tmp_path: Path) -> None:
     slow = program(tmp_path, "slow", "sum(range(20_000))")
-    result = in_process.run_match(settings(slow, slow, games=8), watch=HangWatch(0.1))
+    result = in_process.run_match(settings(slow, slow, games=8), watch=GameWatch(0.1))
     assert result.games == 8
 
 
 @pytest.mark.parametrize(("clock", "seconds"), [("100ms+2s", 12), ("5s", 50), ("1s+60s", 70)])
 def test_how_long_a_bot_may_make_no_progress(clock: str, seconds: int) -> None:
-    assert HangWatch.of(TimeControl.parse(clock)).limit_s == seconds
+    assert GameWatch.of(TimeControl.parse(clock)).limit_s == seconds

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
@@ -102,14 +101,3 @@ def test_a_page_that_hangs_or_dies_does_not_stop_the_match(
         clock.jump(GAP_US)
         page.add(number, RECORD, 0, standing)
     page.end("over", standing())
-
-
-def test_a_page_ends_though_a_ctrl_c_has_lost_a_call_to_its_writer(page: LivePage) -> None:
-    """Ctrl-C in Condition.notify, between waking the writer and forgetting that it waited."""
-    woken = threading.Lock()
-    woken.acquire()
-    page._queue.not_empty._waiters.appendleft(woken)  # type: ignore[attr-defined]
-    closing = threading.Thread(target=page.close, daemon=True)
-    closing.start()
-    closing.join(60)
-    assert not closing.is_alive()

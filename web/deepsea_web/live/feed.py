@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from queue import Full, Queue
+from queue import SimpleQueue
 from typing import TypedDict
 
 from deepsea_referee.system import OWN_GROUP_FLAGS
@@ -27,8 +27,6 @@ from deepsea_sdk.entropy import fresh_token
 GAP_US = 100_000
 """The time between two games that are handed over: nobody reads more than that."""
 _WAITING = 64
-_PATIENCE_S = 1
-_CALL_AGAIN_S = 0.1
 _LONGEST = 24
 """Characters of a bot's name in the list."""
 
@@ -82,11 +80,12 @@ class LivePage:
             start_new_session=True,
             creationflags=OWN_GROUP_FLAGS,
         )
-        self._queue: Queue[Callable[[], object] | None] = Queue(_WAITING)
+        # A Ctrl-C while something is handed over leaves this kind of queue whole.
+        self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="live page", daemon=True)
         self._writer.start()
         head = {"path": self._path, "title": title, **standing}
-        self._put(lambda: head)
+        self._queue.put(lambda: head)
 
     def address(self) -> str | None:
         """The address, once the page is there; None if its process has ended."""
@@ -104,14 +103,15 @@ class LivePage:
             return
         self._due_us = now_us + GAP_US
         self._late = None
-        self._put(partial(_game, number, record, faults, standing()))
+        if self._queue.qsize() < _WAITING:
+            self._queue.put(partial(_game, number, record, faults, standing()))
 
     def end(self, words: str, standing: Standing) -> None:
         """Show that there will be no more games, and why."""
         if self._late is not None:
-            self._put(self._late)
+            self._queue.put(self._late)
         last = Message(over=words, facts=standing["facts"], table=standing["table"])
-        self._put(lambda: last, patience_s=_PATIENCE_S)
+        self._queue.put(lambda: last)
 
     @property
     def pid(self) -> int:
@@ -128,19 +128,12 @@ class LivePage:
         """End the page at once."""
         self._process.kill()
         self._process.wait()
-        # Its pipe is broken now, so the writer is not stuck. A Ctrl-C in the midst of handing
-        # something over may have lost the call that wakes it: then it is called again.
-        while self._writer.is_alive():
-            self._put(None)
-            self._writer.join(_CALL_AGAIN_S)
+        self._queue.put(None)
+        self._writer.join()  # its pipe is broken now, so it is not stuck
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with suppress(OSError):
                 pipe.close()
-
-    def _put(self, message: Callable[[], object] | None, patience_s: float = 0) -> None:
-        with suppress(Full):
-            self._queue.put(message, block=patience_s > 0, timeout=patience_s or None)
 
     def _write(self) -> None:
         pipe = self._process.stdin

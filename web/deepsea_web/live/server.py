@@ -52,7 +52,7 @@ class News(Source[int]):
         self.facts = facts
         self.table = table
         self.over: str | None = None
-        self._number = 0
+        self._number = 1  # the news that there is a match: who has nothing gets it
         self._games: dict[int, tuple[int, GameLine, str]] = {}
         """By number of the game: the number of the news, its line and record."""
 
@@ -78,7 +78,9 @@ class News(Source[int]):
         return found[2] if found else None
 
     def since(self, has: int) -> tuple[int, str]:
-        """The news after a number, as an event."""
+        """The news after a number, as an event; "" if there are none."""
+        if has == self._number:
+            return has, ""
         text = json.dumps(
             {
                 "news": self._number,
