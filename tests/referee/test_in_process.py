@@ -11,6 +11,7 @@ import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,7 +196,7 @@ def test_an_interrupt_anywhere_gives_the_terminal_back(part: int) -> None:
         nonlocal lines
         lines = 0
 
-        def line(frame: types.FrameType, event: str, _: object) -> object:
+        def line(frame: types.FrameType, event: str, _: object) -> Any:
             nonlocal lines
             if event == "line":
                 lines += 1
