@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -362,6 +363,27 @@ def test_children_end_with_a_run_that_does_not_say_so(
             dask.loop.add_callback(dask.scheduler.remove_client, client)
         assert has_ended(process)
         assert soon(lambda: workers() == [])
+
+
+def test_a_run_needs_no_callback_of_another_one(
+    dask: distributed.LocalCluster, pool: DaskWorkers
+) -> None:
+    """Dask has one thread for callbacks; a run that ended may have left it stuck."""
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def callback(_: object) -> None:
+        waiting.set()
+        go_on.wait()
+
+    with distributed.Client(dask.scheduler_address, set_as_default=False) as another:
+        future = another.submit(int)
+        future.add_done_callback(callback)
+        try:
+            assert waiting.wait(LONG)
+            start(pool, "who")
+            assert soon(lambda: bool(pool.wait(1)))
+        finally:
+            go_on.set()
 
 
 def test_a_match_is_the_same_on_a_cluster_and_a_worker_that_is_killed_voids_one_game(

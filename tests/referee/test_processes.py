@@ -102,7 +102,7 @@ def test_a_match_leaves_no_descriptor_open(tmp_path: Path) -> None:
     play(bots)  # gRPC keeps a few for the process
     before = open_descriptors()
     play(bots)
-    assert open_descriptors() == before
+    assert open_descriptors() <= before  # of other tests some may be gone
 
 
 def test_bots_play_over_tcp(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def _clean() -> Iterator[None]:
     before = open_descriptors()
     yield
     assert workers() == []
-    assert open_descriptors() == before
+    assert open_descriptors() <= before  # of other tests some may be gone
 
 
 @contextmanager

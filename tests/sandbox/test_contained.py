@@ -247,7 +247,7 @@ def test_nothing_is_left_open(isolation: Isolation) -> None:
     before = open_descriptors()
     with running(isolation, WAIT):
         pass
-    assert open_descriptors() == before
+    assert open_descriptors() <= before  # of other tests some may be gone
 
 
 def test_too_much_memory_is_named(isolation: Isolation) -> None:

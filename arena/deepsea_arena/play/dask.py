@@ -222,7 +222,7 @@ class DaskWorkers:
         words, where = (worker.lease.key, pickle.dumps(argument), files), [worker.address]
         worker.task = task
         worker.future = self._client.submit(perform, *words, pure=False, workers=where, retries=0)
-        worker.future.add_done_callback(partial(self._finished, worker, task))
+        self._client.loop.add_callback(self._finish, worker, task, worker.future)
         return task
 
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
@@ -327,10 +327,14 @@ class DaskWorkers:
                 self.kill(slot.task)
             self._slots.remove(slot)
 
-    def _finished(self, slot: _Slot, task: Task, future: Any) -> None:
-        """Called by Dask, in a thread."""
+    async def _finish(self, slot: _Slot, task: Task, future: Any) -> None:
+        """Wait for a task; in Dask's thread.
+
+        Dask calls a future's callbacks in one thread of the process, which waits for ever for what
+        ended just when its client was closed.
+        """
         try:
-            events = future.result()
+            events = await future.result()
         except Exception as error:  # noqa: BLE001  (it is the task's end)
             events = None if future.cancelled() else [Failed(task, error)]
         self._post(partial(self._on_finished, slot, task, events))
