@@ -180,7 +180,8 @@ class Hanging(BaseException):
 class GameWatch:
     """Raises Hanging in the main thread when a game makes no progress for `limit_s`.
 
-    In another thread, where no signal arrives, nothing is watched.
+    `stop` raises KeyboardInterrupt, but in bots' code alone. In another thread, where no signal
+    arrives, nothing is watched.
     """
 
     def __init__(self, limit_s: float) -> None:

@@ -143,7 +143,7 @@ def kill_worker(cluster: Cluster) -> None:
 
 
 def out_of(runner: subprocess.Popen[str], season: str = "s1") -> str:
-    """What a run prints that ends well, though a worker has left in the middle of a game."""
+    """The output of a run that succeeds although a worker leaves during a game."""
     out, err = runner.communicate()
     assert runner.returncode == 0, err
     assert re.search(rf"game {season}-\d+ is void: the worker ended \(tcp:\S+ has left\)", err)

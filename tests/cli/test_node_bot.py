@@ -100,7 +100,7 @@ def test_a_new_bot_plays_after_what_is_printed(folder: Path) -> None:
 
 
 def ran(folder: Path, *words: str) -> str:
-    """What a command prints that is run in the folder."""
+    """The output of a command that is run in the folder."""
     done = subprocess.run(
         program(*words), cwd=folder, env=environment(), capture_output=True, text=True, check=False
     )

@@ -37,7 +37,7 @@ def killed_at(number: int, action: Callable[..., object], target: str, *words: A
 
 
 def answered(work: Callable[..., None], *arguments: object) -> int | None:
-    """What `work(answer, *arguments)` answers in a process of its own; None if it was killed."""
+    """The result of `work(answer, *arguments)` in a process of its own; None if it was killed."""
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=work, args=(theirs, *arguments))
     process.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -25,12 +26,18 @@ LONG = 60.0
 """Nothing here takes so long; a test that hangs fails."""
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_garbage() -> None:
+    """Of other tests, which may hold descriptors."""
+    gc.collect()
+
+
 @pytest.fixture(autouse=True)
 def _clean() -> Iterator[None]:
     before = open_descriptors()
     yield
     assert workers() == []
-    assert open_descriptors() <= before  # of other tests some may be gone
+    assert open_descriptors() == before
 
 
 @contextmanager

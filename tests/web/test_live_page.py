@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from deepsea_web.http import CSP, GRACE_US, HEADERS, MOST_STREAMS
-from deepsea_web.live.server import KEPT, LINGER_US
+from deepsea_web.live.server import KEPT, LINGER_US, News
 from helpers.commands import faulty, played, record_of
 from helpers.pages import saying
 from helpers.served import PATH, Served
@@ -81,6 +81,13 @@ def test_games_appear_as_they_end(served: Served) -> None:
     for after in (first["news"], "9" * 5000):
         again = served.stream(after=after).next()
         assert [game["number"] for game in again["games"]] == [1]
+
+
+def test_who_is_woken_and_has_the_news_gets_none() -> None:
+    news = News("greedy, random", "0 games", {"head": [], "rows": []})
+    has, text = news.since(0)
+    assert "0 games" in text
+    assert news.since(has) == (has, "")
 
 
 def test_the_newest_games_are_kept(served: Served) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.declarations import Done, method
@@ -177,10 +177,7 @@ class AccountMethods(LadderPart):
             self.check_admin()
         author_id = None if everybody else self.own_id
         found = self.store.audit.latest(limit or AUDIT, author_id=author_id)
-        shown = AuditLine.__struct_fields__  # the same but for the number
-        return AuditList(
-            tuple(AuditLine(**{name: getattr(one, name) for name in shown}) for one in found)
-        )
+        return AuditList(convert(found, tuple[AuditLine, ...], from_attributes=True))
 
     def admin_token(self, author: str = "", label: str = "") -> Redeemed:
         """Make an admin of an author, by default of `admin`, with a token of every scope; for the

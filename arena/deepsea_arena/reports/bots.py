@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 POINTS = 200
 """About how many points the courses of all versions have together."""
 OPPONENTS = 100
-"""How many opponents are listed, those that it met most often."""
+"""The number of opponents that are listed: those that the version met most often."""
 NEWEST = 20
 FAULTY = 50
 """How many games with faults, the newest, are listed, and the kinds in them counted."""

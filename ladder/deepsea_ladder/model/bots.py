@@ -82,7 +82,7 @@ class WorkState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it will not change any more."""
+        """Whether this is the last state."""
         return self not in ("queued", "checking", "running", "playing", "asked")
 
 
