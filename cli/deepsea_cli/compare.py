@@ -6,7 +6,6 @@ Converts arguments to `BlockSettings`; `CompareGames` plays them.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import click
@@ -24,7 +23,7 @@ from deepsea_cli.options import (
     seed_text,
 )
 from deepsea_cli.output import print_json
-from deepsea_cli.pages import PlotFile, plot_option
+from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_option
 from deepsea_cli.progress import Progress
 
 BLOCKS = 100
@@ -109,7 +108,7 @@ def command(
         **play.settings(text),
     )
     drawn.begin_pair(settings)
-    page = None
+    page = PlayedGamesPage(wanted=browser)
     with ExitStack() as opened:
         folder = kept_folder(opened, out, settings.asked(), settings.kind)
         if folder is None:
@@ -117,18 +116,12 @@ def command(
         else:
             games = CompareGames(settings, folder.blocks, folder.add)
             drawn.add_kept(folder)
-        standing = partial(verdict_report.comparison_standing, games)
-        if browser:
-            from deepsea_cli.live_page import LiveCommand
-
-            page = ctx.with_resource(LiveCommand(" against ".join(settings.names), standing()))
         progress = opened.enter_context(Progress(games.left, "blocks", printed=True))
 
         def on_block(played: PlayedBlock) -> None:
             for result, record in played:
                 drawn.add(result, record)
-                if page is not None:
-                    page.add(result, record, standing)
+                page.add(result, record)
             progress.advance(note=verdict_report.comparison_note(games.comparison))
 
         interrupted = games.play(on_block, workers=play.workers, in_process=play.in_process)
@@ -139,8 +132,7 @@ def command(
     elif comparison.blocks:
         verdict_report.report_comparison(games)
         drawn.say_where()
-    if page is not None:
-        page.stay("interrupted" if interrupted else "over", standing())
+    page.open()
     blocks, decided = comparison.blocks, comparison.verdict is not None
     status = verdict_report.verdict_status
     ctx.exit(status(blocks, "block", out, interrupted=interrupted, decided=decided))

@@ -33,7 +33,7 @@ from deepsea_cli.options import (
     workers_option,
 )
 from deepsea_cli.output import echo
-from deepsea_cli.pages import PlotFile, plot_option
+from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_option
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import IsolationLevel
@@ -155,12 +155,7 @@ def command(
         tables=tables,
         output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs), hints=not quiet),
     )
-    shown = None
-    if browser:
-        from deepsea_cli.live_page import MatchPage
-
-        where = "in-process" if in_process else chosen.name
-        shown = ctx.with_resource(MatchPage(settings, text, where))
+    page = PlayedGamesPage(wanted=browser)
     play: Callable[..., MatchResult]
     play = partial(run_match, settings, workers or 1, in_process=in_process)
     if cluster is not None:
@@ -169,10 +164,9 @@ def command(
         report = partial(click.echo, err=True)
         play = partial(match_on_cluster, settings, bots, cluster, report=report)
     drawn.begin(specs)
-    watching = [drawn.add] if shown is None else [drawn.add, shown.add_game]
     with ResultsFolder(out) if out or as_json else nullcontext() as results:
         with Progress(games, wanted=not (quiet or show_output) and games > 1) as progress:
-            result = _play(play, results, progress, watching)
+            result = _play(play, results, progress, (drawn.add, page.add))
         drawn.write(match_report.facts(result, text), settings.time_control)
         if as_json and results is not None:
             for piece in results.document.pieces(result):
@@ -185,8 +179,7 @@ def command(
             echo("one table: not every bot declares concurrent_games (see check)")
         if result.games:
             drawn.say_where()
-    if shown is not None:
-        shown.stay_after(result)
+    page.open()
     if result.interrupted:
         where = f"; their records are in {out}" if out and result.games else ""
         raise Interrupted(f"after {result.games} of {games} games{where}")

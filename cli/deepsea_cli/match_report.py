@@ -40,7 +40,7 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     """
     echo(facts(result, seed))
     click.echo()
-    grid(*columns(result.summaries()))
+    grid(*_columns(result.summaries()))
     click.echo()
     if result.games_asked == 1 and result.first_game:
         echo(_winner(result, result.first_game))
@@ -79,7 +79,7 @@ def facts(result: MatchResult, seed: str) -> str:
     )
 
 
-def columns(rows: Sequence[BotSummary]) -> list[Column]:
+def _columns(rows: Sequence[BotSummary]) -> list[Column]:
     """The results, best bot first."""
     ranked = sorted(
         rows,

@@ -290,7 +290,7 @@ def precision_option(function: _F) -> _F:
 
 
 browser_option = click.option(
-    "--browser", is_flag=True, help="Show the games in your browser as they end."
+    "--browser", is_flag=True, help="Open the games in your browser when they are over."
 )
 
 

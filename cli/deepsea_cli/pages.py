@@ -1,4 +1,4 @@
-"""Files of --html, --svg and --plot: pages and pictures of games, and charts.
+"""Pages of games (--html, --browser), pictures (--svg) and charts (--plot).
 
 Invariants: what is wrong with the file of --plot is found before a game is played; what draws is
 imported when there is something to draw; a file is written whole or not at all.
@@ -7,9 +7,11 @@ imported when there is something to draw; a file is written whole or not at all.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.options import load_record, naming, path_option, refuse_unwritable
@@ -18,6 +20,7 @@ from deepsea_referee.errors import UserError
 from deepsea_rules import narration
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
+from deepsea_sdk.notes import Note
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import GameAnalysis
@@ -46,15 +49,16 @@ def show_page(
 
     most  how many games the page has
     """
+    from deepsea_referee.results.folder import notes_beside
     from deepsea_web.viewer.game_page import game_page
 
     games = []
     for path in paths[:most]:
         record = load(path)
         with naming(path):
-            games.append(_page_game(path, record))
+            games.append(_page_game(path, record, notes=notes_beside(path)))
     note = _left_out(len(paths), most)
-    page = target or Path(tempfile.mkdtemp(prefix="deepsea-")) / "game.html"
+    page = target or _private_page()
     write_atomically(page, game_page(games, note))
     if note:
         echo(f"{page}: {note}; for another one, name its record instead of the folder")
@@ -66,11 +70,53 @@ def show_page(
             raise UserError(f"there is no browser to open here; open {url} in one of your own")
 
 
+class PlayedGamesPage:
+    """The page of `match --browser` and `compare --browser`: the first games of a run."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        """Prepare the page; `wanted` False keeps and opens nothing."""
+        self._wanted = wanted
+        self._games = 0
+        self._kept: list[tuple[GameResult, GameRecord]] = []
+
+    def add(self, result: GameResult, record: GameRecord) -> None:
+        """Add a game that counts, in any order."""
+        self._games += 1
+        if self._wanted and len(self._kept) < MOST_GAMES:
+            self._kept.append((result, record))
+
+    def open(self) -> None:
+        """Write the page to a private folder, name it on stderr, and open it in a browser."""
+        if not self._kept:
+            return
+        import webbrowser
+
+        from deepsea_referee.results.summary import record_name
+        from deepsea_referee.system import SYSTEM
+        from deepsea_web.viewer.game_page import game_page
+
+        self._kept.sort(key=lambda played: played[0].game)
+        games = [
+            _page_game(Path(record_name(result.game)), record, notes=result.notes)
+            for result, record in self._kept
+        ]
+        note, page = _left_out(self._games, MOST_GAMES), _private_page()
+        write_atomically(page, game_page(games, note))
+        click.echo(f"{note or 'the games'} to watch: {page.as_uri()}", err=True)
+        # A browser in this terminal would hide the results.
+        if SYSTEM.opens_browsers():
+            webbrowser.open(page.as_uri())
+
+
 def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
     """Write the page with games and what an analysis found; with the first ones of very many."""
+    from deepsea_referee.results.folder import notes_beside
     from deepsea_web.viewer.game_page import game_page
 
-    games = [_page_game(Path(one.name), one.record, one) for one in analyses[:MOST_GAMES]]
+    games = [
+        _page_game(Path(one.name), one.record, notes=notes_beside(Path(one.name)), analysis=one)
+        for one in analyses[:MOST_GAMES]
+    ]
     write_atomically(target, game_page(games, _left_out(len(analyses), MOST_GAMES)))
 
 
@@ -91,12 +137,22 @@ def _left_out(games: int, most: int) -> str:
     return f"the first {most} of {games} games" if games > most else ""
 
 
-def _page_game(path: Path, record: GameRecord, analysis: GameAnalysis | None = None) -> PageGame:
-    from deepsea_referee.results.folder import notes_beside
+def _private_page() -> Path:
+    """The file of a page in a new folder that only this user can read."""
+    return Path(tempfile.mkdtemp(prefix="deepsea-")) / "game.html"
+
+
+def _page_game(
+    path: Path,
+    record: GameRecord,
+    *,
+    notes: Mapping[int, Note],
+    analysis: GameAnalysis | None = None,
+) -> PageGame:
     from deepsea_web.viewer.game_page import PageGame
 
     name = "record" if str(path) == "-" else path.name.removesuffix(".json")
-    return PageGame.of(record, f"{name}.json", analysis=analysis, notes=notes_beside(path))
+    return PageGame.of(record, f"{name}.json", analysis=analysis, notes=notes)
 
 
 # Charts

@@ -1,4 +1,4 @@
-"""The verdicts of `compare` and `rank`: for people, in Markdown, for a page, and as JSON.
+"""The verdicts of `compare` and `rank`: for people, in Markdown, and as JSON.
 
 Invariant: the numbers are those of the comparison or the ranking, nothing is estimated here.
 """
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.confidence import ConfidenceSequence
     from deepsea_referee.workbench.ranking import RankGames, Ranking
-    from deepsea_web.live.feed import Standing
 
 _SIGNS = {"better": ">", "worse": "<", "level": "=", None: "?"}
 LONGEST_NAME = 16
@@ -166,30 +165,9 @@ def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str
 
 def comparison_note(comparison: Comparison) -> str:
     """The lead so far, for the line of progress."""
-    return f"{_lead(comparison.deciding, 3)} {comparison.verdict or 'undecided'}"
-
-
-def comparison_standing(games: CompareGames) -> Standing:
-    """The figures so far, for a page."""
-    comparison, rows = games.comparison, []
-    figures = ((0, 3, comparison.placement), (1, 1, comparison.points))
-    for side in (0, 1):
-        means = [f"{comparison.means[side][which]:.{digits}f}" for which, digits, _ in figures]
-        rows.append([games.settings.names[side], *means, str(comparison.faults[side].total())])
-    leads = [_lead(sequence, digits) for _, digits, sequence in figures]
-    if comparison.blocks:
-        rows.append(["lead", *leads, ""])
-    if comparison.blocks and comparison.adjusted is not None:
-        rows.append(["lead without luck", _lead(comparison.adjusted, 3), "", ""])
-    return {
-        "facts": comparison_facts(games),
-        "table": {"head": ["bot", "placement score", "points", "faults"], "rows": rows},
-    }
-
-
-def _lead(sequence: ConfidenceSequence, digits: int) -> str:
-    low, high = sequence.interval
-    return f"{sequence.mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+    low, high = comparison.deciding.interval
+    lead = f"{comparison.deciding.mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{lead} {comparison.verdict or 'undecided'}"
 
 
 def _same_program(settings: BlockSettings) -> bool:

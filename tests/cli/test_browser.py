@@ -1,139 +1,104 @@
-"""`match --browser` and `compare --browser`: the page lives as long as it is wanted."""
+"""`match --browser` and `compare --browser`: the finished games open in the viewer."""
 
 from __future__ import annotations
 
-import json
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from http.client import HTTPConnection, HTTPResponse
+import stat
 from pathlib import Path
-from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-from helpers.commands import Process, Run, one_line, start
+from deepsea_cli import pages
+from helpers.commands import Done, Run, one_line, start
 from helpers.programs import program_in, soon
 
-MATCH = ("match", "greedy", "random", "--in-process", "--seed", "demo")
-STAYS = "the page stays until it is closed or for a minute; Ctrl-C ends it"
-Start = Callable[..., Process]
+MATCH = ("greedy", "random", "--in-process", "--seed", "demo")
 
 
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A browser that writes down which address it is asked to open."""
-    browser = tmp_path / "browser"
-    part, whole = tmp_path / "part", tmp_path / "opened"
-    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {part}\nmv {part} {whole}\n')
+    browser, note = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {note}\n')
     browser.chmod(0o755)
-    monkeypatch.setenv("BROWSER", str(browser))
-    return whole
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return note
 
 
-@pytest.fixture
-def begin(opened: Path) -> Iterator[Start]:
-    """Starts commands, and ends those that a failed test leaves."""
-    begun: list[Process] = []
-
-    def begin(*words: object) -> Process:
-        begun.append(start(*words))
-        return begun[-1]
-
-    yield begin
-    for process in begun:
-        process.kill()
-        process.communicate()
+def page_of(err: str, words: str = "the games to watch: ") -> Path:
+    """The file that the line on stderr names."""
+    line = one_line(err)
+    assert line.startswith(f"{words}file://")
+    return Path(line.partition("file://")[2])
 
 
-def address(process: Process) -> SplitResult:
-    line = process.stderr.readline().strip()
-    assert line.startswith("the games are shown at http://127.0.0.1:")
-    return urlsplit(line.split()[-1])
+def test_the_games_of_a_match_are_opened_after_it(run: Run, opened: Path, tmp_path: Path) -> None:
+    done = run("match", *MATCH, "--games", 2, "--browser")
+    assert done.status == 0
+    assert "2 games, manual rules" in done.out
+    page = page_of(done.err)
+    assert opened.read_text(encoding="utf-8") == page.as_uri()
+    assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
+    text = page.read_text(encoding="utf-8")
+    assert text.count('class="ds-game"') == 2
+    assert "deepsea-referee verify game-0002.json" in text
 
 
-def events(answer: HTTPResponse) -> Iterator[dict[str, Any]]:
-    while line := answer.readline():
-        if line.startswith(b"data: "):
-            yield json.loads(line[6:])
+def test_the_games_of_a_comparison_are_opened_after_it(run: Run, opened: Path) -> None:
+    done = run("compare", *MATCH, "--blocks", 2, "--browser")
+    assert done.status == 1
+    assert "undecided after 2 blocks" in done.out
+    assert page_of(done.err).read_text(encoding="utf-8").count('class="ds-game"') == 4
 
 
-def until_over(news: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for update in news:
-        yield update
-        if update["over"] is not None:
-            return
-
-
-def is_gone(url: SplitResult) -> bool:
-    with closing(HTTPConnection(url.netloc)) as connection:
-        try:
-            connection.connect()
-        except ConnectionRefusedError:
-            return True
-    return False
-
-
-def test_the_page_is_readable_after_ctrl_c_and_a_second_one_ends_it(
-    begin: Start, opened: Path
+def test_of_many_games_the_page_has_the_first_ones(
+    run: Run, opened: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = begin(*MATCH, "--games", 1_000_000, "--browser")
-    url = address(process)
-    with closing(HTTPConnection(url.netloc)) as reader:
-        reader.request("GET", f"{url.path}news")
-        with reader.getresponse() as answer:
-            news = events(answer)
-            game = next(game for update in news for game in update["games"])
-            assert soon(opened.exists)
-            assert opened.read_text(encoding="utf-8") == url.geturl()
-            process.send_signal(signal.SIGINT)
-            assert {"interrupted"} == {update["over"] for update in until_over(news)} - {None}
-            assert process.stderr.readline().strip() == STAYS
-            with closing(HTTPConnection(url.netloc)) as another:
-                another.request("GET", f"{url.path}games/{game['number']}")
-                with another.getresponse() as story:
-                    assert story.status == 200
-                    assert b"dive 1: " in story.read()
-            process.send_signal(signal.SIGINT)
-            assert [*news] == []
-    out, err = process.communicate()
+    monkeypatch.setattr(pages, "MOST_GAMES", 2)
+    done = run("match", *MATCH, "--games", 3, "--browser", "--quiet")
+    assert (done.status, done.out) == (0, "")
+    note = "the first 2 of 3 games"
+    text = page_of(done.err, f"{note} to watch: ").read_text(encoding="utf-8")
+    assert text.count('class="ds-game"') == 2
+    assert note in text
+
+
+def test_what_bots_noted_is_on_the_page(run: Run, opened: Path, tmp_path: Path) -> None:
+    bot = program_in(tmp_path, "noting", "self.note('load', view.me.load)")
+    done = run("match", bot, "random", "--in-process", "--browser")
+    assert '"numbers":{"load":0.0}' in page_of(done.err).read_text(encoding="utf-8")
+
+
+def test_an_interrupted_match_shows_its_complete_games(opened: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start("match", *MATCH, "--games", 1_000_000, "--out", out, "--browser")
+    assert soon((out / "game-0001.json").exists)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
     assert process.returncode == 130
-    assert "greedy" in out
-    assert one_line(err).startswith("deepsea-referee: interrupted after ")
-    assert is_gone(url)
+    named, _, interrupted = err.partition("\ndeepsea-referee: ")
+    assert interrupted.startswith("interrupted after ")
+    page = Path(named.partition("file://")[2])
+    assert 'class="ds-game"' in page.read_text(encoding="utf-8")
+    assert opened.exists()
 
 
-# How long a page stays: tests/web/test_live_feed.py, and with a match above.
-@pytest.mark.release
-def test_the_page_goes_with_its_last_reader(begin: Start) -> None:
-    process = begin("compare", *MATCH[1:], "--blocks", 2, "--browser")
-    url = address(process)
-    with closing(HTTPConnection(url.netloc)) as reader:
-        reader.request("GET", f"{url.path}news")
-        with reader.getresponse() as answer:
-            *_, last = until_over(events(answer))
-            assert process.stderr.readline().strip() == STAYS
-    assert last["over"] == "over"
-    assert last["facts"].startswith("2 blocks of 2 games")
-    assert [row[0] for row in last["table"]["rows"]] == ["greedy", "random", "lead"]
-    out, err = process.communicate()
-    assert process.returncode == 1
-    assert "undecided after 2 blocks" in out
-    assert err == ""
-    assert is_gone(url)
-
-
-def test_the_page_ends_with_a_command_that_is_killed(begin: Start, tmp_path: Path) -> None:
-    bot = program_in(tmp_path, "idle", "signal.pause()")
-    process = begin("match", bot, "random", "--in-process", "--browser")
-    url = address(process)
-    process.kill()
-    process.communicate()
-    assert soon(lambda: is_gone(url))
+def test_without_windows_the_page_is_named_and_not_opened(
+    run: Run, opened: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser in the terminal would hide the results."""
+    for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    done = run("match", *MATCH, "--browser")
+    assert done.status == 0
+    assert page_of(done.err).exists()
+    assert not opened.exists()
 
 
 @pytest.mark.parametrize("command", ["match", "compare"])
 def test_bad_input_is_one_line_and_no_page(run: Run, opened: Path, command: str) -> None:
-    assert "nobody" in run(command, "greedy", "nobody", "--browser", "--in-process").refusal
+    done: Done = run(command, "greedy", "nobody", "--browser", "--in-process")
+    assert "nobody" in done.refusal
     assert not opened.exists()

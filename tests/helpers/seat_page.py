@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from html import unescape
-from http.client import HTTPConnection
-from typing import NamedTuple
+from http.client import HTTPConnection, HTTPMessage
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from deepsea_referee.person import PersonSeat
@@ -24,10 +25,39 @@ from deepsea_web.play.server import PlayServer
 
 from .games import Chooser
 from .manual_clock import ManualClock
-from .served import Answer, Stream
 
 CHOICE = re.compile(r'name="action" value="([^"]+)"')
 ASKED = re.compile(r'name="asked" value="([1-9]\d*)"')
+
+
+class Answer(NamedTuple):
+    """An answer that was read to its end."""
+
+    status: int
+    headers: HTTPMessage
+    text: str
+
+
+class Stream:
+    """Server-sent events, one by one."""
+
+    def __init__(self, connection: HTTPConnection) -> None:
+        self._connection = connection
+        self._answer = connection.getresponse()
+        assert self._answer.status == 200
+
+    def next(self) -> Any:
+        """The next event; None at the end."""
+        while line := self._answer.readline():
+            if line.startswith(b"data: "):
+                return json.loads(line[6:])
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """Leave."""
+        self._answer.close()
+        self._connection.close()
 
 
 class Visitor:

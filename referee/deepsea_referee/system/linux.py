@@ -147,11 +147,6 @@ class LinuxSystem:
         """Call `tick` in the main thread every few seconds, between two steps of what it runs."""
         return alarm_ticks(seconds, tick)
 
-    async def read_stdin(self, reader: asyncio.StreamReader) -> None:
-        """Feed the reader with what comes on stdin, from now on."""
-        loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-
 
 class LoopReader:
     """Reads a pipe in the event loop itself."""

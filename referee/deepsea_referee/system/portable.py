@@ -17,7 +17,6 @@ which nobody else reads; a connection without the token is closed.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import os
 import shutil
@@ -191,16 +190,6 @@ class PortableSystem:
 
             return alarm_ticks(seconds, tick)
         return threads.thread_ticks(seconds, tick)
-
-    async def read_stdin(self, reader: asyncio.StreamReader) -> None:
-        loop = asyncio.get_running_loop()
-
-        def read() -> None:
-            while data := os.read(0, 65536):
-                loop.call_soon_threadsafe(reader.feed_data, data)
-            loop.call_soon_threadsafe(reader.feed_eof)
-
-        threading.Thread(target=read, name="stdin", daemon=True).start()
 
 
 def _entries() -> CleanupProcess:

@@ -99,7 +99,7 @@ def _squeezed(text: str) -> str:
 
 
 def file_text(path: str) -> str:
-    """The text of a file of this package, such as `live/live.js`."""
+    """The text of a file of this package, such as `charts/charts.css`."""
     return files("deepsea_web").joinpath(path).read_text(encoding="utf-8")
 
 

@@ -9,8 +9,7 @@
 //
 // A game is either the frames of docs/viewer.md, or {frames, views, record, verify}: `views` has
 // what each seat saw (deepsea_web/viewer/game_page.py), `record` the text to download. With `load(viewer)` in
-// the options, a promise of frames, the views are fetched when they are asked for. With `play` it
-// plays at once, at `speed`; `ended(speed)` is called when it has played to the end. With `led` the
+// the options, a promise of frames, the views are fetched when they are asked for. With `led` the
 // page leads by `show`: there are no keys and controls, no address, and nothing of what comes later.
 
 import { address, addressWith } from "./address.js";
@@ -47,7 +46,7 @@ export function mount(element, given, options = {}) {
   const quiet = matchMedia("(prefers-reduced-motion: reduce)");
   let view = all.viewer ?? "all";
   let index = 0;
-  let speed = options.speed ?? 1;
+  let speed = 1;
   let timer = null;
   let lines = new Map();
 
@@ -272,7 +271,7 @@ export function mount(element, given, options = {}) {
   }
 
   function tick() {
-    if (index >= last) { pause(); options.ended?.(speed); return; }
+    if (index >= last) { pause(); return; }
     show(index + 1);
     const { say } = all.frames[index];
     const ms = say.some((text) => text.startsWith("dive ")) ? 2400 : say.length ? 900 : 650;
@@ -353,7 +352,6 @@ export function mount(element, given, options = {}) {
   follow();
   if (!options.led) document.addEventListener("keydown", pressed);
   window.addEventListener("hashchange", arrive);
-  if (options.play) play();
   return {
     show,
     close() {
