@@ -100,7 +100,6 @@ def test_no_text_in_the_place_of_another_is_a_failure_of_the_server(
     world.site.gateway.closing.set()  # streams end at once
     asked = [(page.path, page.parameters) for page in PAGES]
     asked += [(page.path, page.parameters) for page in MEMBERS.pages]
-    asked += [(f"/embed{page.embed_path or page.path}", ()) for page in PAGES if page.embed]
     asked += [(path, ("after", "seat", "version")) for path in (*ENDPOINTS, *MEMBERS.endpoints)]
     statuses, odd = set(), quote(text, safe="")
     for path, names in asked:

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.documents import to_json
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.store import Store
@@ -42,7 +43,7 @@ def test_who_has_an_account_asks_by_a_form_and_sees_how_far_it_is(world: World) 
     for one in (person, world.person(BEN), world.person()):
         text = one.get(PAGE).text
         assert "The analysis is queued, 1 before it." in section(text)
-        assert "/static/analysis." in text
+        assert "data-waits" in text
         assert "<button" not in section(text)
     number = world.service.store.analyses.of_game("s1-1")[1]
     assert number is not None
@@ -129,7 +130,7 @@ def test_the_page_of_a_bot_says_where_it_loses_in_games_with_an_analysis(many: S
     page = get(site, "/bots/ben").text
     (found,) = re.findall(r'<section>\s*<h2 id="weaknesses".*?</section>', page, re.DOTALL)
     said = " ".join(re.sub(r"<[^>]*>", " ", found).split())
-    data = json.loads(get(site, "/bots/ben?format=json").text)["weaknesses"]
+    data = to_json(site.ladder.bot(bot="ben"))["weaknesses"]
     assert (data["bot"], data["games"], data["before"]) == ("ben v1", 16, 0)
     assert "Of 16 games with an analysis" in said
     worst = data["weaknesses"][0]
@@ -144,7 +145,6 @@ def test_the_page_of_a_bot_without_analyses_says_nothing_of_weaknesses(played: S
     site = a_site(played)
     before = get(site, "/bots/anna")
     assert "Weaknesses" not in before.text
-    assert json.loads(get(site, "/bots/anna?format=json").text)["weaknesses"] is None
     analysed(played, settings=SHORT)
     after = get(site, "/bots/anna")
     assert after.headers["etag"] != before.headers["etag"]

@@ -316,8 +316,6 @@ SENTENCE = "The record of this game is not kept here any more"
     ("url", "status", "says"),
     [
         ("/games/s1-2", 200, SENTENCE),
-        ("/embed/games/s1-2", 200, SENTENCE),
-        ("/games/s1-2?format=json", 200, '"record": ""'),
         ("/games/s1-2?format=csv", 200, "mu_before"),
         ("/games/s1-2/frames.json", 404, GONE),
         ("/games/s1-2/frames.json?seat=A", 404, GONE),

@@ -16,10 +16,11 @@ from sqlalchemy import text
 from deepsea_arena.reports.frames import frames
 from deepsea_arena.reports.games import read_record
 from deepsea_ladder.store import Store
+from deepsea_ladder.values import utc_time
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import RuleSet
-from deepsea_web.http import EMBED_HEADERS, HEADERS
+from deepsea_web.http import HEADERS
 from deepsea_web.site.app import Site
 from deepsea_web.site.rendering import static_files, static_names
 from helpers import ladder
@@ -136,19 +137,6 @@ def test_the_record_can_be_kept(site: Site) -> None:
     assert get(site, "/games/s1-3/record.json", headers=again).status == 304
 
 
-@pytest.mark.parametrize("url", ["/embed/games/s1-3", "/embed/standings"])
-def test_other_sites_may_show_the_embedded_pages_alone(site: Site, url: str) -> None:
-    answer = get(site, url)
-    assert answer.status == 200
-    assert {name: answer.headers.get(name) for name in EMBED_HEADERS} == EMBED_HEADERS
-    assert "x-frame-options" not in answer.headers
-    assert "frame-ancestors 'none'" in get(site, url.removeprefix("/embed")).headers[
-        "content-security-policy"
-    ] or url.endswith("standings")
-    assert "<nav" not in answer.text
-    assert 'target="_blank"' in answer.text
-
-
 def test_the_viewer_is_found_under_its_digest(site: Site) -> None:
     script = static_files()[static_names()["game.js"]].body.decode()
     name = static_names()["viewer.js"]
@@ -231,11 +219,9 @@ def test_nothing_of_an_embargo_is_on_any_page(site: Site, path: Path) -> None:
         assert answer.status == 404
         assert GameRecord.from_json(record).seed.hex() not in answer.text
     assert "hush" in get(site, "/tournaments").text
-    told = get(site, "/tournaments/hush?format=json")
-    data = json_of(told)
-    assert isinstance(data, dict)
-    assert (data["season"], data["seed"], data["scores"], data["rounds"]) == (None, None, [], [])
-    assert data["tournament"]["embargo_until"] == "2100-01-01T00:00:00.000Z"
+    told = site.ladder.tournament(tournament="hush")
+    assert (told.season, told.seed, told.scores, told.rounds) == (None, None, (), ())
+    assert told.tournament.embargo_until == utc_time(FAR)
     assert "Results are shown from" in get(site, "/tournaments/hush").text
 
 
@@ -259,7 +245,7 @@ def test_texts_of_strangers_stay_texts(played: Store) -> None:
             given = {"record": hostile.encode(errors="replace").decode()}
             connection.execute(text("UPDATE games SET record = :record"), given)
         site = a_site(played)
-        for url in ("/games/s1-2", "/embed/games/s1-2", "/games/s1-2/frames.json"):
+        for url in ("/games/s1-2", "/games/s1-2/frames.json"):
             answer = get(site, url)
             assert answer.status == 200, answer.text
             assert len(answer.body) < 200_000

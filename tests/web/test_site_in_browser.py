@@ -19,13 +19,12 @@ from helpers.tiers import daily
 pytestmark = pytest.mark.slow
 PAGES = (
     *("/?season=s1", "/games", "/bots/anna?season=s1", "/bots/newcomer", "/games/s1-3?turn=12"),
-    *("/embed/games/s1-3", "/embed/standings?season=s1", "/pairs?season=s1", "/tournaments"),
-    *("/tournaments/cup", "/how", "/start", "/tv", "/feed"),
+    *("/pairs?season=s1", "/tournaments", "/tournaments/cup", "/how", "/start", "/tv", "/feed"),
 )
 # All pages have their colours from one file and are made of the same parts: these are looked at in
 # every run, the first ones in the dark too, and the others before a release.
 IN_THE_DARK = ("/?season=s1", "/bots/anna?season=s1", "/games/s1-3?turn=12")
-IN_EVERY_RUN = (*IN_THE_DARK, "/embed/standings?season=s1", "/pairs?season=s1", "/start")
+IN_EVERY_RUN = (*IN_THE_DARK, "/pairs?season=s1", "/start")
 
 
 @pytest.fixture(scope="module")

@@ -56,12 +56,6 @@ MOST_STREAMS = 32
 """Event streams at once of one page that is served alone."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _PORT = re.compile(r":[0-9]*\Z")
-EMBED_HEADERS = HEADERS | {
-    "Content-Security-Policy": CSP.replace("frame-ancestors 'none'", "frame-ancestors *"),
-    "Cross-Origin-Resource-Policy": "cross-origin",
-}
-"""Those of pages that others may show within their own."""
-del EMBED_HEADERS["X-Frame-Options"]
 LONGEST_FORM = 64 * 1024
 PATIENCE_US = 10_000_000
 _FORM = "application/x-www-form-urlencoded"
@@ -74,27 +68,20 @@ T = TypeVar("T")
 
 
 class Guarded:
-    """An application with the headers above, for requests to one of the hosts.
+    """An application with the headers above, for requests to one of the hosts."""
 
-    embeds  the beginning of the paths of pages that others may show within their own
-    """
-
-    def __init__(self, app: ASGIApp, hosts: Collection[str], embeds: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         self._app = app
         self._hosts = hosts
-        self._embeds = embeds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        embedded = self._embeds is not None and scope["path"].startswith(self._embeds)
-        headers = EMBED_HEADERS if embedded else HEADERS
-
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(headers)
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
         app, given = self._app, Headers(scope=scope)

@@ -1,4 +1,4 @@
-"""The site's application: from a request to a page, its JSON or CSV, or a refusal.
+"""The site's application: from a request to a page, its CSV, or a refusal.
 
 Invariants: every address is in one table of routes, and any other one is 404; nothing but GET
 and HEAD is answered, but for the forms of people with an account; a page is made in a thread, at
@@ -63,7 +63,6 @@ class _Wanted(NamedTuple):
     page: int
     query: tuple[tuple[str, str], ...]
     format: str
-    embed: bool
     member: bool = False
     """Whether it is for somebody with an account."""
 
@@ -97,13 +96,7 @@ class Site:
     def _application(self, endpoints: Mapping[str, Endpoint]) -> ASGIApp:
         routes: list[BaseRoute] = []
         for number, page in enumerate(self._pages):
-            routes.append(Route(page.path, self._endpoint(number, embed=False)))
-            if page.embed:
-                routes.append(
-                    Route(
-                        f"/embed{page.embed_path or page.path}", self._endpoint(number, embed=True)
-                    )
-                )
+            routes.append(Route(page.path, self._endpoint(number)))
         for path, endpoint in endpoints.items():
             routes.append(Route(path, self.with_error_pages(partial(endpoint, self))))
         routes += [Route("/static/{name}", _static), *self._answers.routes()]
@@ -118,8 +111,7 @@ class Site:
         app: ASGIApp = inner
         if self.renderer.private:
             app = MembersOnly(inner, self.sessions, self._answers.open_paths(), self.refused)
-        embeds = f"{self.access.prefix}/embed/"
-        return Guarded(Gate(self._counted(app), self.access), self.access.hosts, embeds)
+        return Guarded(Gate(self._counted(app), self.access), self.access.hosts)
 
     def _counted(self, app: ASGIApp) -> ASGIApp:
         """An application for those who have not asked for too many pages."""
@@ -136,12 +128,12 @@ class Site:
 
         return counted
 
-    def _endpoint(self, number: int, *, embed: bool) -> Callable[[Request], Awaitable[Response]]:
+    def _endpoint(self, number: int) -> Callable[[Request], Awaitable[Response]]:
         page = self._pages[number]
 
         async def answer(request: Request) -> Response:
-            wanted = _wanted(request, number, page, embed=embed)
-            if wanted.format == "html" and not embed and (seen := await self._member(request)):
+            wanted = _wanted(request, number, page)
+            if wanted.format == "html" and (seen := await self._member(request)):
                 personal = await self._personal(request, page, wanted, seen)
                 if personal is not None:
                     return personal
@@ -189,8 +181,7 @@ class Site:
         revision = await self.gateway.in_thread(self.store.revision)
         tag = self.tag(revision, wanted)
         # A page is another one for those who are logged in.
-        by_reader = wanted.format == "html" and not wanted.embed
-        vary = "Accept-Encoding, Cookie" if by_reader else "Accept-Encoding"
+        vary = "Accept-Encoding, Cookie" if wanted.format == "html" else "Accept-Encoding"
         keep = f"private, {_AGAIN}" if wanted.member else _AGAIN
         headers = {"ETag": tag, "Cache-Control": keep, "Vary": vary}
         if same(request, tag):
@@ -227,16 +218,11 @@ class Site:
 
     def _render(self, page: Page[Any], wanted: _Wanted, query: Query) -> Rendered:
         data = page.read(self.ladder, query)
-        match wanted.format:
-            case "json":
-                text = json_text(data)
-            case "csv":
-                assert page.rows is not None
-                text = "".join(csv_lines(page.rows(data)))
-            case _:
-                text = self.renderer.page(
-                    page, query, data, embed=wanted.embed, member=wanted.member
-                )
+        if wanted.format == "csv":
+            assert page.rows is not None
+            text = "".join(csv_lines(page.rows(data)))
+        else:
+            text = self.renderer.page(page, query, data, member=wanted.member)
         return Rendered.of(text, KINDS[wanted.format])
 
     def tag(self, revision: Revision, *asked: object) -> str:
@@ -256,10 +242,9 @@ class Site:
             _log.error("%s: %s", where, one_line(str(cause)), exc_info=None if known else cause)
         said = {**(getattr(error, "headers", None) or {}), **answer.headers}
         headers = {**NO_STORE, **said}
-        wanted = request.query_params.get("format")
-        if wanted == "json" or request.scope["path"].endswith(".json"):
+        if request.scope["path"].endswith(".json"):
             body, kind = json_text({"error": answer.sentence}), KINDS["json"]
-        elif wanted == "csv":
+        elif request.query_params.get("format") == "csv":
             body, kind = f"{answer.sentence}\n", "text/plain; charset=utf-8"
         else:
             member = MEMBER in request.scope
@@ -270,7 +255,7 @@ class Site:
         return RedirectResponse(f"{self.access.prefix}/", 307)
 
 
-def _wanted(request: Request, number: int, page: Page[Any], *, embed: bool) -> _Wanted:
+def _wanted(request: Request, number: int, page: Page[Any]) -> _Wanted:
     """The key of a request. Raises UserError for parameters that are given twice, or too long."""
     given = {
         name: value
@@ -278,12 +263,12 @@ def _wanted(request: Request, number: int, page: Page[Any], *, embed: bool) -> _
         if value or name == "format"
     }
     chosen = given.pop("format", "html")
-    if chosen not in page.formats or (embed and chosen != "html"):
-        known = ", ".join(("html",) if embed else page.formats)
+    if chosen not in page.formats:
+        known = ", ".join(page.formats)
         raise UserError(f"this page comes as {known}, not as {quoted(chosen, 40)}")
     for name, value in request.path_params.items():
         given[name] = str(value)
-    return _Wanted(number, tuple(sorted(given.items())), chosen, embed)
+    return _Wanted(number, tuple(sorted(given.items())), chosen)
 
 
 def _query(request: Request, wanted: _Wanted) -> Query:

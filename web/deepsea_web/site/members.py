@@ -311,8 +311,8 @@ class MembersOnly:
     async def _refuse(self, request: Request) -> Response:
         wanted = request.query_params.get("format", "html")
         path = request.scope["path"].removeprefix(self.sessions.access.prefix)
-        # What is made for programs and frames gets no page of another address.
-        is_page = wanted == "html" and not path.startswith(("/embed/", "/events"))
+        # What is made for programs gets no page of another address.
+        is_page = wanted == "html" and not path.startswith("/events")
         if request.method in ("GET", "HEAD") and is_page and not path.endswith(".json"):
             return self.sessions.to_login(request)
         error = HTTPException(403, "This ladder is private: log in at its first page.")

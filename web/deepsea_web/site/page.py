@@ -21,7 +21,6 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_web.http import LARGEST, whole_number
 
-FORMATS = ("html", "json", "csv")
 LONGEST = 100
 """Characters of a parameter."""
 T = TypeVar("T")
@@ -97,8 +96,8 @@ class Query:
 class Page(Generic[T]):
     """A page of the site.
 
-    `read` asks the ladder for a document, which is also the page's JSON; NotOnLadder is the status
-    404 and UserError 400, each with its message. The template has the document as `data`, and
+    `read` asks the ladder for a document; NotOnLadder is the status 404 and UserError 400, each
+    with its message. The template has the document as `data`, and
     besides it what `extras` makes, such as pictures.
     """
 
@@ -120,14 +119,10 @@ class Page(Generic[T]):
     """Values for a reader with an account; none: the page that everybody sees."""
     nav: str | None = None
     """Its name in the navigation; None: it is not there."""
-    embed: str | None = None
-    """The template of the same page below `/embed`, for other sites' frames."""
-    embed_path: str | None = None
-    """Its address there, if that is another one."""
 
     @property
     def formats(self) -> tuple[str, ...]:
-        return FORMATS if self.rows else FORMATS[:2]
+        return ("html", "csv") if self.rows else ("html",)
 
 
 def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:

@@ -35,11 +35,11 @@ KINDS = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
 }
-"""The media type of each format."""
+"""The media types of pages, documents and tables."""
 MOST_BYTES = 32 * 1024 * 1024
 _SMALL = 512
 """Bytes; a shorter body is not worth packing."""
-OWN = ("join.js", "copy.js", "submit.js", "submission.js", "analysis.js")
+OWN = ("join.js", "copy.js", "submit.js", "submission.js")
 """Scripts of the pages of people with an account; each of these works without its own."""
 LONGEST = 300
 """Characters of a sentence."""
@@ -243,14 +243,13 @@ class PageRenderer:
         query: Query,
         data: T,
         *,
-        embed: bool = False,
         own: Mapping[str, Any] | None = None,
         member: bool = False,
     ) -> str:
         """A page as HTML, for a visitor or a member; `own` is what its reader alone sees."""
         path = page.path.format_map(query.path)
         return self._render(
-            page.embed if embed and page.embed else page.template,
+            page.template,
             data=data,
             here=path,
             query=query,
@@ -258,11 +257,7 @@ class PageRenderer:
             title=words.name(page.title(data)),
             summary=words.name(page.summary(data)),
             canonical=self.access.canonical(path, **query.given),
-            formats=[
-                (one.upper(), self.url(path, **query.given, format=one))
-                for one in page.formats
-                if one != "html"
-            ],
+            csv=self.url(path, **query.given, format="csv") if page.rows else None,
             current=page.nav,
             own=own or {},
             member=member,

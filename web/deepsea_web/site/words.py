@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_arena.reports.games import GameLine
 from deepsea_ladder.model.bots import Submission
+from deepsea_ladder.model.games import AnalysisState
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import OptionValue
 
@@ -21,14 +22,6 @@ SCOPES = {
     "admin": "administer the ladder",
 }
 """The rights of a token with a scope."""
-ANALYSIS = {
-    "waits": "The analysis is queued, {} before it.",
-    "next": "The analysis is queued, it is next.",
-    "running": "The analysis is being made.",
-    "done": "The analysis is there.",
-    "failed": "The analysis could not be made.",
-}
-"""The states of an analysis; the page of a game has them for its script."""
 _MINUS = "\u2212"
 
 
@@ -98,8 +91,17 @@ def submission(one: Submission) -> str:
 
 def analysis(one: LadderAnalysis) -> str:
     """The progress of an analysis."""
-    which = ("waits" if one.ahead else "next") if one.state == "queued" else str(one.state)
-    return ANALYSIS[which].format(one.ahead)
+    match one.state:
+        case AnalysisState.QUEUED if one.ahead:
+            return f"The analysis is queued, {one.ahead} before it."
+        case AnalysisState.QUEUED:
+            return "The analysis is queued, it is next."
+        case AnalysisState.RUNNING:
+            return "The analysis is being made."
+        case AnalysisState.DONE:
+            return "The analysis is there."
+        case AnalysisState.FAILED:
+            return "The analysis could not be made."
 
 
 def option(value: OptionValue) -> str:

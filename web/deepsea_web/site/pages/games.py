@@ -122,7 +122,6 @@ GAME = Page(
     rows=_seat_rows,
     extras=_game_extras,
     own=own_of_game,
-    embed="embed_game.html",
 )
 
 

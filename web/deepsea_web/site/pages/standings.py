@@ -71,8 +71,6 @@ STANDINGS = Page(
     rows=csv_rows,
     own=lambda visit, query: {"author": visit.author},
     nav="Standings",
-    embed="embed_standings.html",
-    embed_path="/standings",
 )
 
 

@@ -2,6 +2,7 @@
 
 import { mount } from "./viewer.js";
 
+const EVERY_MS = 3000;
 const stage = document.getElementById("stage");
 // Of the reader's own bots.
 const notes = JSON.parse(document.getElementById("notes")?.textContent ?? "[]");
@@ -20,6 +21,31 @@ async function unpacked(text) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 }
 
+/** Another page, whose scripts do not run; null if there is none. */
+function pageAt(address) {
+  return new Promise((resolve) => {
+    const request = new XMLHttpRequest();
+    request.responseType = "document";
+    request.onloadend = () => resolve(request.status === 200 ? request.response : null);
+    request.open("GET", address);
+    request.send();
+  });
+}
+
+/** Show how far the analysis is, until it has ended; without scripts the page asks again by itself. */
+async function followAnalysis() {
+  const now = (await pageAt(location.pathname))?.getElementById("analysis");
+  if (now && !("waits" in now.dataset)) {
+    location.reload(); // the address has the place in the game
+    return;
+  }
+  const state = document.getElementById("analysis-state");
+  const words = now?.querySelector("#analysis-state").textContent ?? state.textContent;
+  if (state.textContent !== words) state.textContent = words;
+  setTimeout(followAnalysis, EVERY_MS);
+}
+
+if (document.querySelector("#analysis[data-waits]")) setTimeout(followAnalysis, EVERY_MS);
 try {
   const { packed, verify } = stage.dataset;
   if (packed) mount(stage, { ...await unpacked(packed), verify });
