@@ -46,8 +46,6 @@ class RatingCheck(Struct, frozen=True, kw_only=True):
     sound: bool
     differences: tuple[str, ...]
     """The first differences, one line each."""
-    forgotten: bool = False
-    """Whether its records were forgotten, so that published files alone have them."""
 
 
 class WhatIf(Struct, frozen=True):
@@ -89,7 +87,6 @@ def check_ratings(
                     games=number,
                     sound=not found,
                     differences=found,
-                    forgotten=store.history.is_forgotten(season),
                 )
             )
     return tuple(checks)

@@ -134,8 +134,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder whoami": ("",),
     "ladder backup": ("ladder.backup",),
     "ladder restore": ("ladder.backup --dry-run",),
-    "ladder publish": ("spring spring-site", "spring final site --games 1000"),
-    "ladder forget": ("spring --published spring-site",),
     "ladder upgrade": ("",),
 }
 """What follows a command's words in lines that run as they stand, with the bot `mine` of `new`."""

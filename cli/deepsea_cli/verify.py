@@ -40,7 +40,7 @@ class RecordCheck(NamedTuple):
 @click.option(
     "--chain",
     metavar="EXPORT [HEAD]",
-    type=click.Path(exists=True, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Follow the chain in a ladder's export, and find the head that was published.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -53,8 +53,8 @@ def command(
     A folder stands for the records in it. The results.json of a match is skipped: it cannot be
     verified; but records beside it must have the seeds that follow from that of the match.
 
-    With --chain, EXPORT is a file of `ladder export` or a folder of `ladder publish`. Without HEAD
-    it says which heads there are: compare one with what you kept.
+    With --chain, EXPORT is a file of `ladder export`. Without HEAD it says which heads there are:
+    compare one with what you kept.
 
     Exit status: 0 all are right, 1 a record or an export was altered, 2 a file is neither.
     """

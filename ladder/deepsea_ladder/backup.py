@@ -99,16 +99,13 @@ def season_differences(
     """What is wrong with a season.
 
     records  also re-run every record, which takes a millisecond or two for each, compare it with
-             the season's seed, the versions and their files, and follow the season's chain; those
-             that were forgotten are left out
+             the season's seed, the versions and their files, and follow the season's chain
     proof    how records are re-run
     """
     try:
         found = store.ratings.differences(season, records=records, proof=proof)
         if records and not found:
-            found = _archive_differences(store, season)
-            if not store.history.is_forgotten(season):
-                found += _chain_differences(store, season)
+            found = _archive_differences(store, season) + _chain_differences(store, season)
     except (LadderError, *UNREADABLE) as error:
         return damages(store.database) or [f"it cannot be read: {error}"]
     return found

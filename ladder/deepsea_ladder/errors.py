@@ -3,7 +3,6 @@
     LadderError
     ├── StoreError             a request that the store cannot do, or not a store
     │   ├── NotOnLadder        a season, bot, version or game that there is not
-    │   │   └── RecordForgotten  a record that published files have, and the store has not
     │   ├── SeasonClosed       a season that gets no more games
     │   ├── StoreUnavailable   not now: locked, full disk, server away; nothing changed, try again
     │   ├── StoreGone          its file was removed or replaced while it was open
@@ -38,13 +37,6 @@ class StoreError(LadderError):
 
 class NotOnLadder(StoreError):
     """There is no season, bot, version or game of that name; the message names nothing else."""
-
-
-class RecordForgotten(NotOnLadder):
-    """Records are in the published files of their season alone."""
-
-    def __init__(self, whose: str) -> None:
-        super().__init__(f"no record of {whose} is kept here any more: its published files have it")
 
 
 class SeasonClosed(StoreError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import re
@@ -479,6 +480,8 @@ def test_an_export_is_verified_with_a_head_that_was_shown(
     assert "s1: 8 games, 0 attempts without a result" in done.out
     assert "the head is that of place 8 of 8 in season s1" in done.out
     assert "place 0 of 8" in run("verify", "--chain", export, season.commitment).out
+    alone = run("verify", "--chain", export)
+    assert (alone.status, f"head 8 is {season.head}" in alone.out) == (0, True)
     done = run("verify", "--chain", export, "00" * 32)
     assert (done.status, "is not in it" in done.out) == (1, True)
     lines = export.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -492,6 +495,20 @@ def test_an_export_is_verified_with_a_head_that_was_shown(
         assert str(file) in one_line(done.err)
     assert run("verify").status == run("verify", "--chain", export, "00", "x.json").status == 2
     assert "does not exist" in run("verify", "--chain", export.with_name("none")).refusal
+
+
+def test_an_export_is_verified_as_it_was_packed(run: Run, played: Path, tmp_path: Path) -> None:
+    with Store.open(played) as store:
+        head = store.seasons.get("s1").head
+    export = tmp_path / "export.jsonl.gz"
+    text = run("ladder", "export").out.encode()
+    export.write_bytes(packed := gzip.compress(text))
+    assert run("verify", "--chain", export, head).status == 0
+    export.write_bytes(packed[:-100])
+    assert str(export) in run("verify", "--chain", export, head).refusal
+    export.write_bytes(gzip.compress(text.replace(b'"points": ', b'"points": 1', 1)))
+    changed = run("verify", "--chain", export, head)
+    assert (changed.status, "place 1: its head" in changed.out) == (1, True)
 
 
 def test_versions_of_a_bot_that_play_at_one_table_are_told_apart(

@@ -100,7 +100,7 @@ def test_a_command_is_one_that_the_program_takes(
     place: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("course-site").mkdir()  # published by the command before the one that reads it
+    Path("course.jsonl").touch()  # written by the command before the one that reads it
     words = shlex.split(line.partition(" > ")[0])
     found: click.Command | None = main
     name = "deepsea-referee"

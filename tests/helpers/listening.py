@@ -7,9 +7,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
@@ -69,21 +66,3 @@ def site_at(site: Site) -> Iterator[str]:
         listening(lambda _: site.app, site.gateway.closing.set) as found,
     ):
         yield f"http://127.0.0.1:{found.port}"
-
-
-@contextmanager
-def folder_at(folder: Path) -> Iterator[str]:
-    """A folder as `python -m http.server` serves it."""
-
-    class Silent(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -752,7 +752,6 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
         Line("2027-06-01T18:00Z --remove --json"),
     ],
     "export": [Line("--season final"), Line("--season final --csv"), Line("--csv")],
-    "publish": [Line("spring site --games 2 --json"), Line("main other --json")],
 }
 """What is run of each command."""
 NO_STORE: Final = ("whoami",)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from deepsea_ladder.store import Store
-from deepsea_web.site.publish import publish
 from helpers import ladder
 from helpers.chromium import SCHEMES, fits, visited, without_violations
-from helpers.listening import folder_at, site_at
+from helpers.listening import site_at
 from helpers.site import a_site
 from helpers.tiers import daily
 
@@ -165,21 +163,3 @@ def test_with_reduced_motion_tv_waits(chromium: Browser, address: str) -> None:
     with visited(chromium, f"{address}/tv", reduced_motion="reduce") as page:
         expect(page.locator("#shown a")).to_contain_text("Game ")
         expect(page.locator("#pause")).to_have_text("Follow")
-
-
-def test_the_viewer_draws_a_published_game_from_its_page(chromium: Browser, tmp_path: Path) -> None:
-    path, folder = ladder.played(tmp_path / "ladder.db", 4), tmp_path / "site"
-    with Store.open(path) as store, Store.open(path, read_only=True, public=True) as public:
-        store.seasons.close("s1")
-        publish(store, public, ["s1"], folder, most=100)
-        record = store.games.record("s1-1")
-    with (
-        folder_at(folder) as url,
-        visited(chromium, f"{url}games/s1-1.html?turn=3") as seen,
-    ):
-        expect(seen.get_by_text("Turn 3 of")).to_be_visible()
-        assert seen.locator("#problem").text_content() == ""
-        with seen.expect_download() as saved:
-            seen.get_by_role("link", name="Download the record").click()
-        assert saved.value.suggested_filename == "s1-1.json"
-        assert Path(saved.value.path()).read_text(encoding="utf-8") == record

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from deepsea_arena.documents import DocumentError, read_json
-from deepsea_ladder.errors import NotOnLadder, RecordForgotten
+from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.games import AnalysisPlan, AnalysisState, StoredAnalysis
 from deepsea_ladder.values import Int64, Time
 
@@ -107,8 +106,7 @@ def analyses_of(store: Store, game_id: str) -> LadderAnalyses:
 
 def found_of(store: Store, game_id: str) -> AnalysisFound:
     """What there is of a game, with what was found. Raises `NotOnLadder` if there is no game."""
-    with suppress(RecordForgotten):  # what was found of it stays
-        store.games.record(game_id)
+    store.games.record(game_id)
     there = analyses_of(store, game_id)
     text = document_of(store, game_id) if there.done else ""
     return AnalysisFound(done=there.done, last=there.last, document=text)

@@ -25,7 +25,7 @@ from deepsea_arena.reports.games import GameLine, game_line
 from deepsea_arena.reports.standings import eligible, listed, standing_lines
 from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_ladder.errors import NotOnLadder, RecordForgotten, StoreDamaged
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import AnalysedGame, SeatLog, StoredGame, StoredSeason
 from deepsea_ladder.standings import HeadToHead, SeatLine, StandingLine
@@ -201,8 +201,7 @@ def bot_profile(
     former = {*rivals, *(one.id for one in versions)}
     entries = {entry.version.id: entry for entry in eligible(store, season, former)}
     logs = store.logs.of_bot(bot.name) if errors or notes else {}
-    forgotten = store.history.is_forgotten(season)
-    faulty = () if forgotten else store.history.latest_of(season, chosen.id, FAULTY, faulty=True)
+    faulty = store.history.latest_of(season, chosen.id, FAULTY, faulty=True)
     faults = [(game, _faults(game, chosen)) for game in faulty]
     return BotProfile(
         bot=bot.name,
@@ -227,7 +226,7 @@ def bot_profile(
         faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),
         verdicts=verdict_lines(store, season, [chosen.id]),
         weaknesses=_weaknesses(store, season, versions, chosen),
-        beliefs=() if forgotten or not notes else _beliefs(store, newest, logs),
+        beliefs=() if not notes else _beliefs(store, newest, logs),
     )
 
 
@@ -254,7 +253,7 @@ def _lost_in(
 
     def deviations(games: Iterable[AnalysedGame]) -> Iterator[Sequence[Deviation]]:
         for game in games:
-            with suppress(DocumentError, RecordForgotten):  # the page of the game says so
+            with suppress(DocumentError):  # the page of the game says so
                 found = read_analysis(document_of(store, game.game_id))
                 if found.policy != COACH_VERSION:
                     continue

@@ -123,7 +123,7 @@ class GameReport(Struct, frozen=True, kw_only=True):
     changes: tuple[RatingChange, ...]
     """By seat."""
     record: str
-    """One line of JSON, to be verified; "" if it is in published files alone."""
+    """One line of JSON, to be verified."""
     seed: str
     """The game's seed in hex, and the SHA-256 of it that bots were sent before."""
     commitment: str
@@ -165,12 +165,10 @@ CSV_COLUMNS = (
 
 
 def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """The chain of a season, or of all whose records are there, the oldest first: see
-    `deepsea_ladder.export`."""
+    """The chain of a season, or of all, the oldest first: see `deepsea_ladder.export`."""
     if season_name is not None:
         return export_lines(store, store.seasons.get(season_name))
-    there = (one for one in store.seasons.all() if not store.history.is_forgotten(one))
-    return chain.from_iterable(export_lines(store, season) for season in there)
+    return chain.from_iterable(export_lines(store, season) for season in store.seasons.all())
 
 
 def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:

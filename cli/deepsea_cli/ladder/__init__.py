@@ -60,8 +60,6 @@ SECTIONS = {
     "Storage": {
         "backup": ("upkeep", "Copy the ladder while it runs."),
         "restore": ("upkeep", "Create a ladder from a backup."),
-        "publish": ("upkeep", "Write the site of a closed season as files."),
-        "forget": ("upkeep", "Forget the records of a published season."),
         "upgrade": ("upkeep", "Migrate a ladder of an older program."),
     },
 }

@@ -386,10 +386,6 @@ def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
     with open_store(store_text) as store:
         for line in (csv_lines if as_csv else json_lines)(store, season_name):
             click.echo(line, nl=False)
-        for season in store.seasons.all() if season_name is None and not as_csv else ():
-            if store.history.is_forgotten(season):
-                words = f"season {season.name} is left out: its published files have its records"
-                click.echo(words, err=True)
 
 
 @click.command("log")

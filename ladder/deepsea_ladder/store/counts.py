@@ -134,7 +134,7 @@ def _recent_play(connection: Connection) -> dict[str, Any]:
     """What bots did in the newest games, of which alone the records are read."""
     games = schema.games
     newest = select(games.c.record).order_by(desc(games.c.seq)).limit(NEWEST_GAMES)
-    records = [*filter(None, connection.execute(newest).scalars())]  # but those forgotten
+    records = list(connection.execute(newest).scalars())
     try:
         decisions = [one for text in records for one in json.loads(text)["decisions"]]
         times = sorted(one["us"] / 1_000_000 for one in decisions)

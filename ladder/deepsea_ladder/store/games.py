@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select
 
-from deepsea_ladder.accounts import MACHINE, AuditKind
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import game_line
-from deepsea_ladder.errors import RecordForgotten, StoreError
+from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import (
     AttemptEnd,
@@ -181,18 +181,7 @@ class Games(StorePart):
                 text = connection.execute(_PERSONS_RECORD, {"game": game_id}).scalar()
         if text is None:
             raise no_such_game(game_id)
-        if text == schema.FORGOTTEN:
-            raise RecordForgotten(f"game {game_id}")
         return str(text)
-
-    def forget_records(self, season: StoredSeason, where: str) -> int:
-        """Forget the records of a season that is published; its results, heads and ratings stay."""
-        forget = update(_games).where(_games.c.season_id == season.id)
-        with self._database.write() as connection:
-            games = connection.execute(forget.values(record=schema.FORGOTTEN)).rowcount
-            words = f"{games} records were forgotten, which {where} has"
-            note(connection, now(connection), AuditKind.SEASON, season.name, words, by=MACHINE)
-        return games
 
 
 class _InvalidResult(Exception):

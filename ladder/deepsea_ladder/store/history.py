@@ -71,15 +71,6 @@ class History(StorePart):
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
 
-    def is_forgotten(self, season: StoredSeason) -> bool:
-        """Whether the records of the season's games were forgotten: it is all or none."""
-        first = select(_games.c.record).where(_games.c.season_id == season.id)
-        with self._database.read() as connection:
-            return (
-                connection.execute(first.order_by(_games.c.seq).limit(1)).scalar()
-                == schema.FORGOTTEN
-            )
-
     def players(self, season: StoredSeason) -> list[BotVersion]:
         """Every version that has played in the season."""
         query = select(_seats.c.version_id).where(_seats.c.season_id == season.id).distinct()

@@ -318,7 +318,7 @@ def recorded_games(connection: Connection, season: StoredSeason) -> Iterator[Rec
     query = (
         select(games, jobs.c.number)
         .join(jobs, jobs.c.id == games.c.job_id)
-        .where(games.c.season_id == season.id, games.c.record != schema.FORGOTTEN)
+        .where(games.c.season_id == season.id)
         .order_by(games.c.seq)
         .execution_options(yield_per=_PORTION)
     )

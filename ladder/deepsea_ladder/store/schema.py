@@ -254,8 +254,6 @@ game_seats = Table(
     Column("number", Integer, nullable=False, server_default="0"),  # of the version's games
     Index(None, "version_id", "season_id", "seq"),
 )
-FORGOTTEN = ""
-"""The record of a game whose season was published, and has it."""
 
 
 def faulty(seats: FromClause) -> ColumnElement[bool]:

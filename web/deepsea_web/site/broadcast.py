@@ -236,13 +236,10 @@ class Broadcast(Source[ReaderCursor]):
         self._ending = None
 
 
-def program(ladder: LadderApi, game: GameLine) -> Program | None:
-    """A game at human pace; None if its record is not kept."""
+def program(ladder: LadderApi, game: GameLine) -> Program:
+    """A game at human pace."""
     starts, now = [], 0
-    text = ladder.game(game_id=game.game_id).record
-    if not text:
-        return None
-    shown = frames(read_record(text))["frames"]
+    shown = frames(read_record(ladder.game(game_id=game.game_id).record))["frames"]
     for frame in shown:
         starts.append(now)
         if any(text.startswith("dive ") for text in frame["say"]):

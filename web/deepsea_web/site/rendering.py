@@ -227,8 +227,6 @@ class PageRenderer:
     """Names and paths of the pages that are linked from every page."""
     private: bool = False
     """Whether visitors see the login and nothing else."""
-    published: bool = False
-    """Whether its pages are files, without a server behind them to log in to."""
 
     def url(self, path: str, **query: object) -> str:
         return self.access.url(path, **query)

@@ -81,9 +81,7 @@ GAMES = Page(
 
 
 def _game_extras(data: GameReport) -> Mapping[str, Any]:
-    shown = None
-    if data.record:
-        shown = PageGame.of(read_record(data.record), record_file(data.game.game_id), packed=False)
+    shown = PageGame.of(read_record(data.record), record_file(data.game.game_id), packed=False)
     seats = zip(SEAT_LETTERS, data.game.seats, data.changes, strict=False)
     return {"shown": shown, "seats": sorted(seats, key=lambda row: row[1].placement)}
 

@@ -15,12 +15,6 @@ async function frames(seat) {
   return found;
 }
 
-/** The game of a page that is a file, and has it. */
-async function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
-}
-
 /** Another page, whose scripts do not run; null if there is none. */
 function pageAt(address) {
   return new Promise((resolve) => {
@@ -47,9 +41,7 @@ async function followAnalysis() {
 
 if (document.querySelector("#analysis[data-waits]")) setTimeout(followAnalysis, EVERY_MS);
 try {
-  const { packed, verify } = stage.dataset;
-  if (packed) mount(stage, { ...await unpacked(packed), verify });
-  else mount(stage, { frames: await frames(), verify }, { load: frames });
+  mount(stage, { frames: await frames(), verify: stage.dataset.verify }, { load: frames });
 } catch (error) {
   document.getElementById("problem").textContent = `The game cannot be drawn: ${error.message}`;
 }
