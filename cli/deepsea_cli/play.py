@@ -105,10 +105,10 @@ def command(
     """
     rules = load_rules(rules_text)
     from deepsea_bundle.names import checked
-    from deepsea_referee.bots.resolve import BotSpec, resolve
+    from deepsea_referee.bots.resolve import BotSpec, resolve, sample
     from deepsea_referee.system import SYSTEM
 
-    specs = [resolve(bot) for bot in bots or OPPONENTS]
+    specs = [*map(resolve, bots)] if bots else [*map(sample, OPPONENTS)]
     if len(specs) >= MAX_PLAYERS:
         raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, not {len(specs)}")
     you = BotSpec(checked("name", name), (), None, "")

@@ -1,7 +1,7 @@
 """Matches and comparisons from a program of your own: what `match` and `compare` do in a terminal.
 
-Invariants: bots, rules, clocks and seeds are named as on the command line; nothing is printed or
-written.
+Invariants: bots, rules, clocks and seeds are named as on the command line; nothing is written, and
+nothing printed but what `resolve` says of a name that could mean two bots.
 """
 
 from __future__ import annotations

@@ -75,6 +75,15 @@ def test_a_bot_without_faults_gets_a_version(store: Store, tmp_path: Path) -> No
     assert len(games) == 3
 
 
+def test_the_admissions_opponent_is_the_sample_whatever_lies_in_the_ladders_folder(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = read_bot(speaks_lines(tmp_path))
+    (tmp_path / "random").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(submit(store, "me", bundle), BotVersion)
+
+
 def speaks_lines(folder: Path, says: str = "answer", declares: str = "") -> Path:
     """A bot that answers, without the SDK, which takes long to import."""
     (folder / "bot.py").write_text(LINES.replace("SAYS", says), encoding="utf-8")

@@ -22,6 +22,7 @@ from deepsea_referee.bots.resolve import (
     bundle_for_ladder,
     read_in_subprocess,
     resolve,
+    sample,
     sample_bots,
     split_list,
     unpacked_bot,
@@ -177,10 +178,35 @@ def test_samples_have_names() -> None:
         assert Path(bot.command[1]).read_bytes() == path.read_bytes()
 
 
-def test_a_file_goes_before_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "greedy" / "bot.toml", 'command = "mine"')
+def test_a_samples_name_is_the_sample_whatever_lies_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("deepsea_referee.bots.resolve._told", set())
+    write(tmp_path / "steady" / "bot.toml", 'command = "mine"')
+    (tmp_path / "random").mkdir()
+    write(tmp_path / "greedy")
     monkeypatch.chdir(tmp_path)
-    assert resolve("greedy").command == ("mine",)
+    for text in ("steady", "steady,depth=2", "random", "greedy"):
+        name = text.partition(",")[0]
+        assert resolve(text).source == sample_bots()[name]
+    assert bundle_for_ladder("steady").digest == sample("steady").digest
+    assert capsys.readouterr().err.splitlines() == [
+        f"{name} is the sample bot; to name what lies here, write ./{name}"
+        for name in ("steady", "random", "greedy")
+    ]
+    assert resolve("./steady").command == ("mine",)
+    assert resolve(str(tmp_path / "steady")).command == ("mine",)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_sample_that_nobody_typed_is_the_sample_and_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, path in sample_bots().items():
+        (tmp_path / name).mkdir()
+        assert (sample(name).name, sample(name).source) == (name, path)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

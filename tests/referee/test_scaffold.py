@@ -103,6 +103,13 @@ def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["greedy", "random", "Steady"])
+def test_the_name_of_a_sample_bot_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BundleError, match=f"name {name} is that of a sample bot: choose another"):
+        create(f"{tmp_path}/{name}")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_is_not_taken_for_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"makes a folder, not a file: write .*mine"):
         create(f"{tmp_path}/mine.py")

@@ -18,7 +18,7 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model.bots import BotVersion, SubmissionRefusal
 from deepsea_ladder.season import Season
-from deepsea_referee.bots.resolve import BotSpec, resolve, unpacked_bot
+from deepsea_referee.bots.resolve import BotSpec, sample, unpacked_bot
 from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult
@@ -65,7 +65,7 @@ async def _play(
 
     for season in seasons:
         most, least = max(season.seats), min(season.seats)
-        other = resolve(OPPONENT)
+        other = sample(OPPONENT)
         for where, line_up, count in (
             (f"against itself, {most} seats", [bot] * most, 1),
             (f"against {OPPONENT}, {least} seats", [bot, *[other] * (least - 1)], 2),

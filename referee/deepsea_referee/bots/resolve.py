@@ -39,6 +39,8 @@ from deepsea_sdk.launch import Parameters, split_parameters
 COMMAND_PREFIX = "cmd:"
 _PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
 """Of the environment, for Linux and for Windows; the rest may hold the password of a ladder."""
+_told: set[str] = set()
+"""Names of samples of which it was said that a file here has the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,10 @@ class BotSpec:
 
 
 def resolve(text: str) -> BotSpec:
-    """Resolve a bot; raises UserError or BundleError if it cannot be started.
+    """Resolve what a user typed; raises UserError or BundleError if it cannot be started.
 
+    A sample's name is the sample: a file or folder that is called so is named by its path, as a
+    line on stderr says.
     A zip is unpacked into a folder that goes with this process. A Python bot may have parameters
     (deepsea_sdk.launch), which then are part of its name and digest.
     """
@@ -76,6 +80,11 @@ def resolve(text: str) -> BotSpec:
         return _command_line(text.removeprefix(COMMAND_PREFIX))
     bot, parameters = ("", "") if _exists(text) else split_parameters(text)
     return with_parameters(_resolve(bot), parameters) if parameters else _resolve(text)
+
+
+def sample(name: str) -> BotSpec:
+    """The sample bot that nobody typed, such as a default; files of that name do not matter."""
+    return _read(sample_bots()[name], name)
 
 
 def with_parameters(bot: BotSpec, text: str) -> BotSpec:
@@ -97,7 +106,10 @@ def split_list(text: str) -> list[str]:
 
 
 def _resolve(text: str) -> BotSpec:
-    path, name = _find(text)
+    return _read(*_find(text))
+
+
+def _read(path: Path, name: str | None) -> BotSpec:
     if path.is_dir():
         return _in_folder(read_bot(path), path.resolve())
     if path.suffix != ".py":
@@ -152,11 +164,15 @@ def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
 
 def _find(text: str) -> tuple[Path, str | None]:
     """Where the files are of the bot that `text` names; the name if it is a sample bot."""
-    if text and _exists(text):
-        return Path(text), None
     samples = sample_bots()
     if text in samples:
+        if os.path.lexists(text) and text not in _told:
+            _told.add(text)
+            here = f"{os.curdir}{os.sep}{text}"
+            sys.stderr.write(f"{text} is the sample bot; to name what lies here, write {here}\n")
         return samples[text], text
+    if text and _exists(text):
+        return Path(text), None
     near = _nearest(text, samples)
     hint = f"did you mean {near!r}? " if near else ""
     known = f"; samples: {', '.join(samples)}" if samples else ""

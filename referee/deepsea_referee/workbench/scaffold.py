@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from deepsea_bundle import names
+from deepsea_bundle.errors import BundleError
 from deepsea_referee.errors import UserError
 
 Language = Literal["python", "node", "bash", "perl"]
@@ -44,7 +45,7 @@ _MANIFESTS = {
 def create(text: str, language: Language = "python", template: Template = "simple") -> list[Path]:
     """Write the folder; its last part is the bot's name. Returns the files.
 
-    Raises UserError if it exists already, BundleError if its name is not valid for a bot.
+    Raises UserError if it exists already, BundleError if no new bot may have its name.
     """
     folder = Path(text)
     if folder.suffix in (".py", ".js", ".sh", ".pl", ".zip"):
@@ -66,9 +67,9 @@ def starter(
 ) -> dict[str, str]:
     """The texts of a new bot's files by their names; the template is for Python.
 
-    Raises BundleError if its name is not valid for a bot.
+    Raises BundleError if no new bot may have its name.
     """
-    names.checked("the bot's name", name)
+    check_name(name)
     if language == "python":
         texts = _python(name, template)
     elif language == "node":  # `npm install` in its folder fetches the packages that it names
@@ -83,6 +84,16 @@ def starter(
         texts = {f"bot{suffix}": _text(f"lines_bot{suffix}")}
     texts["bot.toml"] = _MANIFESTS[language].format(name=name)
     return dict(sorted(texts.items()))
+
+
+def check_name(name: str) -> str:
+    """The name, if a new bot may have it; raises BundleError if it is not valid, or a sample's."""
+    from deepsea_referee.bots.resolve import sample_bots  # a server that shows pages needs none
+
+    names.checked("the bot's name", name)
+    if names.key(name) in sample_bots():
+        raise BundleError(f"the bot's name {name} is that of a sample bot: choose another one")
+    return name
 
 
 def _python(name: str, template: Template) -> dict[str, str]:

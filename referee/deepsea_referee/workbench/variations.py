@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 
 from deepsea_referee.bots.loading import load
-from deepsea_referee.bots.resolve import BotSpec, resolve, sample_bots, with_unique_names
+from deepsea_referee.bots.resolve import BotSpec, sample, sample_bots, with_unique_names
 from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.replay import control_of, game_at
 from deepsea_rules.errors import RulesError
@@ -129,7 +129,7 @@ def _played_on(
 
 def original_bots(record: GameRecord) -> list[BotSpec]:
     """The bots that played it, if they are sample bots as they are today; else UserError."""
-    samples = {spec.digest: spec for spec in map(resolve, sample_bots())}
+    samples = {spec.digest: spec for spec in map(sample, sample_bots())}
     for seat in record.seats:
         if seat.digest not in samples:
             raise UserError(

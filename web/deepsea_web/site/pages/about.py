@@ -14,12 +14,11 @@ from starlette.responses import Response
 from deepsea_arena.api.ladder_api import ROOT, LadderApi
 from deepsea_arena.api.openapi import openapi
 from deepsea_arena.seasons import SeasonInfo, preset_of, seat_a_begins
-from deepsea_bundle import names
 from deepsea_bundle.archive import pack
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.limits import OF_SEASON, Limit
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.scaffold import starter
+from deepsea_referee.workbench.scaffold import check_name, starter
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.ruleset import OPTIONS
 from deepsea_sdk.coach.decisions import MARKS
@@ -91,7 +90,7 @@ def _read_start(ladder: LadderApi, query: Query) -> Start:
 
 def _bot_name(text: str) -> str:
     try:
-        return names.checked("the bot's name", text.removesuffix(".py"))  # `new` makes a folder
+        return check_name(text.removesuffix(".py"))  # `new` makes a folder
     except BundleError as error:
         raise UserError(str(error)) from None
 
