@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests to stop.
+"""Ctrl-C, SIGTERM and a closed terminal as requests to stop.
 
 Invariants: a signal only sets a flag and wakes the waiting code, so that nothing is interrupted
 halfway; the former handlers are restored afterwards.
@@ -23,12 +23,16 @@ def on_signals(
 ) -> Iterator[None]:
     """Call `interrupt` at Ctrl-C and `terminate`, by default the same, at SIGTERM.
 
+    A closed terminal is a SIGTERM, except for a process that ignores it (`nohup`).
     Only in the main thread. They may be called between any two steps of its code; wake an event
     loop with its `call_soon_threadsafe`.
     """
     calls = {signal.SIGINT: interrupt, signal.SIGTERM: terminate or interrupt}
     if (pause_key := getattr(signal, "SIGBREAK", None)) is not None:  # Ctrl-Break on Windows
         calls[pause_key] = calls[signal.SIGTERM]
+    hang_up = getattr(signal, "SIGHUP", None)
+    if hang_up is not None and signal.getsignal(hang_up) != signal.SIG_IGN:
+        calls[hang_up] = calls[signal.SIGTERM]
     former = {number: signal.signal(number, _handler(call)) for number, call in calls.items()}
     try:
         yield

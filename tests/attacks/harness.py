@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from attacks import guard
-from deepsea_referee.sandbox import cleanup_process, probe, process_tree
+from deepsea_referee.sandbox import probe, process_tree
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_referee.sandbox.interface import MIB, IsolatedProcess, LaunchSpec, ResourceLimits
-from helpers.programs import soon
+from helpers.programs import processes_with, soon
 
 PROGRAMS = Path(__file__).parent / "programs"
 SMALL = ResourceLimits(memory_bytes=64 * MIB, processes=24, open_files=64, file_bytes=4 * MIB)
@@ -199,4 +199,4 @@ def left_of(folder: Path, before: Mapping[str, Counter[str]]) -> list[str]:
     after = _belongings(folder)
     more = [found for name in before for found in (after[name] - before[name]).elements()]
     lacking = (before["bot"] - after["bot"]).elements()
-    return [*more, *lacking, *map(str, cleanup_process.members([os.fsencode(folder)], {}))]
+    return [*more, *lacking, *map(str, processes_with(str(folder)))]

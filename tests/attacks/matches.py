@@ -228,7 +228,7 @@ def _reports_in(process: BotProcess) -> list[dict[str, Any]]:
 
 @cache
 def _warm_up() -> None:
-    """Let gRPC and the keeper take what they keep for as long as this process lives."""
+    """Let gRPC take what it keeps for as long as this process lives."""
 
     async def open_a_door() -> None:
         folder = cleanup.private_folder()

@@ -6,7 +6,6 @@ honest one thinks in a child process.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from attacks.duels import HONEST, HOSTILE, Duel, duels, honest, hosting_in
 from attacks.harness import Arena
 from attacks.matches import hostile
-from deepsea_referee.sandbox import cleanup_process
+from helpers.programs import processes_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -34,8 +33,8 @@ def games(arena: Arena, gang: Sequence[Sequence[str]], number: int = 1) -> list[
         *(hostile(arena, *one) for one in gang),
     ]
     played = duels(bots, hosting_in(arena), range(number))
-    folders = [os.fsencode(bot.folder) for bot in bots if bot.folder is not None]
-    assert cleanup_process.members(folders, {}) == []
+    for bot in bots:
+        assert bot.folder is None or processes_with(str(bot.folder)) == []
     return played
 
 

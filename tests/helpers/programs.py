@@ -18,7 +18,7 @@ import pytest
 
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.sandbox import probe
+from deepsea_referee.sandbox import probe, process_tree
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
 HEAD = """
@@ -228,6 +228,11 @@ def soon(condition: Callable[[], bool], milliseconds: int = 10_000) -> bool:
             return True
         select.poll().poll(step)
     return condition()
+
+
+def processes_with(text: str) -> list[int]:
+    """The other processes that have a text in their first environment or command line."""
+    return process_tree.search(lambda pid: os.fsencode(text) in process_tree.first_words(pid))
 
 
 def needs_sandbox() -> None:

@@ -16,7 +16,6 @@ import pytest
 from deepsea_bundle import folder, reader_process
 from deepsea_referee.bots.output import OutputCapture
 from deepsea_referee.interrupts import first_ready
-from deepsea_referee.sandbox.cleanup import CleanupProcess
 from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
 from deepsea_referee.system import System, portable
 from deepsea_referee.system.portable import PortableSystem, WallGauge
@@ -183,17 +182,6 @@ def test_a_sandbox_is_refused_in_a_line() -> None:
     with pytest.raises(SandboxUnavailable, match="needs Linux"):
         PORTABLE.choose("sandbox")
     assert PORTABLE.choose("auto").name == "process"
-
-
-def test_the_guardian_removes_folders_when_its_stdin_ends(tmp_path: Path) -> None:
-    entries = CleanupProcess(portable.GUARDIAN)
-    gone, stays = tmp_path / "ä folder", tmp_path / "another"
-    for place in (gone, stays):
-        place.mkdir()
-        entries.register("folder", str(place))
-    entries.unregister("folder", str(stays))
-    entries.stop()
-    assert [place.exists() for place in (gone, stays)] == [False, True]
 
 
 def test_ticks_come_in_the_main_thread_until_the_end() -> None:

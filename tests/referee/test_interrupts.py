@@ -11,19 +11,35 @@ import pytest
 
 from deepsea_referee.interrupts import WakePipe, on_signals
 
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 @pytest.mark.parametrize(
     ("numbers", "heard"),
-    [([signal.SIGINT], "i"), ([signal.SIGTERM], "t"), ([signal.SIGTERM, signal.SIGINT], "ti")],
+    [
+        ([signal.SIGINT], "i"),
+        ([signal.SIGTERM], "t"),
+        ([signal.SIGTERM, signal.SIGINT], "ti"),
+        ([signal.SIGHUP], "t"),
+    ],
 )
 def test_each_signal_is_a_call(numbers: list[signal.Signals], heard: str) -> None:
     calls: list[str] = []
-    former = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    former = [signal.getsignal(number) for number in NUMBERS]
     with on_signals(lambda: calls.append("i"), lambda: calls.append("t")):
         for number in numbers:
             os.kill(os.getpid(), number)
     assert "".join(calls) == heard
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == former
+    assert [signal.getsignal(number) for number in NUMBERS] == former
+
+
+def test_a_closed_terminal_does_not_end_what_ignores_it() -> None:
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with on_signals(lambda: pytest.fail("it is ignored")):
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, former)
 
 
 def test_sigterm_is_an_interrupt_unless_something_else_is_named() -> None:

@@ -1,23 +1,26 @@
-"""What whole process trees left that were killed at once is swept by the next worker."""
+"""What killed referees left is removed by the next process that plays, and nothing else."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
 from deepsea_referee.sandbox import cleanup
-from deepsea_referee.sandbox.cleanup_process import start_time
+from deepsea_referee.sandbox.interface import MARK_VARIABLE
+from deepsea_referee.sandbox.process_tree import start_time
 
 NOBODY = 2**22 + 1
 """The number of no process."""
 
 
-def test_only_folders_of_ended_processes_of_this_user_are_removed(tmp_path: Path) -> None:
-    pid, began, space, number = cleanup.folder_name().split("-")[1:]
+def names() -> dict[str, bool]:
+    """Names as of folders and groups, and whether somebody may still use what has them."""
+    pid, began, space, number = cleanup.new_name().split("-")[1:]
     assert (int(pid), int(began)) == (os.getpid(), start_time(os.getpid()))
-    names = {
+    return {
         f"deepsea-{NOBODY}-{began}-{space}-{number}": False,
         f"deepsea-{pid}-1-{space}-{number}": False,  # its number was used again
         f"deepsea-{pid}-{began}-{space}-{number}": True,
@@ -25,44 +28,79 @@ def test_only_folders_of_ended_processes_of_this_user_are_removed(tmp_path: Path
         f"deepsea-{NOBODY}-{number}": True,
         "deepsea-of-somebody": True,
     }
-    for name in names:
+
+
+def test_only_folders_of_ended_processes_of_this_user_are_removed(tmp_path: Path) -> None:
+    used = names()
+    for name in used:
         (tmp_path / name / "bot").mkdir(parents=True)
         (tmp_path / name / "bot" / "bot.py").write_text("import this\n")
     precious = tmp_path / "precious"
     precious.mkdir()
-    link = tmp_path / f"deepsea-{NOBODY}-{began}-{space}-7777"
+    link = tmp_path / f"{next(iter(used))}7"
     link.symlink_to(precious)
-    removed = cleanup.remove_folders([tmp_path, tmp_path / "missing"])
-    gone = {name for name, stays in names.items() if not stays}
-    assert {folder.name for folder in removed} == gone
-    assert {name for name in names if not (tmp_path / name).exists()} == gone
-    assert link.is_symlink()
-    assert precious.is_dir()
+    cleanup.remove_folders([tmp_path, tmp_path / "missing"])
+    stay = {name for name, stays in used.items() if stays} | {link.name, precious.name}
+    assert {folder.name for folder in tmp_path.iterdir()} == stay
 
 
 def test_only_empty_groups_of_ended_processes_are_removed(tmp_path: Path) -> None:
-    for name in (f"deepsea-{NOBODY}-1", f"deepsea-{NOBODY}-2", f"deepsea-{os.getpid()}-1"):
+    used = names()
+    for name in used:
         (tmp_path / name).mkdir()
-    (tmp_path / f"deepsea-{NOBODY}-2" / "busy").mkdir()
+    busy = f"{next(iter(used))}7"
+    (tmp_path / busy / "busy").mkdir(parents=True)
     cleanup.remove_groups([tmp_path])
-    assert sorted(group.name for group in tmp_path.iterdir()) == sorted(
-        [f"deepsea-{NOBODY}-2", f"deepsea-{os.getpid()}-1"]
+    stay = {name for name, stays in used.items() if stays} | {busy}
+    assert {group.name for group in tmp_path.iterdir()} == stay
+
+
+def test_only_processes_whose_referee_has_ended_are_killed() -> None:
+    waits = (sys.executable, "-I", "-S", "-c", "input()")
+    used = names()
+    with ExitStack() as ending:
+        started = {
+            name: ending.enter_context(
+                subprocess.Popen(
+                    waits,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={MARK_VARIABLE: name},
+                )
+            )
+            for name in used
+        }
+        other = ending.enter_context(
+            # The name alone is no mark: somebody may look at such a folder.
+            subprocess.Popen(
+                (*waits, "look", next(iter(used))), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            )
+        )
+        cleanup.end_processes()
+        for name, process in started.items():
+            process.communicate(b"\n")
+            assert process.returncode == (0 if used[name] else -9), name
+        other.communicate(b"\n")
+        assert other.returncode == 0
+
+
+def test_a_folder_is_private_and_goes_with_its_process_but_not_with_a_fork(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from deepsea_referee.sandbox import cleanup\n"
+        "folder = cleanup.private_folder(sys.argv[1])\n"
+        "(folder / 'file').touch()\n"
+        "if child := os.fork():\n"
+        "    os.waitpid(child, 0)\n"
+        "    print(folder.stat().st_mode & 0o777, *os.listdir(folder))\n"
     )
-
-
-def test_a_folder_is_registered_before_it_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there: list[bool] = []
-    real = cleanup.register
-
-    def register(kind: cleanup.Kind, value: str | Path, extra: int = 0) -> None:
-        there.append(Path(value).exists())
-        real(kind, value, extra)
-
-    monkeypatch.setattr(cleanup, "register", register)
-    folder = cleanup.private_folder(str(tmp_path))
-    assert there == [False]
-    assert folder.stat().st_mode & 0o777 == 0o700
-    cleanup.remove_folder(folder)
-    assert not folder.exists()
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path],
+        env={**os.environ, **paths},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode().split() == [str(0o700), "file"]
+    assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import cleanup_process, probe, process_tree
+from deepsea_referee.sandbox import probe, process_tree
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import (
@@ -25,7 +25,7 @@ from deepsea_referee.sandbox.interface import (
 )
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_sdk.entropy import fresh_token
-from helpers.programs import needs_sandbox, open_descriptors, soon
+from helpers.programs import needs_sandbox, open_descriptors, processes_with, soon
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
 SPIN = "print('on', flush=True)\nwhile True: pass"
@@ -239,12 +239,12 @@ def test_ending_it_at_once_leaves_nothing(isolation: Isolation) -> None:
         contained.kill()
         contained.close()
         assert contained.returncode is not None
-        assert cleanup_process.members([word.encode()], {}) == []
+        assert processes_with(word) == []
 
 
 def test_nothing_is_left_open(isolation: Isolation) -> None:
     with running(isolation, WAIT):
-        pass  # the keeper and its pipe are there from now on
+        pass  # what is made once in a process is there from now on
     gc.collect()  # what other tests left may hold some
     before = open_descriptors()
     with running(isolation, WAIT):

@@ -6,9 +6,7 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-from deepsea_referee.sandbox import cleanup_process, probe
+from deepsea_referee.sandbox import probe, process_tree
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
@@ -48,21 +46,11 @@ def test_too_many_processes_are_ended() -> None:
     assert outcome.over_limit == "processes: more than 10"
 
 
-def test_strangers_are_not_taken_for_members() -> None:
-    assert not cleanup_process.belongs(os.getpid(), [b"DEEPSEA_TREE=no-such-mark"], {})
-
-
 def test_a_session_is_known_by_its_leaders_start_time() -> None:
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as leader:
-        began = cleanup_process.start_time(leader.pid)
-        assert cleanup_process.belongs(leader.pid, [], {leader.pid: began})
+        began = process_tree.start_time(leader.pid)
+        assert process_tree.is_in_session(leader.pid, leader.pid, began)
         # It began at another time: its number was used anew.
-        assert not cleanup_process.belongs(leader.pid, [], {leader.pid: began + 1})
+        assert not process_tree.is_in_session(leader.pid, leader.pid, began + 1)
+        assert not process_tree.is_in_session(os.getpid(), leader.pid, began)
         leader.kill()
-
-
-def test_session_0_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process whose session leader is outside this pid namespace shows session 0."""
-    fields = [b"S", b"1", b"1", b"0", *[b"0"] * 20]
-    monkeypatch.setattr(cleanup_process, "stat_fields", lambda pid: fields if pid == 7 else None)
-    assert not cleanup_process.belongs(7, [], {0: 1})

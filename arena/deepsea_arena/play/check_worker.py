@@ -19,7 +19,6 @@ from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import read_in_subprocess
-from deepsea_referee.sandbox import cleanup
 from deepsea_referee.workers import Link, Perform
 
 _ZIP = b"PK"
@@ -53,7 +52,6 @@ class AdmissionPlayed(NamedTuple):
 @contextmanager
 def check_worker(link: Link) -> Iterator[Perform]:
     """Set up a worker that checks submissions; after each admission game it sends their number."""
-    cleanup.remove_folders()
 
     def perform(task: ReadArchive | PlayAdmission) -> BotBundle | str | AdmissionPlayed:
         if isinstance(task, ReadArchive):

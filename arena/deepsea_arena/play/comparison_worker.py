@@ -17,7 +17,6 @@ from deepsea_bundle.bot_cache import BotCache
 from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding, Verdict
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.sandbox import cleanup
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock
 from deepsea_referee.workbench.folder import block_line, read_block
@@ -48,7 +47,6 @@ class BlockPlayed(NamedTuple):
 @contextmanager
 def comparison_worker(link: Link) -> Iterator[Perform]:
     """Set up a worker that plays blocks with what others leave of the CPU."""
-    cleanup.remove_folders()
     SYSTEM.give_way()
     with own_folder() as folder:
         folders = BotCache(folder, link.file)

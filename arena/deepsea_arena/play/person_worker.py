@@ -20,7 +20,6 @@ from deepsea_ladder.model.games import PERSON, PersonGame, Presence
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.play_game import play_game
-from deepsea_referee.sandbox import cleanup
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.timing.pauses import Freezer
 from deepsea_referee.transport.session import OnAnswer, TimedAnswer
@@ -46,7 +45,6 @@ class PlayedOn(NamedTuple):
 @contextmanager
 def person_worker(link: Link) -> Iterator[Perform]:
     """Set up a worker that plays games of people."""
-    cleanup.remove_folders()
     with own_folder() as folder, closing(Tables(BotCache(folder, link.file), link)) as tables:
         yield tables.perform
 

@@ -59,7 +59,6 @@ def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outc
 
     starts_at_once  its share of the CPUs; 1 where nobody knows what other workers are there
     """
-    cleanup.remove_folders()
     starts = asyncio.Semaphore(starts_at_once)
     with (
         own_folder() as folder,

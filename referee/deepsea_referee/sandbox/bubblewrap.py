@@ -91,8 +91,6 @@ class Sandbox:
                 plan.directory,
                 ", ".join(map(str, plan.hidden)),
             )
-        mark = f"deepsea-{cleanup.new_mark()}"
-        cleanup.register("mark", mark)
         group: Group | None = None
         stage: bot_users.Stage | None = None
         status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -101,18 +99,17 @@ class Sandbox:
             if self._places.folders():
                 group = Group(launch.limits, self._places)
             options = [*_options(launch), *mounts.bubblewrap_options(plan, launch, stage.sources)]
-            process = _start(launch, options, mark, group, stage, status_end)
+            process = _start(launch, options, group, stage, status_end)
         except BaseException:
             os.close(status)
             if group is not None:
                 group.remove()
             if stage is not None:
                 stage.remove()
-            cleanup.unregister("mark", mark)
             raise
         finally:
             os.close(status_end)
-        return SandboxedProcess(process, mark, launch.limits, group, stage, status)
+        return SandboxedProcess(process, launch.limits, group, stage, status)
 
 
 def _options(launch: LaunchSpec) -> list[str]:
@@ -160,7 +157,6 @@ def _limits(limits: ResourceLimits) -> list[str]:
 def _start(
     launch: LaunchSpec,
     options: list[str],
-    mark: str,
     group: Group | None,
     stage: bot_users.Stage,
     status_end: int,
@@ -169,8 +165,9 @@ def _start(
     options_end = _descriptor_with(os.fsencode("\0".join(options)))
     filter_end = _descriptor_with(seccomp.program())
     try:
-        # The cleanup process finds bubblewrap's processes by this argument, which has no effect.
-        command = [*steps, bot_users.tool("bwrap"), "--unsetenv", mark]
+        # By this argument, which has no other effect, the next referee finds what is left of a
+        # sandbox that was being set up when this one was killed.
+        command = [*steps, bot_users.tool("bwrap"), cleanup.MARK_OPTION, cleanup.new_name()]
         command += ["--args", str(options_end), "--seccomp", str(filter_end)]
         command += ["--json-status-fd", str(status_end), "--"]
         command += [bot_users.tool("prlimit"), *_limits(launch.limits), "--", *launch.command]
@@ -205,14 +202,12 @@ class SandboxedProcess(IsolatedProcess):
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        mark: str,
         limits: ResourceLimits,
         group: Group | None,
         stage: bot_users.Stage,
         status: int,
     ) -> None:
         super().__init__(process, limits)
-        self._mark = mark
         self._group = group
         self._stage = stage
         self._status = status
@@ -328,7 +323,6 @@ class SandboxedProcess(IsolatedProcess):
         if self._group is not None:
             self._group.remove()
         self._stage.remove()
-        cleanup.unregister("mark", self._mark)
 
     def _read_status(self) -> int | None:
         """Read bubblewrap's status; returns the number of the sandbox's process 1 if known."""

@@ -10,14 +10,15 @@ this user.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
+import signal
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from deepsea_referee.sandbox import cleanup, cleanup_process
+from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import ResourceLimits
 
 GIVEN = "deepsea"
@@ -27,7 +28,9 @@ LEAF = "deepsea-referee"
 OWN_TASKS = 2
 # The same for all, which is also the kernel's default; v2 and v1.
 SHARES = (("cpu.weight", "100"), ("cpu.shares", "1024"))
-_number = itertools.count(1)
+LONGEST_S = 1.0
+"""How long killed members may take to leave their group."""
+PAUSE_S = 0.005
 
 
 class Hierarchies(NamedTuple):
@@ -76,6 +79,7 @@ class Mounted(NamedTuple):
 def hierarchies() -> Hierarchies:
     """The hierarchies that work for this process."""
     found = find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
+    cleanup.remove_what_killed_referees_left()
     cleanup.remove_groups(found.folders())
     return found
 
@@ -130,7 +134,7 @@ def _writable(place: Mounted) -> Path | None:
     """The folder of this file system in which groups can be made."""
     own = place.own.parent if place.own.name == LEAF else place.own
     for folder in (own, place.point / GIVEN):
-        trial = folder / group_name()
+        trial = folder / cleanup.new_name()
         try:
             trial.mkdir()
             trial.rmdir()
@@ -142,7 +146,7 @@ def _writable(place: Mounted) -> Path | None:
 
 def _has(folder: Path, *names: str) -> bool:
     """Whether a new group in this folder has these files."""
-    trial = folder / group_name()
+    trial = folder / cleanup.new_name()
     try:
         trial.mkdir()
     except OSError:
@@ -187,10 +191,6 @@ def _move_into_leaf(folder: Path) -> None:
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def group_name() -> str:
-    return f"deepsea-{os.getpid()}-{next(_number)}"
-
-
 def write(file: Path, text: str) -> bool:
     """Write to a file of a group; False if there is none or the kernel refuses it."""
     try:
@@ -201,6 +201,21 @@ def write(file: Path, text: str) -> bool:
 
 
 # The groups of one bot
+
+
+def _remove(folder: Path) -> None:
+    """Kill the members of a group and remove it; stays if that takes longer than LONGEST_S."""
+    deadline_s = time.monotonic() + LONGEST_S
+    while folder.is_dir():
+        with contextlib.suppress(OSError):
+            for line in (folder / "cgroup.procs").read_text().split():
+                os.kill(int(line), signal.SIGKILL)
+        try:
+            folder.rmdir()
+        except OSError:  # it still has members, or their statistics are not yet final
+            if time.monotonic() > deadline_s:
+                return
+            time.sleep(PAUSE_S)
 
 
 class _Counter:
@@ -237,14 +252,13 @@ class Group:
     def __init__(self, limits: ResourceLimits, places: Hierarchies) -> None:
         self._places = places
         self._limits = limits
-        self._name = group_name()
+        self._name = cleanup.new_name()
         self._made: list[Path] = []
         self._cpu: _Counter | None = None
         self._denied: _Counter | None = None
         try:
             for place in places.folders():
                 folder = place / self._name
-                cleanup.register("group", folder)
                 self._made.append(folder)
                 folder.mkdir()
             self._set_bounds()
@@ -345,6 +359,5 @@ class Group:
             if counter is not None:
                 counter.close()
         for folder in self._made:
-            cleanup_process.remove_group(str(folder))
-            cleanup.unregister("group", folder)
+            _remove(folder)
         self._made = []

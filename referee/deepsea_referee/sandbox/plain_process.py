@@ -1,9 +1,9 @@
 """The level `process`: a plain child process, for trusted bots.
 
 Invariants: it hides only most of the environment and stops no attack; it limits accidents: memory,
-processes, files, a bot that does not exit. A bot has its own session and is killed with the
-referee. A helper process that leaves the session and clears its environment can escape; use the
-level `sandbox` against that.
+processes, files, a bot that does not exit. A bot has its own session, and its first process is
+killed with the referee; what else a killed referee leaves of it the next one ends. A helper process
+that leaves the session and clears its environment can escape; use the level `sandbox` against that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 
-from deepsea_referee.sandbox import cleanup, cleanup_process, process_tree
+from deepsea_referee.sandbox import cleanup, process_tree
 from deepsea_referee.sandbox.interface import (
     MARK_VARIABLE,
     WATCHDOG,
@@ -36,25 +36,18 @@ class PlainProcess:
 
     def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `interface.Isolation`."""
-        value = cleanup.new_mark()
-        mark = f"{MARK_VARIABLE}={value}"
+        mark = cleanup.new_name()
         setpriv = shutil.which("setpriv")
-        # Without setpriv the cleanup process still kills the bot when the referee is killed.
         dying_with_us = (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
-        cleanup.register("mark", mark)
-        try:
-            process = subprocess.Popen(
-                (*dying_with_us, *launch.command),
-                stdin=launch.stdin,
-                stdout=launch.stdout,
-                stderr=launch.stderr,
-                cwd=launch.folder,
-                env=environment_for(launch, PASSED_ON, value),
-                start_new_session=True,
-            )
-        except OSError:
-            cleanup.unregister("mark", mark)
-            raise
+        process = subprocess.Popen(
+            (*dying_with_us, *launch.command),
+            stdin=launch.stdin,
+            stdout=launch.stdout,
+            stderr=launch.stderr,
+            cwd=launch.folder,
+            env=environment_for(launch, PASSED_ON, mark),
+            start_new_session=True,
+        )
         return PlainContained(process, mark, launch.limits)
 
 
@@ -63,11 +56,10 @@ class PlainContained(IsolatedProcess):
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:
         super().__init__(process, limits)
-        self._mark = mark
-        self._started = cleanup_process.start_time(process.pid)
+        self._mark = f"{MARK_VARIABLE}={mark}\0".encode()
+        self._started = process_tree.start_time(process.pid)
         self._cpu_us = 0
         self._changes = process_tree.Changes()
-        cleanup.register("session", str(process.pid), self._started)
         self._set_limits()
         WATCHDOG.watch(self._look)
 
@@ -97,10 +89,14 @@ class PlainContained(IsolatedProcess):
         self._closed = True
         WATCHDOG.forget(self._look)
         self.kill()
-        cleanup_process.end_all([self._mark.encode()], {self.pid: self._started})
+        process_tree.end_all(self._is_of_bot)
         self._process.wait()
-        cleanup.unregister("session", str(self.pid))
-        cleanup.unregister("mark", self._mark)
+
+    def _is_of_bot(self, pid: int) -> bool:
+        """Whether a process is in the bot's session, or was started by it with its environment."""
+        return process_tree.is_in_session(
+            pid, self.pid, self._started
+        ) or self._mark in process_tree.first_words(pid)
 
     def _tree(self) -> list[int]:
         # Once the process is reaped its number may belong to another one.

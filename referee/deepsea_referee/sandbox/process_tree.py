@@ -3,7 +3,8 @@
 Invariants: what vanishes while it is being read or signalled counts as gone, never as an error;
 members are searched each time, never remembered; stopping is repeated until every member was seen
 stopped. Reading works for other users' processes too (everybody may read stat, status, schedstat
-and children).
+and children). A process that is searched for in all of /proc is killed only after a second check
+through its pidfd, so a reused process number is never hit.
 """
 
 from __future__ import annotations
@@ -16,17 +17,63 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from deepsea_referee.sandbox.cleanup_process import read_proc, stat_fields
 from deepsea_referee.sandbox.interface import ThreadTimes
 
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 COUNTED_THREADS = 128
 # How often stopping is tried: a process may fork while it is being stopped.
 ROUNDS = 50
+LONGEST_S = 1.0
+"""How long killed processes may take to vanish."""
+PAUSE_S = 0.005
 _KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
 _PSS_FIELDS = (b"Pss:", b"SwapPss:")
 
 Members = Callable[[], Iterable[int]]
+
+
+def read_proc(file: str, most: int = 1 << 20) -> bytes:
+    """The content of a file of /proc, or how it begins, in half the time of `open`."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = b""
+        while len(content) < most and (part := os.read(descriptor, min(most, 4096))):
+            content += part
+        return content
+    finally:
+        os.close(descriptor)
+
+
+def stat_fields(pid: int | str) -> list[bytes] | None:
+    """The fields of /proc/PID/stat after the name: state, parent, group, session, ...
+
+    Of a thread, if `pid` is PID/task/THREAD.
+    """
+    try:
+        return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return None
+
+
+def start_time(pid: int) -> int:
+    """Start time of a process, in ticks since boot, or 0. Tells reused process numbers apart."""
+    fields = stat_fields(pid)
+    return int(fields[19]) if fields else 0
+
+
+def first_words(pid: int) -> bytes:
+    """The environment and the command line that a process began with, each word ended by a 0."""
+    words = b""
+    for name in ("environ", "cmdline"):
+        with suppress(OSError):  # another user's, or gone
+            words += read_proc(f"/proc/{pid}/{name}", 1 << 22)
+    return words
+
+
+def is_in_session(pid: int, leader: int, began: int) -> bool:
+    """Whether a process is in the session of a leader that began at that start time."""
+    fields = stat_fields(pid)
+    return fields is not None and int(fields[3]) == leader and start_time(leader) in (0, began)
 
 
 def children(pid: int) -> list[int]:
@@ -216,6 +263,35 @@ def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
         except (ProcessLookupError, PermissionError):
             continue
+
+
+def search(belongs: Callable[[int], bool]) -> list[int]:
+    """The living processes of which this is true, except this one."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if pid != os.getpid() and belongs(pid) and not _has_ended(pid)]
+
+
+def _has_ended(pid: int) -> bool:
+    fields = stat_fields(pid)
+    return fields is None or fields[0] in (b"Z", b"X")
+
+
+def end_all(belongs: Callable[[int], bool]) -> bool:
+    """Kill the processes of which this is true until there is none; False after LONGEST_S."""
+    deadline_s = time.monotonic() + LONGEST_S
+    while pids := search(belongs):
+        for pid in pids:
+            with suppress(OSError):
+                handle = os.pidfd_open(pid)
+                try:
+                    if belongs(pid):
+                        signal.pidfd_send_signal(handle, signal.SIGKILL)
+                finally:
+                    os.close(handle)
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(PAUSE_S)
+    return True
 
 
 def stop_all(members: Members) -> bool:

@@ -6,9 +6,10 @@ will do.
 
 Bots are plain child processes, for those that are trusted: it hides only most of the environment
 and stops no attack; it limits accidents: memory, processes, a bot that does not exit. A bot has its
-own process group and is killed with the referee by the guardian. A helper process that leaves the
-group and clears its environment can escape. Bots are charged the wall time: nothing counts as
-denied to them; the referee's own lateness is not charged, as far as the pulse shows it.
+own process group. When the referee is killed, its bots' streams end, which ends those that do not
+hang. A helper process that leaves the group and clears its environment can escape. Bots are charged
+the wall time: nothing counts as denied to them; the referee's own lateness is not charged, as far
+as the pulse shows it.
 
 Python's `subprocess` passes no descriptor but the standard streams on Windows: workers connect to
 this process over loopback, with a token that is used once and goes through the worker's stdin,
@@ -17,6 +18,7 @@ which nobody else reads; a connection without the token is closed.
 
 from __future__ import annotations
 
+import atexit
 import hmac
 import os
 import shutil
@@ -36,7 +38,6 @@ from typing import Any
 import psutil
 
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.sandbox.cleanup import CleanupProcess, of_this_process
 from deepsea_referee.sandbox.interface import (
     IsolatedProcess,
     Isolation,
@@ -47,7 +48,7 @@ from deepsea_referee.sandbox.interface import (
     Watchdog,
 )
 from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
-from deepsea_referee.system import OWN_GROUP_FLAGS, CpuShare, guardian, threads
+from deepsea_referee.system import OWN_GROUP_FLAGS, CpuShare, psutil_trees, threads
 from deepsea_referee.timing.host_load import BUSY_US, Gauge, Reading, Usage
 from deepsea_sdk.entropy import fresh_token
 
@@ -83,12 +84,6 @@ _CONNECT_LOOK_S = 0.5
 """Interval of the looks whether a worker that has not connected still runs."""
 _TOKEN_S = 10.0
 
-# It is isolated from the environment, and still needs psutil.
-_GUARDIAN_MAIN = (
-    f"import sys; sys.path[:] = {sys.path!r}; "
-    "from deepsea_referee.system import guardian; guardian.main()"
-)
-GUARDIAN = (sys.executable, "-I", "-B", "-c", _GUARDIAN_MAIN)
 _BEFORE_MAIN = """
 import socket, sys
 port, token = sys.stdin.readline().split()
@@ -141,12 +136,11 @@ class PortableSystem:
     def private_folder(self) -> Path:
         # Its name is short, because sockets' paths must be.
         folder = Path(tempfile.mkdtemp(prefix="deepsea-"))
-        _entries().register("folder", str(folder))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
 
     def remove_folder(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
-        _entries().unregister("folder", str(folder))
 
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
         with listen_for_worker() as listening:
@@ -192,11 +186,6 @@ class PortableSystem:
         return threads.thread_ticks(seconds, tick)
 
 
-def _entries() -> CleanupProcess:
-    """The entries of this process at its guardian."""
-    return of_this_process(lambda: CleanupProcess(GUARDIAN, flags=OWN_GROUP_FLAGS))
-
-
 # Bots
 
 
@@ -211,21 +200,16 @@ class PlainProcess:
         mark = fresh_token()
         environment = environment_for(launch, (*PASSED_ON, *PASSED_ON_TOO), mark)
         environment.setdefault("PYTHONIOENCODING", "utf-8")
-        _entries().register("mark", mark)
-        try:
-            process = subprocess.Popen(
-                launch.command,
-                stdin=launch.stdin,
-                stdout=launch.stdout,
-                stderr=launch.stderr,
-                cwd=launch.folder,
-                env=environment,
-                start_new_session=True,
-                creationflags=OWN_GROUP_FLAGS,
-            )
-        except OSError:
-            _entries().unregister("mark", mark)
-            raise
+        process = subprocess.Popen(
+            launch.command,
+            stdin=launch.stdin,
+            stdout=launch.stdout,
+            stderr=launch.stderr,
+            cwd=launch.folder,
+            env=environment,
+            start_new_session=True,
+            creationflags=OWN_GROUP_FLAGS,
+        )
         return PlainContained(process, mark, launch.limits)
 
 
@@ -243,7 +227,6 @@ class PlainContained(IsolatedProcess):
             self._first = psutil.Process(process.pid)
         self._cpu_us = 0
         self._group_ended = False
-        _entries().register("session", str(process.pid))
         _watchdog.watch(self._look)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
@@ -251,13 +234,12 @@ class PlainContained(IsolatedProcess):
 
     def kill(self) -> None:
         exited = self._process.poll() is not None
-        guardian.kill(reversed(self._tree()))
+        psutil_trees.kill(reversed(self._tree()))
         if not self._group_ended:
-            guardian.kill_group(self._process.pid)
+            psutil_trees.kill_group(self._process.pid)
         if exited and not self._group_ended:
             # From now on the number of its group may be another's.
             self._group_ended = True
-            _entries().unregister("session", str(self.pid))
 
     def cpu_us(self) -> int:
         """That of the first process: searching for the others would take longer than a decision."""
@@ -272,15 +254,13 @@ class PlainContained(IsolatedProcess):
             return
         _watchdog.forget(self._look)
         self.kill()
-        guardian.end_marked([self._mark])
+        psutil_trees.end_marked(self._mark)
         self._process.wait()
         self._closed = True
-        _entries().unregister("session", str(self.pid))
-        _entries().unregister("mark", self._mark)
 
     def _tree(self) -> list[psutil.Process]:
         with self._lock:
-            found = guardian.tree(self._first) if self._first is not None else []
+            found = psutil_trees.tree(self._first) if self._first is not None else []
             # Also those whose parents are gone.
             orphans = [one for one in self._seen if one not in found and one.is_running()]
             self._seen = [*found, *orphans]
