@@ -19,7 +19,6 @@ from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
-from deepsea_web.site.forms import form_token
 
 from .site import LOCAL, Answer, ask
 
@@ -159,17 +158,9 @@ class Person:
         fields = [one for one in self.form(page, action) if one[0] not in typed]
         return self.post(self.access.url(action), [*fields, *typed.items()])
 
-    @property
-    def form_token(self) -> str:
-        """What the forms carry that are made for this browser; that they do is for
-        tests/web/test_account_pages.py."""
-        if not self.cookies:
-            self.get(self.access.url("/login"))
-        return form_token(next(iter(self.cookies.values())))
-
     def do(self, action: str, typed: Mapping[str, str]) -> Answer:
         """Send a form that no page may have shown, as somebody can who knows its address."""
-        return self.post(self.access.url(action), [("form", self.form_token), *typed.items()])
+        return self.post(self.access.url(action), [*typed.items()])
 
     def log_in(self, token: str) -> Answer:
         """Open a session by the form."""

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.documents import to_json
+from deepsea_arena.documents import json_text
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.store import Store
@@ -130,7 +130,7 @@ def test_the_page_of_a_bot_says_where_it_loses_in_games_with_an_analysis(many: S
     page = get(site, "/bots/ben").text
     (found,) = re.findall(r'<section>\s*<h2 id="weaknesses".*?</section>', page, re.DOTALL)
     said = " ".join(re.sub(r"<[^>]*>", " ", found).split())
-    data = to_json(site.ladder.bot(bot="ben"))["weaknesses"]
+    data = json.loads(json_text(site.ladder.bot(bot="ben")))["weaknesses"]
     assert (data["bot"], data["games"], data["before"]) == ("ben v1", 16, 0)
     assert "Of 16 games with an analysis" in said
     worst = data["weaknesses"][0]

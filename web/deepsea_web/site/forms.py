@@ -1,15 +1,13 @@
 """Pages of a reader's own, their forms, and the outcomes of forms.
 
 Invariants: a page reads and a form acts through `Visit.ladder` alone, so that the service decides
-about rights; a refused form is shown again as it was typed, but for secrets; it counts only with
-the token that was made for its sender's cookie; a form with a file is read as it arrives, within
-the upload's limits.
+about rights; a form counts only if it was sent by a page of this site; a refused form is shown
+again as it was typed, but for secrets; a form with a file is read as it arrives, within the
+upload's limits.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +31,7 @@ from deepsea_ladder.limits import size_in_words
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import quoted
-from deepsea_web.http import same_secret, whole_number
+from deepsea_web.http import whole_number
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.site.page import Query, Visit
 
@@ -41,12 +39,9 @@ Values = Mapping[str, Any]
 """The values of a template."""
 SIGNED_OUT = "/login"
 """The page for visitors who want one of their own."""
-TOKEN = "form"
-"""The field that proves that a form was made for who sends it."""
 _FOREIGN = (
     "This form was not sent by a page of this site: open the page again, and send it from there."
 )
-OLD = "This form is from before you logged in or out: open the page again, and send it anew."
 LONGEST_FIELD = 4096
 MOST_FIELDS = 16
 _FRAME = 64 * 1024
@@ -74,7 +69,9 @@ class OwnPage:
     done: Mapping[str, str] = field(default_factory=dict)
     """Sentences after a form has done its work, by a word in the address."""
     open: bool = False
-    """Whether visitors of a private ladder see it, and get a cookie for its forms."""
+    """Whether visitors of a private ladder see it."""
+    names_visitors: bool = False
+    """Whether visitors get a cookie here, by which what they begin is theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,21 +159,6 @@ class Form:
         return number
 
 
-def form_token(secret: str | None) -> str:
-    """The token in forms for the holder of a cookie, which it does not reveal; "" without one."""
-    if secret is None:
-        return ""
-    return hmac.new(secret.encode(), b"deepsea form", hashlib.sha256).hexdigest()
-
-
-def check_form_token(form: Form, key: str | None) -> None:
-    """Raise 403 unless a form was made for the holder of this cookie."""
-    given = form.list(TOKEN)
-    expected = form_token(key)
-    if not (expected and len(given) == 1 and same_secret(given[0], expected)):
-        raise HTTPException(403, OLD)
-
-
 def check_origin(request: Request, access: Access) -> None:
     """Raise 403 unless a browser says that one of this site's own pages sends this."""
     if "origin" not in request.headers or is_foreign(request, access):
@@ -187,7 +169,7 @@ def form_of(pairs: Sequence[tuple[str, str]], wanted: Sequence[str]) -> Form:
     """A form with the fields that have these names; others are left out."""
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
-        if name in (TOKEN, *wanted):
+        if name in wanted:
             fields.setdefault(name, []).append(value)
     return Form(fields)
 

@@ -1,8 +1,8 @@
 """Answers requests for a reader's own pages and their forms; keeps others out of a private site.
 
-Invariants: a form is read only after its origin was checked, and acts only with the token that was
-made for the same cookie; its sender is looked up when the whole form is there; a page says why its
-form was refused, with the fields as they were typed, but for secrets; every answer is `no-store`.
+Invariants: a form is read only after its origin was checked, and its sender is looked up when the
+whole form is there; a page says why its form was refused, with the fields as they were typed, but
+for secrets; every answer is `no-store`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from deepsea_web.site.forms import (
     Outcome,
     OwnPage,
     Redirect,
-    check_form_token,
     check_origin,
     form_of,
     read_upload,
@@ -107,7 +106,7 @@ class Answers:
         return Route(path, self.with_error_pages(answered), methods=[method])
 
     async def _page(self, page: OwnPage, request: Request) -> Response:
-        seen, headers = await self._with_key(page, await self.sessions.seen(request))
+        seen, headers = await self._with_visitor_cookie(page, await self.sessions.seen(request))
         given = parameters_of(request, (*page.parameters, "done"))
         query = Query(dict(request.path_params), given)
         try:
@@ -118,14 +117,17 @@ class Answers:
             raise
         return self.sessions.html(text, headers=headers)
 
-    async def _with_key(self, page: OwnPage, seen: Seen) -> tuple[Seen, Mapping[str, str]]:
-        """A visitor with a cookie for the forms of a page that visitors may send."""
-        if seen.key is not None or not page.open:
+    async def _with_visitor_cookie(
+        self, page: OwnPage, seen: Seen
+    ) -> tuple[Seen, Mapping[str, str]]:
+        """A visitor with a new cookie, if the page names visitors and this one has none."""
+        caller = seen.visit.caller
+        if caller.author_id or caller.visitor or not page.names_visitors:
             return seen, {}
         raw = await self.sessions.in_thread(self.sessions.service.entropy)
         key = base64.urlsafe_b64encode(raw).decode().rstrip("=")
-        visit = self.sessions.visit(seen.visit.caller, key)
-        return Seen(visit, None, key), {"Set-Cookie": self.sessions.visitor.give(key)}
+        named = Seen(self.sessions.visit(caller, key), None)
+        return named, {"Set-Cookie": self.sessions.visitor.give(key)}
 
     def _made(
         self,
@@ -168,7 +170,6 @@ class Answers:
                 fields, file = await read_upload(request, upload, self.sessions.clock)
                 with file.file:
                     form = form_of(fields, action.fields)
-                    check_form_token(form, seen.key)
                     await self.sessions.in_thread(partial(take_file, upload, form, file))
                 return await self._act(action, request, replace(form, upload=upload))
         except UserError as error:
@@ -176,7 +177,6 @@ class Answers:
 
     async def _act(self, action: Action, request: Request, form: Form) -> Response:
         seen = await self.sessions.seen(request)
-        check_form_token(form, seen.key)
         try:
             outcome = await self.sessions.in_thread(partial(action.act, seen.visit, form))
         except UserError as error:
@@ -217,7 +217,7 @@ class Answers:
             case LoggedIn():
                 # A new login has a new session; the browser's former one ends.
                 await self.sessions.in_thread(partial(visit.service.log_out, visit.caller))
-                now = self.sessions.visit(outcome.caller, outcome.secret)
+                now = self.sessions.visit(outcome.caller)
                 answer = await self._done(outcome.answer, now)
                 answer.headers.append(
                     "Set-Cookie", self.sessions.session.give(outcome.secret, outcome.seconds)

@@ -32,8 +32,6 @@ class Visit:
 
     caller: Caller
     service: LadderService
-    form_token: str = ""
-    """The token in the forms of this visit."""
 
     @cached_property
     def ladder(self) -> LocalLadder:

@@ -1,4 +1,4 @@
-"""Sessions of the site and their cookies: one for a session, one for visitors' forms.
+"""Sessions of the site and their cookies: one for a session, one for visitors who play.
 
 Invariants: a cookie is sent to this site alone and is not seen by scripts; where there is TLS it
 has the prefix `__Host-`, with which no other host and no plain connection can set it. Two ladders
@@ -21,7 +21,7 @@ from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
-from deepsea_web.site.forms import SIGNED_OUT, form_token
+from deepsea_web.site.forms import SIGNED_OUT
 from deepsea_web.site.page import Visit
 from deepsea_web.site.rendering import KINDS
 
@@ -62,13 +62,11 @@ class Cookie:
 
 @dataclass(frozen=True)
 class Seen:
-    """A reader, and the cookies that say so."""
+    """A reader, by the cookies of a request."""
 
     visit: Visit
     session: str | None
     """The secret of the session; None of visitors."""
-    key: str | None
-    """The cookie that forms are bound to; None before a visitor has one."""
 
 
 class SessionAuth:
@@ -95,8 +93,7 @@ class SessionAuth:
             session, caller = None, visitor(address)
         else:
             request.scope[MEMBER] = True
-        key = session or self.visitor.read(cookies)
-        return Seen(self.visit(caller, key), session, key)
+        return Seen(self.visit(caller, self.visitor.read(cookies)), session)
 
     def _caller(self, session: str, address: str) -> Caller | None:
         try:
@@ -106,11 +103,11 @@ class SessionAuth:
                 return None
             raise
 
-    def visit(self, caller: Caller, key: str | None) -> Visit:
-        """Somebody who looks, with a cookie for forms; it is all that is known of a visitor."""
-        if key is not None and not caller.author_id:
-            caller = replace(caller, visitor=hashlib.sha256(key.encode()).hexdigest())
-        return Visit(caller=caller, service=self.service, form_token=form_token(key))
+    def visit(self, caller: Caller, visitor: str | None = None) -> Visit:
+        """A visit of a member, or of a visitor, who is known by a cookie alone."""
+        if visitor is not None and not caller.author_id:
+            caller = replace(caller, visitor=hashlib.sha256(visitor.encode()).hexdigest())
+        return Visit(caller=caller, service=self.service)
 
     async def holds(self, seen: Seen) -> bool:
         """Whether a session still is one."""

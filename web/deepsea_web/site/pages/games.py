@@ -107,7 +107,7 @@ def own_of_game(visit: Visit, query: Query) -> Mapping[str, Any]:
         if error.kind not in (Kind.NOT_FOUND, Kind.DENIED):
             raise
     if visit.ladder.analysis(game_id=game_id).may_be_asked:
-        found["form_token"] = visit.form_token
+        found["may_ask"] = True
     return found
 
 

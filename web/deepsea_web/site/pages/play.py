@@ -57,6 +57,7 @@ PLAY = OwnPage(
     title=lambda values: "Play against the bots",
     read=_read_play,
     open=True,
+    names_visitors=True,
 )
 
 
@@ -81,7 +82,7 @@ def _read_seat(visit: Visit, query: Query) -> Values:
         "current": NAV,
         "game_id": game_id,
         "address": f"/play/{game_id}/",
-        "hidden": {"form": visit.form_token, "id": game_id},
+        "hidden": {"id": game_id},
         "is_over": state.person_game.state is PersonGameState.DONE,
     }
 
