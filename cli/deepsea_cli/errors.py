@@ -36,7 +36,7 @@ def exit_status(run: Callable[[], object]) -> int:
         return BAD_INPUT
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        said = _former_name(error) or _one_line(error.format_message()).removesuffix(".")
+        said = _one_line(error.format_message()).removesuffix(".")
         return _fail(f"{said}{hint}", BAD_INPUT)
     except click.ClickException as error:
         return _fail(_one_line(error.format_message()), BAD_INPUT)
@@ -92,17 +92,6 @@ def _ours(error: Exception) -> tuple[str, int] | None:
         case UserError() | SandboxUnavailable() | BundleError() | LadderError() | RulesError():
             return line, BAD_INPUT
     return None
-
-
-def _former_name(error: click.UsageError) -> str | None:
-    """What to type for an option that is gone."""
-    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return None
-    from deepsea_cli.usage import FORMER
-
-    words = error.ctx.command_path.partition(" ")[2]
-    now = FORMER.get(f"{words} {error.option_name.removeprefix('--')}")
-    return now and f"there is no {error.option_name} any more: type {now}"
 
 
 def _open_missing_streams() -> None:

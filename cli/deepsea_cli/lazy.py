@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from deepsea_cli.usage import EXAMPLES, FORMER, RARE
+from deepsea_cli.usage import EXAMPLES, RARE
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -68,9 +68,6 @@ class LazyGroup(click.Group):
         if (name := args[0]) not in self._entries:
             import difflib  # rarely needed
 
-            if now := FORMER.get(f"{self._words} {name}".strip()):
-                now = now if now.startswith("ladder ") else f"{self._words} {now}"
-                ctx.fail(f"{self._words} {name} is now: {now}")
             if near := difflib.get_close_matches(name, self._entries, 1):
                 ctx.fail(f"there is no command {name!r}: did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)

@@ -137,27 +137,3 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder upgrade": ("",),
 }
 """What follows a command's words in lines that run as they stand, with the bot `mine` of `new`."""
-
-FORMER: Mapping[str, str] = {
-    "ladder init trusted": "--isolation process",
-    "ladder season trusted": "--isolation process",
-    "ladder season submissions-until": "--deadline",
-    "ladder run until-settled": "--until settled",
-    "ladder refold audit": "--trueskill",
-    "ladder resume": "pause --undo",
-    "ladder enable": "disable --undo",
-    "ladder release": "requeue --run",
-    "ladder invite": "codes",
-    "ladder admin-token": "author admin",
-    "ladder authors": "author list",
-    "ladder tokens": "author tokens",
-    "ladder reset": "author reset",
-    "ladder rename": "author rename",
-    "ladder block": "author block",
-    "ladder unblock": "author block --undo",
-    "ladder anonymise": "author anonymise",
-    "ladder audit": "author audit",
-    "ladder limits": "settings",
-    "ladder author limits": "ladder settings",
-}
-"""What to type now for an option, without its dashes, or a command that is gone."""

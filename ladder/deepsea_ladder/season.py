@@ -225,11 +225,7 @@ class Season:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise SeasonError(f"a season's settings are no JSON: {error}") from None
-        data = _table(data, "a season's settings")
-        # Seasons that were opened with a share of far opponents; now all are drawn from all bots.
-        pairing = _table(data.get("pairing", {}), "pairing")
-        kept = {key: value for key, value in pairing.items() if key != "exploration"}
-        return cls._from({**data, "pairing": kept}, _rules_from_options)
+        return cls._from(_table(data, "a season's settings"), _rules_from_options)
 
     # TOML, as people write it
 

@@ -139,8 +139,8 @@ def test_the_feed_gives_all_games_since_a_break_the_oldest_first(played: Store) 
     game = "season_id, 's1-' || n, attempt, n, head, played_at, record"
     with closing(sqlite3.connect(str(played.database))) as file, file:
         file.execute(f"INSERT INTO games {copies} SELECT n, n, {game} FROM games, n WHERE seq = 8")
-        seat = f"SELECT n, seat, {seats} FROM game_seats, n WHERE seq = 8"
-        file.execute(f"INSERT INTO game_seats (seq, seat, {seats}) {copies} {seat}")
+        seat = f"SELECT n, seat, n, {seats} FROM game_seats, n WHERE seq = 8"
+        file.execute(f"INSERT INTO game_seats (seq, seat, number, {seats}) {copies} {seat}")
     feed = LocalLadder(LadderService(played, played, entropy=lambda: b""), VISITOR).feed(after=700)
     told = [step.game.seq for step in takewhile(lambda step: step is not None, feed) if step]
     assert told == list(range(701, 1001))

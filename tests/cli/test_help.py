@@ -13,7 +13,7 @@ import click
 import pytest
 
 from deepsea_cli import main
-from deepsea_cli.usage import EXAMPLES, FORMER, RARE
+from deepsea_cli.usage import EXAMPLES, RARE
 from helpers.commands import Run, environment, every_command
 
 ALL = every_command()
@@ -78,23 +78,6 @@ def test_authors_see_their_eight_commands_first(run: Run) -> None:
         first = next(section for section in sections if not section.startswith((" ", "U", "O")))
         assert first.splitlines()[0] == heading
         assert len([line for line in first.splitlines() if re.match("  [a-z]", line)]) == 8
-
-
-@pytest.mark.parametrize("former", FORMER)
-def test_what_is_gone_is_answered_with_what_to_type(run: Run, former: str) -> None:
-    before, name = former.rsplit(" ", 1)
-    now = FORMER[former]
-    now = now if now.startswith("ladder ") else f"{before} {now}"
-    words, dashes, option = now.partition(" --")
-    options = {known for param in ALL[words].params for known in param.opts}
-    assert not dashes or f"--{option.split()[0]}" in options
-    if isinstance(ALL[before], click.Group):
-        assert former not in ALL
-        line = run(*before.split(), name, "x", "--json").refusal
-        assert f"{former} is now: {now} (see " in line
-    else:
-        line = run(*before.split(), f"--{name}").refusal
-        assert f"there is no --{name} any more: type {FORMER[former]} (see " in line
 
 
 # Completion

@@ -27,7 +27,7 @@ from deepsea_ladder.store.schema import REVISION
 from deepsea_rules.randomness import commitment
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
-from helpers import ladder, stored
+from helpers import ladder
 from helpers.commands import Run, one_line
 
 
@@ -660,23 +660,33 @@ def test_a_ladder_of_this_program_needs_no_upgrade(run: Run, played: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "change", ["DROP TABLE analyses", "UPDATE alembic_version SET version_num = 'later'"]
+    "command",
+    [
+        *("run", "serve --port 0", "upgrade", "standings", "status", "doctor", "refold --records"),
+        *("season s2", "submissions Ada", "backup copy.db", "restore ladder.db --store new.db"),
+    ],
 )
-@pytest.mark.parametrize("command", ["run", "serve --port 0", "upgrade"])
-def test_a_ladder_of_another_program_is_refused_in_a_line(
-    run: Run, played: Path, command: str, change: str
+def test_a_ladder_from_before_the_first_release_is_refused_in_a_line_and_stays(
+    run: Run, played: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
+    monkeypatch.chdir(played.parent)
     with closing(sqlite3.connect(played)) as connection:
-        connection.execute(change)
+        connection.execute("UPDATE alembic_version SET version_num = '0007'")
         connection.commit()
-    assert str(played) in run("ladder", *command.split()).refusal
+    before = played.read_bytes()
+    line = run("ladder", *command.split()).refusal
+    assert f"ladder at {played.name if 'restore' in command else played} has the schema" in line
+    assert "0007, which this program does not know" in line
+    assert played.read_bytes() == before
 
 
-def test_a_backup_of_an_earlier_program_is_restored(run: Run, tmp_path: Path) -> None:
-    stored.put("0001", str(tmp_path / "old.db"))
-    again = tmp_path / "again.db"
-    assert run("ladder", "restore", tmp_path / "old.db", "--verify", "--store", again).status == 0
-    assert run("ladder", "refold", "--records", "--store", again).status == 0
+def test_a_ladder_without_a_table_is_called_damaged(run: Run, played: Path) -> None:
+    with closing(sqlite3.connect(played)) as connection:
+        connection.execute("DROP TABLE job_seats")
+        connection.commit()
+    done = run("ladder", "run")
+    assert (done.status, done.out) == (1, "")
+    assert "a table or a column of it is missing; restore a backup" in one_line(done.err)
 
 
 def test_the_course_of_a_rating_is_drawn_to_a_file(played: Path, run: Run, tmp_path: Path) -> None:

@@ -107,12 +107,6 @@ def test_a_season_of_an_older_program_has_no_later_setting() -> None:
     assert Season.from_json(json.dumps(data)) == Season("summer")
 
 
-def test_a_season_of_an_older_program_may_have_a_setting_that_is_gone() -> None:
-    data = json.loads(Season("summer").to_json())
-    data["pairing"]["exploration"] = 0.1
-    assert Season.from_json(json.dumps(data)) == Season("summer")
-
-
 def test_a_file_as_people_write_it() -> None:
     season = Season.from_toml(
         """

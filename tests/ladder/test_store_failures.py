@@ -15,6 +15,7 @@ from sqlalchemy import event, text
 from deepsea_ladder.errors import StoreError, StoreUnavailable
 from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import Database, Store
+from deepsea_ladder.store.records import packed
 from helpers import ladder
 from helpers.killing import context
 from helpers.postgres import Postgres
@@ -59,7 +60,7 @@ def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
         assert store.queue.counts(season).leased == before.leased
         assert store.ratings.last_seq() == 1
         assert len(store.bots.all()) == 4
-    ladder.write(store, first_record, text=kept)
+    ladder.write(store, first_record, text=packed(kept.encode()))
     assert store.games.report(job, record) == Receipt(ReceiptStatus.ACCEPTED, seq=2)
     assert store.ratings.differences(season, records=True) == []
 

@@ -7,7 +7,6 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
 from textwrap import dedent
@@ -17,10 +16,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, text
 
-from deepsea_ladder.backup import differences
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Database, Store, migrate, schema
-from helpers import ladder, stored
+from helpers import ladder
 from helpers.killing import NEVER, answered, kill_before
 from helpers.tiers import daily
 
@@ -65,9 +63,8 @@ def database(target: str) -> Iterator[Database]:
     database.close()
 
 
-# The stored ladders below are compared with the program, too, and each new one is made so.
 @pytest.mark.release
-def test_the_scripts_make_the_tables_that_the_program_uses(database: Database) -> None:
+def test_a_ladder_has_the_tables_that_the_program_uses(database: Database) -> None:
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, schema.metadata) == []
@@ -122,82 +119,13 @@ def test_an_empty_database_is_not_upgraded(empty: str) -> None:
     database.close()
 
 
-PARTS = """
-    DROP TABLE submission_parts;
-    CREATE TABLE submission_parts
-    (submission_id INTEGER, number INTEGER, content TEXT, motto TEXT NOT NULL)
-    """
-
-
-CHANGES = {
-    "DROP TABLE analyses": "no table analyses",
-    "ALTER TABLE seasons RENAME head TO tail": "no column head in the table seasons",
-    PARTS: "another column, motto, in the table submission_parts",
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    daily(
-        product(("sqlite", "postgresql"), CHANGES),
-        [*(("sqlite", change) for change in CHANGES), ("postgresql", PARTS)],
-    ),
-    indirect=["kind"],
-)
-def test_tables_that_are_not_those_of_the_schema_are_refused(empty: str, change: str) -> None:
-    words = CHANGES[change]
-    database = _stored("0001", empty)
-    for statement in change.split(";"):
-        with database.write() as connection:
-            connection.execute(text(statement))
-    with pytest.raises(StoreError, match=f"does not fit: .* schema 0001, but has {words};"):
-        migrate.upgrade(database)
-    with database.write() as connection:
-        new = {"new": schema.REVISION}
-        connection.execute(text("UPDATE alembic_version SET version_num = :new"), new)
-    with pytest.raises(StoreError, match=r"does not fit: .*, but has "):
-        Store.open(empty)
-    database.close()
-
-
 @pytest.mark.parametrize("kind", daily(["sqlite", "postgresql"], ["sqlite"]), indirect=True)
 def test_what_else_is_in_the_database_does_no_harm(empty: str) -> None:
-    database = _stored("0001", empty)
-    with database.write() as connection:
+    with Store.create(empty) as store, store.database.write() as connection:
         connection.execute(text("CREATE TABLE recipes (id INTEGER)"))
         connection.execute(text("ALTER TABLE bots ADD motto TEXT"))
-    migrate.upgrade(database)
-    database.close()
-    Store.open(empty).close()
-
-
-def _stored(revision: str, target: str) -> Database:
-    stored.put(revision, target)
-    return Database(target)
-
-
-@pytest.mark.parametrize(
-    ("kind", "revision"),
-    daily(
-        product(("sqlite", "postgresql"), stored.REVISIONS),
-        # The first goes through all migrations.
-        [
-            *(("sqlite", revision) for revision in (stored.REVISIONS[0], stored.REVISIONS[-1])),
-            ("postgresql", stored.REVISIONS[0]),
-        ],
-    ),
-    indirect=["kind"],
-)
-def test_a_stored_ladder_of_each_schema_is_brought_up_and_sound(empty: str, revision: str) -> None:
-    database = _stored(revision, empty)
-    assert migrate.upgrade(database) == revision
-    with database.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, schema.metadata) == []
-    database.close()
     with Store.open(empty) as store:
-        assert differences(store, records=True) == []
-        assert len(list(store.history.games())) == 3
+        assert migrate.upgrade(store.database) == schema.REVISION
 
 
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
@@ -225,13 +153,18 @@ def test_a_place_where_no_ladder_can_be_is_refused(wrong: str, words: str) -> No
         Store.create(wrong)
 
 
-def test_a_newer_schema_is_refused(database: Database) -> None:
+# The last schema and the first one of the time when nothing was released, and a later one.
+@pytest.mark.parametrize("other", ["0007", "0001", "7777"])
+def test_the_schema_of_another_program_is_refused_and_stays(database: Database, other: str) -> None:
     with database.write() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '7777'"))
+        stamp = text("UPDATE alembic_version SET version_num = :other")
+        connection.execute(stamp, {"other": other})
     target = database.url.render_as_string(hide_password=False)
     for use in (lambda: Store.open(target), lambda: migrate.upgrade(database)):
-        with pytest.raises(StoreError, match="has the schema 7777, which this program does not"):
+        with pytest.raises(StoreError, match=f"has the schema {other}, which this program does"):
             use()
+    with database.read() as connection:
+        assert migrate.revision(connection) == other
 
 
 def test_an_older_schema_is_named_and_brought_up(database: Database, next_scripts: Path) -> None:
@@ -270,8 +203,8 @@ def test_a_migration_that_is_killed_anywhere_leaves_the_old_schema(
 def test_making_a_ladder_that_is_killed_anywhere_can_be_repeated(empty: str) -> None:
     for number in (5, 20):
         database = Database(empty, create=True)
-        assert _kill_at(database, migrate.SCRIPTS, number) is None
         database.close()
+        assert answered(_create, empty, number) is None
         with pytest.raises(StoreError, match="there is no ladder at"):
             Store.open(empty)
     Store.create(empty).close()
@@ -287,10 +220,17 @@ def _kill_at(database: Database, scripts: Path, number: int) -> int | None:
     return answered(_upgrade, target, scripts, number)
 
 
+def _create(answer: Connection, target: str, number: int) -> None:
+    database = Database(target)
+    count = kill_before(database.engine, number)
+    migrate.create(database)
+    answer.send(count())
+
+
 def _upgrade(answer: Connection, target: str, scripts: Path, number: int) -> None:
     database = Database(target)
     count = kill_before(database.engine, number)
-    migrate.upgrade(database, scripts, create=True)
+    migrate.upgrade(database, scripts)
     answer.send(count())
 
 

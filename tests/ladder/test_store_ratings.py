@@ -12,6 +12,7 @@ from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store
+from deepsea_ladder.store.records import packed
 from helpers import ladder
 from helpers.postgres import Postgres
 
@@ -22,6 +23,7 @@ def _contents(store: Store) -> None:
 
 
 CONTENTS = _contents
+NO_RECORD = packed(b"{}").hex()
 
 
 def test_a_refold_gives_what_is_stored(store: Store, season: StoredSeason) -> None:
@@ -103,7 +105,7 @@ def test_a_single_bit_is_found(store: Store, season: StoredSeason) -> None:
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("UPDATE games SET record = '{}' WHERE seq = 2", "s1-2: the record is wrong"),
+        (f"UPDATE games SET record = x'{packed(b'{}').hex()}'", "s1-1: the record is wrong"),
         (
             "UPDATE games SET record = (SELECT record FROM games WHERE seq = 1) WHERE seq = 2",
             "s1-2: the record is another game's",
@@ -115,8 +117,7 @@ def test_records_are_looked_at_on_demand(
 ) -> None:
     ladder.write(store, statement)
     assert store.ratings.differences(season) == []
-    (line,) = store.ratings.differences(season, records=True)
-    assert words in line
+    assert words in store.ratings.differences(season, records=True)[0]
 
 
 def test_results_that_are_not_their_records_are_found(store: Store, season: StoredSeason) -> None:

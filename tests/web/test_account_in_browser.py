@@ -15,6 +15,7 @@ from sqlalchemy import text as sql
 
 from deepsea_bundle import names
 from deepsea_ladder.store import Store
+from deepsea_ladder.store.records import packed
 from deepsea_rules.record import GameRecord
 from deepsea_web.http import CSP
 from helpers.chromium import (
@@ -188,7 +189,7 @@ def test_no_text_of_a_stranger_is_run(chromium: Browser, served: tuple[World, st
         "name": NAME,
         "key": names.key(NAME),
         "text": RUN,
-        "record": saying(record, RUN).to_json(),
+        "record": packed(saying(record, RUN).to_json().encode()),
         "log": zlib.compress(log.encode()),
     }
     with store.database.write() as connection:

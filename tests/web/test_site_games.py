@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import update
 
 from deepsea_arena.reports.frames import frames
 from deepsea_arena.reports.games import read_record
-from deepsea_ladder.store import Store
+from deepsea_ladder.store import Store, schema
 from deepsea_ladder.values import utc_time
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
@@ -242,8 +242,8 @@ def test_texts_of_strangers_stay_texts(played: Store) -> None:
     for words in DAILY[::2]:
         hostile = saying(record, words).to_json()
         with played.database.write() as connection:
-            given = {"record": hostile.encode(errors="replace").decode()}
-            connection.execute(text("UPDATE games SET record = :record"), given)
+            valid = hostile.encode(errors="replace").decode()
+            connection.execute(update(schema.games).values(record=valid))
         site = a_site(played)
         for url in ("/games/s1-2", "/games/s1-2/frames.json"):
             answer = get(site, url)
@@ -258,7 +258,7 @@ def test_a_damaged_record_is_one_line_of_the_log(
 ) -> None:
     record = played.games.record("s1-1").replace('"us": 100,', f'"us": {2**60},')
     with played.database.write() as connection:
-        connection.execute(text("UPDATE games SET record = :record"), {"record": record})
+        connection.execute(update(schema.games).values(record=record))
     for url in ("/games/s1-1", "/games/s1-1/frames.json"):
         assert get(a_site(played), url).status == 500
         entry = caplog.records[-1]

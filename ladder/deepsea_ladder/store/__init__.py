@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from deepsea_ladder.errors import StoreDamaged, StoreError
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.store import migrate
 from deepsea_ladder.store.accounts import Accounts, Sessions
 from deepsea_ladder.store.analyses import Analyses
@@ -82,8 +82,7 @@ class Store:
         """Create a ladder in a new file or an empty database; `StoreError` if it is not empty."""
         database = Database(target, create=True)
         try:
-            if migrate.upgrade(database, create=True) is not None:
-                raise StoreError(f"there is a ladder at {database} already")
+            migrate.create(database)
         except BaseException:
             database.close()
             raise

@@ -352,6 +352,8 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
 
 
+_LACKING = "a table or a column of it is missing; restore a backup"
+_NOT_THERE = ("no such table: ", "no such column: ")
 _SQLITE: dict[str, tuple[type[StoreError], str]] = {
     "SQLITE_FULL": (StoreUnavailable, "the disk is full; nothing was changed, free some space"),
     "SQLITE_BUSY": (StoreUnavailable, "another process keeps it busy; try again"),
@@ -373,6 +375,8 @@ _POSTGRESQL: dict[str, tuple[type[StoreError], str]] = {
     "28": (StoreError, "the server does not let this user in"),
     "3D": (StoreError, "there is no such database; create it first"),
     "42501": (StoreError, "this user may not do that"),
+    "42P01": (StoreDamaged, _LACKING),
+    "42703": (StoreDamaged, _LACKING),
     "XX": (StoreDamaged, "the server reports damaged data; restore a backup"),
 }
 
@@ -384,6 +388,8 @@ def _refusal(where: str, error: DBAPIError) -> StoreError | None:
         name = str(getattr(cause, "sqlite_errorname", ""))
         if not name and str(cause).startswith("Could not decode"):
             return StoreDamaged(f"the ladder at {where}: it has text that is not UTF-8")
+        if str(cause).startswith(_NOT_THERE):
+            return StoreDamaged(f"the ladder at {where}: {_LACKING}")
         for start, (kind, words) in _SQLITE.items():
             if name.startswith(start):
                 return kind(f"the ladder at {where}: {words}")
@@ -474,10 +480,10 @@ def _is_wrong(column: Column[Any]) -> str:
         latest = 1 if isinstance(column.type, Boolean) else _LATEST
         wrong = f"typeof({name}) <> 'integer' OR {name} NOT BETWEEN 0 AND {latest}"
     else:
-        kind = "blob" if isinstance(column.type, LargeBinary) else "text"
+        kind = "blob" if isinstance(column.type, LargeBinary | Record) else "text"
         wrong = f"typeof({name}) <> '{kind}'"
         if isinstance(column.type, Record):
-            wrong += f" AND (typeof({name}) <> 'blob' OR substr({name}, 1, 1) <> x'{START.hex()}')"
+            wrong += f" OR substr({name}, 1, 1) <> x'{START.hex()}'"
     return f"({name} IS NOT NULL AND ({wrong}))"
 
 

@@ -91,6 +91,7 @@ class Seasons(StorePart):
                     submissions_until=submissions_until,
                     place=0,
                     head=commitment(seed),
+                    games=0,
                 )
             )
             words = f"opened; commitment {commitment(seed)}"
