@@ -16,7 +16,7 @@ from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.transport.session import Session, Stream
+from deepsea_referee.transport.server import GrpcTransport, Stream
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
@@ -92,12 +92,12 @@ async def message_bytes() -> tuple[int, int]:
     """How long a question and an answer are in such a match, as a rule."""
     questions: list[int] = []
     answers: list[int] = []
-    serve = Session.serve
+    prepare = GrpcTransport.__init__
 
-    async def metered(session: Session, stream: Stream) -> None:
-        await serve(session, cast(Stream, _Metered(stream, questions, answers)))
+    def prepare_metered(transport: GrpcTransport, stream: Stream) -> None:
+        prepare(transport, cast(Stream, _Metered(stream, questions, answers)))
 
-    with patch.object(Session, "serve", metered):
+    with patch.object(GrpcTransport, "__init__", prepare_metered):
         await play_match(settings(games=2))
     return int(median(questions)), int(median(answers))
 

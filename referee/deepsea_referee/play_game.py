@@ -251,9 +251,7 @@ class _GameLoop:
     def _void(self, error: Exception) -> None:
         for seat in self._seats:
             seat.send(wire.void_message(self._refereed.game_id))
-        if isinstance(error, HostTooBusy):
-            self.over.set_exception(error)
-            return
-        void = RefereeError(f"{type(error).__name__}: {error}")
-        void.__cause__ = error
-        self.over.set_exception(void)
+        if not isinstance(error, RefereeError):
+            cause, error = error, RefereeError(f"{type(error).__name__}: {error}")
+            error.__cause__ = cause
+        self.over.set_exception(error)

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import grpc
 import pytest
@@ -32,12 +32,14 @@ from deepsea_bots.greedy import Greedy
 from deepsea_referee.bots.output import BotOutput, joined
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.errors import BotFault
 from deepsea_referee.play_game import play_to_end
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.pauses import Freezer, OffTurn
-from deepsea_referee.transport.session import Session, Stream
+from deepsea_referee.transport.server import answers_of
+from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import game_seed, seed_from_text
@@ -50,6 +52,7 @@ from deepsea_sdk.bot import Bot
 from deepsea_sdk.client import Player
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play as play_at_table
+from deepsea_sdk.wire import Answer
 from helpers.in_loop import run
 from helpers.peers import seat
 
@@ -193,7 +196,7 @@ async def _play(
         process.session._write_limit_us = write_limit_us
     sessions = [Session(clock) for _ in honest]
     serving = [
-        asyncio.create_task(session.serve(cast(Stream, stream)))
+        asyncio.create_task(session.serve(stream))
         for session, stream in zip(sessions, honest, strict=True)
     ]
     try:
@@ -277,22 +280,22 @@ class _Honest:
         self._player = Player(lambda: bot)
         self._pause_s = pause_s
         self._pauses = pauses
-        self._answers: asyncio.Queue[object] = asyncio.Queue()
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def write(self, data: bytes) -> None:
         answer = self._player.receive(pb.PlayResponse.FromString(data))
         if answer is not None:
             self._answers.put_nowait(answer.SerializeToString())
 
-    async def read(self) -> object:
+    async def read(self) -> list[Answer]:
         answer = await self._answers.get()
         if self._pause_s and self._pauses > 0:
             self._pauses -= 1
             await asyncio.sleep(self._pause_s)
-        return answer
+        return answers_of(answer)
 
-    async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        raise AssertionError(f"the honest bot was refused: {details}")
+    async def abort(self, fault: BotFault | None) -> None:
+        raise AssertionError(f"the honest bot was refused: {fault}")
 
 
 class _Listener(logging.Handler):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any
 
-import grpc
-
+from deepsea_referee.errors import BotFault
 from deepsea_referee.play_game import play_to_end
-from deepsea_referee.transport.session import Session, Stream
+from deepsea_referee.transport.server import answers_of
+from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
+from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.refereed_game import RefereedGame
 
@@ -32,17 +33,15 @@ def last_legal(request: pb.DecisionRequest) -> str:
     return request.legal[-1]
 
 
-class Aborted(Exception):
-    """What gRPC raises out of `abort`."""
-
-
 class MemoryStream:
-    """A stream to a bot that answers at once. Keeps every byte that it was sent."""
+    """The transport of a bot that answers at once. Keeps every byte that it was sent."""
 
     def __init__(self, decide: Decide) -> None:
         self.sent: list[bytes] = []
+        self.aborted: list[BotFault | None] = []
+        """The reason why the referee ended it, None for its own error."""
         self._decide = decide
-        self._answers: asyncio.Queue[object] = asyncio.Queue()
+        self._answers: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     async def write(self, data: bytes) -> None:
         self.sent.append(data)
@@ -53,19 +52,20 @@ class MemoryStream:
         if decisions:
             self.put(pb.PlayRequest(decisions=decisions).SerializeToString())
 
-    def put(self, data: object) -> None:
+    def put(self, data: bytes) -> None:
         """Something else that comes from the bot."""
         self._answers.put_nowait(data)
 
     def end(self) -> None:
         """The bot has gone."""
-        self._answers.put_nowait(grpc.aio.EOF)
+        self._answers.put_nowait(None)
 
-    async def read(self) -> object:
-        return await self._answers.get()
+    async def read(self) -> list[wire.Answer] | None:
+        data = await self._answers.get()
+        return None if data is None else answers_of(data)
 
-    async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
-        raise Aborted(code, details)
+    async def abort(self, fault: BotFault | None) -> None:
+        self.aborted.append(fault)
 
     def messages(self) -> list[pb.PlayResponse]:
         return [pb.PlayResponse.FromString(data) for data in self.sent]
@@ -83,7 +83,7 @@ class Table:
         self.streams = [(stream or MemoryStream)(decide) for decide in bots]
         self.sessions = [Session(self.clock) for _ in bots]
         self._serving = [
-            asyncio.create_task(session.serve(cast(Stream, stream)))
+            asyncio.create_task(session.serve(stream))
             for session, stream in zip(self.sessions, self.streams, strict=True)
         ]
 

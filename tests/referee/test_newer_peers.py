@@ -151,11 +151,9 @@ def test_a_bot_plays_with_a_newer_referee_as_with_one_of_its_age(preset: str) ->
 class NewerStream(MemoryStream):
     """A stream to a bot that has more to say."""
 
-    def put(self, data: object) -> None:
-        if isinstance(data, bytes):
-            request = newer.message("PlayRequest").FromString(data)
-            data = newer.with_news(request).SerializeToString()
-        super().put(data)
+    def put(self, data: bytes) -> None:
+        request = newer.message("PlayRequest").FromString(data)
+        super().put(newer.with_news(request).SerializeToString())
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)

@@ -9,7 +9,7 @@ import pytest
 
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import HostTooBusy, RefereeError
+from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.play_game import play_game
 from deepsea_referee.transport.session import OnAnswer, Session
 from deepsea_rules.faults import Fault
@@ -75,7 +75,7 @@ async def test_a_line_up_plays_and_its_crash_is_explained() -> None:
     table = Table([last_legal, last_legal])
     pool = Pool(table.sessions)
     await table.sessions[0].connected
-    table.sessions[0].fail(Fault.CRASH, "gone")
+    table.sessions[0].fail(BotFault(Fault.CRASH, "gone"))
     played = await play_game(new_game(), cast(BotPool, pool), (1, 0))
     await table.close()
     (fault,) = played.faults
@@ -114,7 +114,7 @@ async def test_a_games_longest_decision_counts_with_those_of_others_in_its_messa
 
 async def test_what_is_done_to_a_seat_on_purpose_is_not_held_against_its_process() -> None:
     def broken(session: Session) -> Session:
-        session.fail(Fault.CRASH, "on purpose")
+        session.fail(BotFault(Fault.CRASH, "on purpose"))
         return session
 
     table = Table([last_legal, last_legal])

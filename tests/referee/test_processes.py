@@ -17,17 +17,21 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee.bots.output import OutputPlan
+from deepsea_referee.bots.pool import RESTARTS_IN_A_ROW
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
+from deepsea_referee.transport import lines
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
+from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.wire.lines import lines_of
 from helpers.in_loop import run
 from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times
@@ -324,6 +328,25 @@ def test_a_machine_that_cannot_start_bots_is_nobodys_fault(tmp_path: Path) -> No
     assert [void.game for void in result.voids] == [2, 3, 4, 5, 6]
     assert all("Too many open files" in void.reason for void in result.voids)
     assert result.summaries()[0].faults == 2
+
+
+def test_an_error_of_the_referee_in_a_stream_is_nobodys_fault_however_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = RESTARTS_IN_A_ROW + 2
+
+    def lines_or_error(message: bytes) -> tuple[bytes, list[str]]:
+        for start in pb.PlayResponse.FromString(message).starts:
+            if int(start.game_id.rpartition("-")[2]) <= failing:
+                raise ZeroDivisionError("a bug")
+        return lines_of(message)
+
+    monkeypatch.setattr(lines, "lines_of", lines_or_error)
+    result, games, _ = play([lines_bot(tmp_path, "lines"), opponent(tmp_path)], games=failing + 1)
+    assert [void.game for void in result.voids] == [*range(1, failing + 1)]
+    assert all("ZeroDivisionError: a bug" in void.reason for void in result.voids)
+    assert [(game.game, game.faults) for game in games] == [(failing + 1, ())]
+    assert result.logs == []
 
 
 def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(tmp_path: Path) -> None:

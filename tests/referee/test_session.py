@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn, cast, get_args
 
 import grpc
 import pytest
 
-from deepsea_referee.errors import BotFault
+from deepsea_referee.errors import BotFault, RefereeError
+from deepsea_referee.timing.host_load import Gauge
 from deepsea_referee.timing.pauses import Pauses
-from deepsea_referee.transport.session import HELD_BYTES, MESSAGE_BYTES, TimedAnswer
+from deepsea_referee.transport.session import (
+    HELD_BYTES,
+    MESSAGE_BYTES,
+    TRANSITIONS,
+    Session,
+    State,
+    TimedAnswer,
+)
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
 from helpers.peers import Peer, Seat, ask, one_pass, seat
+from helpers.streams import MemoryStream, Table, first_legal
 
 LIMIT_US = 100_000
 
@@ -492,3 +504,115 @@ async def answered(it: Seat, peer: Peer) -> None:
     asked = ask(it.session, question(), LIMIT_US)
     await peer.answer(await peer.request(), "down")
     await asked
+
+
+# Errors of the referee: they void games, and no bot is charged
+
+
+class Broken(MemoryStream):
+    """A stream that raises what no bot can cause, once `breaks` says where."""
+
+    breaks = ""
+
+    async def write(self, data: bytes) -> None:
+        if self.breaks == "write":
+            raise ValueError("on purpose")
+        await super().write(data)
+
+    async def read(self) -> list[wire.Answer] | None:
+        answers = await super().read()
+        if self.breaks == "read":
+            raise ValueError("on purpose")
+        return answers
+
+
+async def has_failed(session: Session, asked: Sequence[asyncio.Future[TimedAnswer]]) -> None:
+    """Whoever asked, or asks now, hears of an error of the referee, and of no fault."""
+    for one in [*asked, ask(session, question(), LIMIT_US)]:
+        with pytest.raises(RefereeError, match="ValueError: on purpose"):
+            await one
+    assert not session.usable
+    assert session.ended_by_referee
+
+
+@pytest.mark.parametrize("where", ["write", "read"])
+async def test_an_error_of_the_referee_in_the_stream_is_no_fault_of_the_bot(where: str) -> None:
+    table = Table([first_legal], Broken)
+    (session,), (stream,) = table.sessions, table.streams
+    await session.connected
+    assert isinstance(stream, Broken)
+    stream.breaks = where
+    asked = [ask(session, question(f"g{i}"), LIMIT_US) for i in range(2)]
+    for _ in range(4):
+        await one_pass()
+    table.clock.jump(2 * LIMIT_US + 2)
+    await has_failed(session, asked)
+    await table.close()
+    assert stream.aborted == [None]
+
+
+async def test_a_host_that_cannot_be_read_at_a_timeout_is_no_fault_of_the_bot() -> None:
+    def broken(_now_us: int = 0) -> NoReturn:
+        raise ValueError("on purpose")
+
+    table = Table([first_legal], MuteStream)
+    (session,) = table.sessions
+    session.timer.gauge = cast(Gauge, SimpleNamespace(glance=lambda _: None, read=broken))
+    asked = [ask(session, question(), LIMIT_US)]
+    while not table.clock.alarms:
+        await one_pass()
+    table.clock.jump(LIMIT_US + 1)
+    await has_failed(session, asked)
+    await table.close()
+
+
+async def test_an_end_that_cannot_be_explained_is_no_fault_of_the_bot() -> None:
+    def broken() -> NoReturn:
+        raise ValueError("on purpose")
+
+    table = Table([first_legal], MuteStream)
+    (session,), (stream,) = table.sessions, table.streams
+    session.explain_end = broken
+    asked = [ask(session, question(), LIMIT_US)]
+    stream.end()
+    await has_failed(session, asked)
+    await table.close()
+
+
+async def test_an_error_while_nobody_is_asked_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    table = Table([first_legal], Broken)
+    (session,), (stream,) = table.sessions, table.streams
+    await session.connected
+    assert isinstance(stream, Broken)
+    stream.breaks = "write"
+    session.send(wire.void_message("g"))
+    await session.ended
+    assert "the stream of a bot failed: ValueError: on purpose" in caplog.text
+    await has_failed(session, [])
+    await table.close()
+
+
+async def test_a_request_after_goodbye_is_an_error_of_the_referee() -> None:
+    table = Table([first_legal])
+    (session,) = table.sessions
+    session.close("the match is over")
+    with pytest.raises(RefereeError, match="after Goodbye"):
+        await ask(session, question(), LIMIT_US)
+    await table.close()
+
+
+class MuteStream(MemoryStream):
+    """A stream to a bot that never answers."""
+
+    async def write(self, data: bytes) -> None:
+        self.sent.append(data)
+
+
+def test_every_state_but_the_last_is_left_by_an_end_which_is_final() -> None:
+    states = set(get_args(State))
+    assert TRANSITIONS.keys() == states
+    assert {state for state in states if TRANSITIONS[state].get("end") == "ended"} == states - {
+        "ended"
+    }
+    assert TRANSITIONS["ended"] == {}
+    assert {after for row in TRANSITIONS.values() for after in row.values()} <= states

@@ -9,19 +9,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from itertools import cycle, islice, permutations
-from typing import NoReturn, cast
 
-import grpc
 import pytest
 
 from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.pauses import LAZY_US, Freezer, Pauses
+from deepsea_referee.transport.server import answers_of
 from deepsea_referee.transport.session import (
     HELD_BYTES,
     MESSAGE_BYTES,
     WRITE_LIMIT_US,
     Session,
-    Stream,
     TimedAnswer,
 )
 from deepsea_rules.faults import Fault
@@ -54,7 +52,7 @@ class Bot:
         self._open = asyncio.Event()
         self._open.set()
         self._opens = False
-        self._sent: asyncio.Queue[object] = asyncio.Queue()
+        self._sent: asyncio.Queue[bytes] = asyncio.Queue()
 
     def freeze(self) -> None:
         self.frozen = True
@@ -92,11 +90,11 @@ class Bot:
         self.taken.append(message)
         self.requests += [request.request_id for request in message.requests]
 
-    async def read(self) -> object:
-        return await self._sent.get()
+    async def read(self) -> list[wire.Answer]:
+        return answers_of(await self._sent.get())
 
-    async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
-        raise grpc.aio.InternalError(f"{code}: {details}")
+    async def abort(self, fault: BotFault | None) -> None:
+        pass
 
 
 class Seat:
@@ -160,14 +158,14 @@ class Seat:
 @asynccontextmanager
 async def served() -> AsyncIterator[Seat]:
     seat = Seat()
-    serving = asyncio.create_task(seat.session.serve(cast(Stream, seat.bot)))
+    serving = asyncio.create_task(seat.session.serve(seat.bot))
     await seat.settled()
     try:
         yield seat
     finally:
         seat.turns.leave()
         seat.bot.open()
-        seat.session.fail(Fault.CRASH, "the test is over")
+        seat.session.fail(BotFault(Fault.CRASH, "the test is over"))
         await asyncio.gather(serving, return_exceptions=True)
 
 

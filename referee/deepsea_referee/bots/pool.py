@@ -18,7 +18,7 @@ from typing import Self
 from deepsea_referee.bots.output import BotLog, OutputPlan, joined, show_hints
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import BotStartError, HostTooBusy, RefereeError
+from deepsea_referee.errors import BotFault, BotStartError, HostTooBusy, RefereeError
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import Clock
 from deepsea_referee.timing.pauses import Freezer, OffTurn
@@ -163,6 +163,7 @@ class BotPool:
             raise BotStartError(slot.number, message, error.error) from None
 
     async def _start_again(self, slot: _Slot, suspect: bool) -> None:
+        by_referee = slot.process is not None and slot.process.session.ended_by_referee
         await self._end(slot)
         try:
             await self._start(slot)
@@ -173,7 +174,8 @@ class BotPool:
                 raise
             assert slot.process is not None
             slot.process.missed_start = True
-        slot.restarts += 1  # not after a RefereeError, which is not of the bot
+        if not by_referee:
+            slot.restarts += 1
 
     async def _start(self, slot: _Slot) -> None:
         for _ in range(STARTS_UNDER_LOAD - 1):
@@ -200,7 +202,9 @@ class BotPool:
                 await process.start(self._folder / f"{slot.number}-{slot.starts}")
         except (EarlyEnd, RefereeError) as error:
             process.troubled = True
-            process.session.fail(Fault.CRASH, str(error))
+            process.session.fail(
+                error if isinstance(error, RefereeError) else BotFault(Fault.CRASH, str(error))
+            )
             raise
 
     async def _end(self, slot: _Slot) -> None:

@@ -176,7 +176,7 @@ class BotProcess:
             limit_ms = self._hosting.start_limit_us // 1000
             await self._abort()
             found = f"it did not {self.greeting} within {limit_ms} ms{self.place()}"
-            session.fail(Fault.START_TIMEOUT, found)
+            session.fail(BotFault(Fault.START_TIMEOUT, found))
             self._kill()
             if isinstance(missed, Starved):
                 raise HostTooBusy(

@@ -1,9 +1,9 @@
 """The stream of a bot that speaks lines of JSON on its stdin and stdout, in place of gRPC.
 
-Invariants: for the session it is a stream like gRPC's; a pipe identifies its seat, so there is no
-token; the first line that is no answer ends the stream, and then both pipes are closed; a bot that
-writes without end waits once some lines are unread. What is wrong is
-written where the bot's stderr is kept.
+Invariants: for the session it is a transport like gRPC's; a pipe identifies its seat, so there is
+no token; the first line that is no answer ends the stream, and then both pipes are closed; a bot
+that writes without end waits once some lines are unread. What is wrong is written where the bot's
+stderr is kept.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import cast
-
-import grpc
 
 from deepsea_referee.errors import BotFault
-from deepsea_referee.transport.session import Session, Stream, refusal
+from deepsea_referee.transport.session import Session, refusal
+from deepsea_sdk import wire
 from deepsea_sdk.errors import WireError
 from deepsea_sdk.wire.lines import (
     LINE_BYTES,
@@ -28,7 +26,7 @@ from deepsea_sdk.wire.lines import (
 
 
 class LinesServer:
-    """The pipes of one bot; for the session it is what a gRPC stream is."""
+    """The pipes of one bot, which are the transport of its session."""
 
     def __init__(
         self,
@@ -83,7 +81,7 @@ class LinesServer:
             self._serving.cancel()
             await asyncio.wait((self._serving,))
 
-    # As a stream
+    # As a transport
 
     async def line(self) -> bytes | None:
         """The next line without its end; None at the end of the pipe, also within a line."""
@@ -94,15 +92,15 @@ class LinesServer:
         except asyncio.LimitOverrunError:
             raise refusal(f"it wrote a line of more than {LINE_BYTES:,} bytes") from None
 
-    async def read(self) -> bytes | None:
-        """The next answer, as the bytes of a message; raises BotFault for any other line."""
+    async def read(self) -> list[wire.Answer] | None:
+        """Read the next answer; raises BotFault for any other line."""
         line = await self.line()
         try:
-            return None if line is None else answer_from_line(line)
+            return None if line is None else [answer_from_line(line)]
         except WireError as error:
             raise refusal(str(error)) from None
 
-    async def write(self, message: bytes) -> None:
+    async def write(self, message: bytes, /) -> None:
         """Write a message as lines, and wait until the pipe has them."""
         lines, faults = lines_of(message)
         for fault in faults:
@@ -115,9 +113,9 @@ class LinesServer:
         except ConnectionError:  # it has closed its stdin: the stream ends as if it had exited
             self._incoming.close()
 
-    async def abort(self, _code: grpc.StatusCode, detail: str) -> None:
-        """Tell why the stream ends."""
-        self._note(detail)
+    async def abort(self, fault: BotFault | None) -> None:
+        """Tell the author why the stream ends; `start` has the pipes closed then."""
+        self._note("the referee failed" if fault is None else fault.detail)
 
     async def _serve(self) -> None:
         try:
@@ -128,7 +126,7 @@ class LinesServer:
         except (BotFault, WireError) as error:
             self._refuse(str(error))
             return
-        await self._session.serve(cast(Stream, self))
+        await self._session.serve(self)
 
     def _hang_up(self) -> None:
         if self._incoming is not None:

@@ -8,17 +8,20 @@ A token is valid once; there is no second connection and no takeover.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from deepsea_referee.errors import RefereeError
+from deepsea_referee.errors import BotFault, RefereeError
 from deepsea_referee.timing.clock import Clock, time_limit
-from deepsea_referee.transport.session import MESSAGE_BYTES, Session, Stream, read
+from deepsea_referee.transport.session import MESSAGE_BYTES, Session, refusal
+from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk.errors import WireError
 from deepsea_sdk.wire import METHOD, SERVICE
@@ -49,6 +52,62 @@ REMOTE_PINGS = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
 )
+
+Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+
+
+class GrpcTransport:
+    """The transport of a bot that speaks gRPC, once its Hello was accepted."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    async def read(self) -> list[wire.Answer] | None:
+        """Read the answers of the next message; None at the end of the stream."""
+        data = await receive(self.stream)
+        return None if data is None else answers_of(data)
+
+    async def write(self, message: bytes, /) -> None:
+        """Write a message; if the stream has ended, `read` says so."""
+        try:  # noqa: SIM105  (on the hot path)
+            await self.stream.write(message)
+        except grpc.aio.InternalError:
+            pass
+
+    async def abort(self, fault: BotFault | None) -> None:
+        """End the stream with a status, unless the other side has ended it."""
+        code, detail = grpc.StatusCode.INTERNAL, "the referee failed"
+        if fault is not None:
+            refused = fault.fault is Fault.PROTOCOL_ERROR
+            code = grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.CANCELLED
+            detail = fault.detail
+        with contextlib.suppress(grpc.aio.InternalError):
+            await self.stream.abort(code, detail)
+
+
+async def receive(stream: Stream) -> bytes | None:
+    """Read the next message; None at the end of the stream, also within a message.
+
+    gRPC refuses a message that is too long, and raises.
+    """
+    try:
+        data: object = await stream.read()
+    except grpc.aio.InternalError:
+        return None
+    return data if isinstance(data, bytes) else None
+
+
+def answers_of(data: bytes) -> list[wire.Answer]:
+    """The answers of a message; raises BotFault if it is anything else."""
+    try:
+        hello, answers = wire.read_from_bot(data)
+    except WireError as error:
+        raise refusal(str(error)) from None
+    if hello is not None:
+        raise refusal("it sent hello twice")
+    if not answers:
+        raise refusal("it sent a message without a decision")
+    return answers
 
 
 class SeatServer:
@@ -117,7 +176,7 @@ class SeatServer:
     async def _play(self, _requests: object, stream: Stream) -> None:
         try:
             async with time_limit(self._clock, HELLO_LIMIT_US):
-                data = await read(stream)
+                data = await receive(stream)
         except TimeoutError:
             await stream.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no hello before the timeout")
         if data is None:
@@ -141,4 +200,4 @@ class SeatServer:
         self._taken = True
         self._session.features = hello.features
         self._session.send(wire.welcome_message())
-        await self._session.serve(stream)
+        await self._session.serve(GrpcTransport(stream))

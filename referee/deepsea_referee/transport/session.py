@@ -1,22 +1,52 @@
-"""The session of one bot's stream: sends requests, receives answers, wakes the timer.
+"""The session of one bot: asks it for decisions over its stream, receives answers, wakes the timer.
 
-A session serves many games at once. Requests that are ready when the bot has answered everything
-are sent as one message: a message costs more than its content, and a bot works on one request at a
-time. Time runs from just before the write to just after the read; decision_timer.py computes the
-charges. While a write is under way, one request that waits behind it is on the clock, or the bot
-could compute for nothing by not taking a message. A bot that is asked is never frozen. A bot may
-only answer requests: the first message that is not an answer ends its stream; an answer after the
-timeout is ignored.
+Theory of operation
+-------------------
+A session stands between games, which ask for decisions, and the stream of one bot, a `Transport`.
+It serves many games at once. It is in one of four states; `TRANSITIONS` is this table:
+
+    state     meaning                             frozen?  ask     last request  close    end
+                                                                   is over
+    resting   no request is open                  may be   asked   -             closing  ended
+    asked     at least one request is open        never    asked   resting       closing  ended
+    closing   Goodbye follows what still waits    never    -       closing       -        ended
+    ended     no more messages, for ever          may be   -       -             -        -
+
+New games begin while it is resting or asked. Later a request is not sent: its outcome is that of
+the end.
+
+A request waits in the outbox, is timed, and is over: answered, timed out, or given up because the
+host was too busy. After the latter two, one late answer to it is ignored. Requests that are ready
+when the bot has answered everything are sent as one message: a message costs more than its content,
+and a bot works on one request at a time. Time runs from just before the write to just after the
+read; decision_timer.py computes the charges. While a write is under way, one request that waits
+behind it is timed too, or the bot could compute for nothing by not reading a message.
+
+Games call `ask`, `send` and `close`; the owner of the bot's process calls `fail`; the clock rings
+the alarm. `serve` runs two loops in one task group, which alone touch the stream: the reader and
+the writer. Only `fail` ends the session: it answers the open requests, wakes the writer, which
+completes the write under way, and cancels the reader.
+
+What may go wrong, the outcome for requests, and what becomes of the session:
+
+    no answer in time                               TIMEOUT of this request       goes on
+    the host took the bot's time                    HostTooBusy for this request  goes on
+    a message that is no answer to a request        PROTOCOL_ERROR                ended, aborted
+    the stream ends                                 CRASH, or `explain_end`'s     ended
+    a message is not read within WRITE_LIMIT_US     CRASH                         ended, aborted
+    the reader, the writer or the alarm raises      RefereeError                  ended, aborted
+    the stream ends after Goodbye                   RefereeError                  ended
+
+Faults are the bot's; a RefereeError voids the games. An exception that `ask`, `send` or `close`
+raises (a bot cannot be thawed, for example) is the caller's to handle, and nothing was asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
-
-import grpc
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.timing.clock import Clock, EarliestAlarm
@@ -27,7 +57,6 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import overrun
 from deepsea_sdk import wire
 from deepsea_sdk.clock import TimeLeft
-from deepsea_sdk.errors import WireError
 from deepsea_sdk.notes import Note
 
 WRITE_LIMIT_US = 10_000_000
@@ -39,7 +68,33 @@ HELD_BYTES = MESSAGE_BYTES // 2
 LATE_KEPT = 1_000
 """Requests that timed out of which a late answer is ignored; answers to older ones are refused."""
 
-Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+State: TypeAlias = Literal["resting", "asked", "closing", "ended"]
+Transition: TypeAlias = Literal["ask", "last request over", "close", "end"]
+TRANSITIONS: Mapping[State, Mapping[Transition, State]] = {
+    "resting": {"ask": "asked", "close": "closing", "end": "ended"},
+    "asked": {"ask": "asked", "last request over": "resting", "close": "closing", "end": "ended"},
+    "closing": {"last request over": "closing", "end": "ended"},
+    "ended": {},
+}
+"""The state after an event; what is not in the table does not happen."""
+
+_log = logging.getLogger(__name__)
+
+
+class Transport(Protocol):
+    """The stream of one bot, over gRPC (server.py) or as lines on its pipes (lines.py)."""
+
+    async def read(self) -> Sequence[wire.Answer] | None:
+        """Read the answers of the next message; None at the end of the stream.
+
+        Raises BotFault for a message that is anything else.
+        """
+
+    async def write(self, message: bytes, /) -> None:
+        """Write a message; returns when the bot's side takes it, or when the stream has ended."""
+
+    async def abort(self, fault: BotFault | None) -> None:
+        """End the stream because of the bot's fault, or of an error of the referee (None)."""
 
 
 class TimedAnswer(NamedTuple):
@@ -68,8 +123,11 @@ class Session:
         self._late_kept = late_kept
         self._write_limit_us = write_limit_us
         self._loop = asyncio.get_running_loop()
+        self._state: State = "resting"
+        self._end: BotFault | RefereeError | None = None
+        """The outcome of every request once the session is closing or has ended."""
         self._last_id = 0
-        self._begun_id = 0
+        self._timed_id = 0
         """The last request whose clock was started."""
         self._sent_id = 0
         """The last request that was written: the same, unless a write before it takes long."""
@@ -78,12 +136,11 @@ class Session:
         """The last requests that timed out and were not answered since, the oldest first."""
         self._outbox = Outbox()
         self._write_by_us: int | None = None
+        """The timeout of the write under way."""
         self._asked_us = 0
         """When the first of the requests that are open was written, or its clock started."""
         self._alarm = EarliestAlarm(clock, self._ring)
-        self._handler: asyncio.Task[object] | None = None
-        self._closing = False
-        self._end: BotFault | None = None
+        self._reader: asyncio.Task[object] | None = None
         self.explain_end: Callable[[], BotFault | None] = lambda: None
         """Called when the stream ends; returns a more precise fault, if there is one."""
         self.timer = DecisionTimer()
@@ -98,7 +155,12 @@ class Session:
     @property
     def usable(self) -> bool:
         """Whether a new game may start on it."""
-        return self._end is None and not self._closing
+        return self._state in ("resting", "asked")
+
+    @property
+    def ended_by_referee(self) -> bool:
+        """Whether the referee ended it, by an error or by Goodbye, and not the bot."""
+        return isinstance(self._end, RefereeError)
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         """Request one decision; returns the request's id.
@@ -107,11 +169,12 @@ class Session:
         on_answer  called once, and never before this returns
         """
         self._last_id = request_id = self._last_id + 1
-        if self._end is not None:
-            self._loop.call_soon(on_answer, BotFault(self._end.fault, self._end.detail, 0))
+        if not self.usable:
+            self._loop.call_soon(on_answer, self._final_outcome(0))
             return request_id
         if not self._open:
             self._resume()
+        self._change("ask")
         self._open[request_id] = on_answer
         self._outbox.put(wire.numbered(request, request_id), (request_id, time_left))
         self._advance()
@@ -131,83 +194,109 @@ class Session:
         if self.usable:
             self._resume()
             self.send(wire.goodbye_message(reason))
-            self._closing = True
+            self._change("close")
+            self._end = RefereeError("a decision was requested after Goodbye")
 
-    def fail(self, fault: Fault, detail: str) -> None:
-        """End the session: every request, open or new, is answered with this fault."""
-        if self._end is not None:
+    def fail(self, end: BotFault | RefereeError) -> None:
+        """End the session, unless it has ended: every request, open or new, has this outcome."""
+        if self._state == "ended":
             return
-        self._end = BotFault(fault, detail)
+        self._change("end")
+        self._end = end
         taken_us = self.timer.break_off(self._clock.now_us())
-        met, self._open = self._open, {}
-        self._outbox.clear()
+        unanswered, self._open = self._open, {}
         self._alarm.cancel()
-        if self._handler is not None:
-            self._handler.cancel()
+        self._outbox.clear()
+        self._outbox.wake()
+        if self._reader is not None and self._reader is not asyncio.current_task():
+            self._reader.cancel()
         self.ended.set_result(None)
-        for request_id, on_answer in met.items():
-            on_answer(BotFault(fault, detail, taken_us.get(request_id, 0)))
+        for request_id, on_answer in unanswered.items():
+            on_answer(self._final_outcome(taken_us.get(request_id, 0)))
+
+    def _final_outcome(self, us: int) -> BotFault | RefereeError:
+        """The outcome of a request that is not answered any more, `us` after it was asked."""
+        end = self._end
+        assert end is not None
+        return BotFault(end.fault, end.detail, us) if isinstance(end, BotFault) else end
+
+    def _fail_by_referee(self, error: Exception) -> None:
+        failure = RefereeError(f"the stream of a bot failed: {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        if not self._open:  # else the games that are void report it
+            _log.error("%s", failure, exc_info=error)
+        self.fail(failure)
+
+    def _change(self, transition: Transition) -> None:
+        self._state = TRANSITIONS[self._state][transition]
 
     # ------------------------------------------------------------------------ the stream's side
 
-    async def serve(self, stream: Stream) -> None:
+    async def serve(self, transport: Transport) -> None:
         """Serve this session over a stream whose Hello was accepted, until either side ends it."""
-        self._handler = asyncio.current_task()
-        writer = asyncio.create_task(self._write(stream))
+        self._reader = asyncio.current_task()
         self.connected.set_result(None)
         self._rest()
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._guarded(self._write(transport)))
+            await self._guarded(self._read(transport))
+            has_failed = self._state == "ended"
+            self._end_with_stream()
+            # The writer completes the write under way: gRPC sends the stream's status after it.
+        if has_failed:
+            await transport.abort(self._end if isinstance(self._end, BotFault) else None)
+
+    async def _guarded(self, loop: Awaitable[None]) -> None:
+        """Run the reader or the writer; if it raises, this ends the session.
+
+        The reader is cancelled by `fail`, by the writer after Goodbye, or by gRPC with the stream
+        or the server. Its task has nothing else to do, so that a return is enough for all of them.
+        """
         try:
-            await self._read(stream)
-        except BotFault as fault:
-            self._stop(fault)
-            await self._written(writer)
-            await abort(stream, grpc.StatusCode.INVALID_ARGUMENT, fault.detail)
+            await loop
         except asyncio.CancelledError:
-            # By `fail`, by the writer after Goodbye, or with the whole server: for gRPC a return is
-            # enough, and this task has nothing else to do.
-            if self._end is not None:
-                await self._written(writer)
-                await abort(stream, grpc.StatusCode.CANCELLED, self._end.detail)
-        finally:
-            self._stop(self.explain_end() or BotFault(Fault.CRASH, "the stream ended"))
-            await self._written(writer)
+            pass
+        except BotFault as fault:
+            self.fail(fault)
+        except Exception as error:  # noqa: BLE001  (no other exception is the bot's fault)
+            self._fail_by_referee(error)
 
-    async def _written(self, writer: asyncio.Task[None]) -> None:
-        """Wait for the write under way, since gRPC sends the status after it."""
-        if self._outbox.writer_waits:
-            writer.cancel()  # it waits for a message to write
-        await asyncio.gather(writer, return_exceptions=True)
+    def _end_with_stream(self) -> None:
+        """End the session because its stream has ended, unless an error has ended it."""
+        try:
+            end = self._end or self.explain_end() or BotFault(Fault.CRASH, "the stream ended")
+            self.fail(end)
+        except Exception as error:  # noqa: BLE001  (such as a limit that cannot be read)
+            self._fail_by_referee(error)
 
-    def _stop(self, fault: BotFault) -> None:
-        self._handler = None  # the handler is returning already
-        self.fail(fault.fault, fault.detail)
-
-    async def _read(self, stream: Stream) -> None:
-        while True:
-            data = await read(stream)
+    async def _read(self, transport: Transport) -> None:
+        while self._state != "ended":
+            answers = await transport.read()
             now_us = self._clock.now_us()
-            if data is None:
+            if answers is None:
                 return
-            answers = answers_of(data)
             outcomes: list[tuple[OnAnswer, TimedAnswer | BotFault]] = []
             try:
                 for answer in answers:
-                    if (taken := self._take(answer, now_us)) is not None:
-                        outcomes.append(taken)  # noqa: PERF401  (kept also if the next one raises)
+                    if (outcome := self._outcome(answer, now_us)) is not None:
+                        outcomes.append(outcome)  # noqa: PERF401  (kept also if the next one raises)
             finally:  # answers before an invalid one count
                 self._advance()
-                if not self._open and not self._closing:
-                    self.pauses.pause(now_us)
-                for on_answer, outcome in outcomes:
-                    on_answer(outcome)
+                if not self._open:
+                    if self._state == "asked":
+                        self._change("last request over")
+                    if self._state == "resting":
+                        self.pauses.pause(now_us)
+                for on_answer, outcome_of_request in outcomes:
+                    on_answer(outcome_of_request)
 
-    def _take(
+    def _outcome(
         self, answer: wire.Answer, now_us: int
     ) -> tuple[OnAnswer, TimedAnswer | BotFault] | None:
-        """The outcome of an answer; None if it is too late."""
+        """The outcome of the request that is answered; None if the answer is too late."""
         request_id, action, error, note = answer
-        unsent = request_id > self._sent_id
-        timed = None if unsent else self.timer.stop(request_id, now_us)
+        is_sent = request_id <= self._sent_id
+        timed = self.timer.stop(request_id, now_us) if is_sent else None
         if timed is None:
             if request_id not in self._late:
                 raise refusal(f"it answered request {request_id}, which is not open")
@@ -219,34 +308,48 @@ class Session:
         fields = (action, timed.us, error, now_us - self._asked_us, note)
         return on_answer, new_tuple(TimedAnswer, fields)
 
-    async def _write(self, stream: Stream) -> None:
-        while self._end is None:
-            if self._closing and not self._outbox and self._handler is not None:
-                self._handler.cancel()
+    async def _write(self, transport: Transport) -> None:
+        while self._state != "ended":
+            if self._may_write():
+                message = self._next_message()
+                await transport.write(message)
+                self._write_by_us = None
+            elif self._state == "closing" and not self._outbox:
+                assert self._reader is not None
+                self._reader.cancel()
                 return
-            if (
-                not self._outbox
-                or not (self.timer.idle or self._sent_id < self._begun_id)
-                or (self.pauses.frozen and self._outbox.can_be_held)
-            ):
+            else:
                 await self._outbox.wait()
-                continue
-            data, requests = self._outbox.take()
-            if self.pauses.frozen:
-                self._resume()
-                self._rest()
-            now_us = self._clock.now_us()
-            if requests:
-                self._sent_id = requests[-1][0]
-                if requests[0][0] <= self._begun_id:
-                    requests = [one for one in requests if one[0] > self._begun_id]
-                self._start(requests, now_us)
-            self._write_by_us = now_us + self._write_limit_us + 1
-            self._alarm.ring_by(self._write_by_us)
-            if self._outbox:
-                self._advance()
-            await stream.write(data)
-            self._write_by_us = None
+
+    def _may_write(self) -> bool:
+        """Whether a message is to be written now.
+
+        Requests wait while the bot works on others that it was sent, and all but requests waits
+        while the bot is frozen.
+        """
+        return (
+            bool(self._outbox)
+            and (self.timer.idle or self._sent_id < self._timed_id)
+            and not (self.pauses.frozen and self._outbox.can_be_held)
+        )
+
+    def _next_message(self) -> bytes:
+        """Take a message from the outbox, and start the clocks of its requests and of its write."""
+        message, requests = self._outbox.take()
+        if self.pauses.frozen:
+            self._resume()
+            self._rest()
+        now_us = self._clock.now_us()
+        if requests:
+            self._sent_id = requests[-1][0]
+            if requests[0][0] <= self._timed_id:
+                requests = [one for one in requests if one[0] > self._timed_id]
+            self._start(requests, now_us)
+        self._write_by_us = now_us + self._write_limit_us + 1
+        self._alarm.ring_by(self._write_by_us)
+        if self._outbox:
+            self._advance()
+        return message
 
     def _advance(self) -> None:
         """Wake the writer; while a write is under way, start the clock of the next request.
@@ -257,12 +360,12 @@ class Session:
             return
         if self._write_by_us is None:
             self._outbox.wake()
-        elif request := self._outbox.first_after(self._begun_id):
+        elif request := self._outbox.first_after(self._timed_id):
             self._start([request], self._clock.now_us())
 
     def _start(self, requests: list[tuple[int, TimeLeft]], now_us: int) -> None:
         if requests:
-            self._begun_id = requests[-1][0]
+            self._timed_id = requests[-1][0]
             if self.timer.idle:
                 self._asked_us = now_us
             self.timer.start(requests, now_us)
@@ -270,12 +373,12 @@ class Session:
                 self._alarm.ring_by(self.timer.due_us)
 
     def _rest(self) -> None:
-        """The bot may be frozen, unless it has something to answer or is to go."""
-        if not self._open and not self._closing:
+        """Let the bot be frozen, unless it has something to answer or is to go."""
+        if self._state == "resting":
             self.pauses.rest(self._clock.now_us())
 
     def _resume(self) -> None:
-        """The bot is asked, or is to read: it is not frozen from now on."""
+        """Thaw the bot, which is asked or is to read."""
         now_us = self._clock.now_us()
         if self._write_by_us is not None and self.pauses.frozen:
             # A message is stuck that it could not read while it was frozen.
@@ -283,16 +386,23 @@ class Session:
         self.pauses.resume(now_us)
 
     def _ring(self) -> None:
-        now_us = self._clock.now_us()
+        try:
+            self._look_at_limits(self._clock.now_us())
+        except Exception as error:  # noqa: BLE001  (such as a gauge that cannot read the host)
+            self._fail_by_referee(error)
+
+    def _look_at_limits(self, now_us: int) -> None:
+        """End the requests, or the session, whose time is over; set the alarm for the others."""
         for request_id, ended in self.timer.look(now_us):
-            self._give_up(request_id, ended)
+            if request_id in self._open:  # not if the session was ended by the one before it
+                self._give_up(request_id, ended)
         if self.timer.due_us is not None:
             self._alarm.ring_by(self.timer.due_us)
         if self._write_by_us is not None:
             if self.pauses.frozen:
                 self._write_by_us = now_us + self._write_limit_us + 1
             if now_us >= self._write_by_us:
-                self.fail(Fault.CRASH, "it does not read its messages")
+                self.fail(BotFault(Fault.CRASH, "it does not read its messages"))
             else:
                 self._alarm.ring_by(self._write_by_us)
 
@@ -304,6 +414,8 @@ class Session:
             self._outbox.cut()  # the notice of its timeout comes in a later message than it
         self._advance()
         on_answer = self._open.pop(request_id)
+        if not self._open:
+            self._change("last request over")
         self._rest()
         if isinstance(ended, TimedOut):
             on_answer(_timeout(ended))
@@ -328,11 +440,6 @@ class Outbox:
 
     def __len__(self) -> int:
         return len(self._messages)
-
-    @property
-    def writer_waits(self) -> bool:
-        """Whether the writer is in `wait`, and nothing has woken it."""
-        return self._wake is not None and not self._wake.done()
 
     @property
     def can_be_held(self) -> bool:
@@ -384,40 +491,6 @@ class Outbox:
         message = b"".join([data for data, _ in batch])
         self._bytes -= len(message)
         return message, [request for _, request in batch if request is not None]
-
-
-# The stream
-
-
-async def read(stream: Stream) -> bytes | None:
-    """Read the next message; None at the end of the stream, also within a message.
-
-    gRPC refuses a message that is too long, and raises.
-    """
-    try:
-        data: object = await stream.read()
-    except grpc.aio.InternalError:
-        return None
-    return data if isinstance(data, bytes) else None
-
-
-async def abort(stream: Stream, code: grpc.StatusCode, detail: str) -> None:
-    """End a stream with a status, unless the other side has ended it."""
-    with contextlib.suppress(grpc.aio.InternalError):
-        await stream.abort(code, detail)
-
-
-def answers_of(data: bytes) -> list[wire.Answer]:
-    """The answers of a message; raises BotFault if it is anything else."""
-    try:
-        hello, answers = wire.read_from_bot(data)
-    except WireError as error:
-        raise refusal(str(error)) from None
-    if hello is not None:
-        raise refusal("it sent hello twice")
-    if not answers:
-        raise refusal("it sent a message without a decision")
-    return answers
 
 
 def refusal(detail: str) -> BotFault:

@@ -568,5 +568,5 @@ class Dropped(Disturbed):
     SAID = "the connection was dropped on purpose"
 
     def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        self._session.fail(Fault.CRASH, self.SAID)
+        self._session.fail(BotFault(Fault.CRASH, self.SAID))
         return self._session.ask(request, time_left, on_answer)

@@ -127,10 +127,14 @@ def decision_to_wire(
             decision.error = cut(error)
             return
         decision.reason = cut(error)
-    if not action.isascii() or len(action) > LONGEST_ACTION:
-        # No action looks like this, but its text must not break the stream.
-        action = action[:LONGEST_ACTION].encode(errors="replace").decode()
-    decision.action = action
+    decision.action = sendable_action(action)
+
+
+def sendable_action(action: str) -> str:
+    """The text of an action, cut, as UTF-8: no action is changed, and no text breaks the stream."""
+    if action.isascii() and len(action) <= LONGEST_ACTION:
+        return action
+    return action[:LONGEST_ACTION].encode(errors="replace").decode()
 
 
 def decision_from_wire(message: pb.Decision) -> Answer:

@@ -17,10 +17,10 @@ from deepsea_rules.printable import quoted
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import __version__
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.errors import WireError
+from deepsea_sdk.errors import WireError, cut
 from deepsea_sdk.notes import Note, note_of
 
-from . import OF_REFEREE, decision_to_wire
+from . import OF_REFEREE, Answer, sendable_action
 from .framing import FAULT_NAMES, KINDS, UNKNOWN, name_of
 from .games import events_from_wire, result_from_wire, start_from_wire
 
@@ -55,8 +55,8 @@ def ready_from_line(line: bytes) -> frozenset[str]:
     return frozenset(features)
 
 
-def answer_from_line(line: bytes) -> bytes:
-    """The bytes of a `pb.PlayRequest` with the answer of a line; `WireError` if it is none."""
+def answer_from_line(line: bytes) -> Answer:
+    """The answer of a line; raises `WireError` if it is none."""
     said = _object(line)
     if said.get("type") != "answer":
         raise WireError(f"it wrote {_shown(line)}, which is no answer")
@@ -66,10 +66,8 @@ def answer_from_line(line: bytes) -> bytes:
         raise WireError(f"it wrote {_shown(line)}, which has no id of a request")
     if not isinstance(action, str) or not isinstance(why, str | None) or not (action or why):
         raise WireError(f"it wrote {_shown(line)}, which has neither action nor error as a text")
-    answers = pb.PlayRequest()
     note = None if said.get("note") is None else _note(said["note"], line)
-    decision_to_wire((request_id, action, why, note), answers.decisions.add())
-    return answers.SerializeToString()
+    return Answer(request_id, sendable_action(action), cut(why) if why else None, note)
 
 
 def _note(said: object, line: bytes) -> Note:
