@@ -22,8 +22,6 @@ from math import fsum, log, sqrt
 from typing import NamedTuple
 
 import figures
-from deepsea_ladder.rating import convergence
-from deepsea_ladder.rating.convergence import Odds
 from deepsea_ladder.rating.gaussian import cdf, pdf
 from deepsea_ladder.rating.trueskill_fold import (
     LOWEST_DRAW_PROBABILITY,
@@ -41,6 +39,14 @@ Ladder = Sequence[GameOutcome]
 
 _LEAST = 1e-12
 """No forecast is charged more than for this probability."""
+
+
+class Odds(NamedTuple):
+    """Probabilities that one bot is placed before, level with and behind another in a game."""
+
+    better: float
+    level: float
+    worse: float
 
 
 class Bin(NamedTuple):
@@ -204,9 +210,14 @@ PACKAGE_DEFAULTS = RatingParameters(25.0, 25.0 / 3.0, 25.0 / 6.0, 25.0 / 300.0, 
 
 def odds(parameters: RatingParameters, one: Rating, other: Rating) -> Odds:
     """The probabilities that `one` is placed before, level with and behind `other`."""
-    variance = one.sigma * one.sigma + other.sigma * other.sigma
+    skills = one.sigma * one.sigma + other.sigma * other.sigma
     drift = 2.0 * parameters.tau * parameters.tau
-    return convergence.odds(parameters, one.mu - other.mu, variance + drift)
+    luck = 2.0 * parameters.beta * parameters.beta
+    spread = sqrt(skills + drift + luck)
+    difference, margin = one.mu - other.mu, parameters.draw_margin
+    better = cdf((difference - margin) / spread)
+    worse = cdf((-difference - margin) / spread)
+    return Odds(better, max(0.0, 1.0 - better - worse), worse)
 
 
 _STEP = 0.25

@@ -1,7 +1,6 @@
 """Figures of the ladder's arithmetic. Run it with the packages installed:
 
     python bench/ladder.py refold     games per second that ratings are folded at
-    python bench/ladder.py batch      time to rate all games at once, and what their order matters
     python bench/ladder.py pairing    time to pair 10,000 bots
     python bench/ladder.py order      games until ten bots are in the right order
     python bench/ladder.py field      games until the order of 30 and of 1,000 bots is nearly right
@@ -24,7 +23,6 @@ from itertools import combinations, islice
 import numpy as np
 
 import figures
-from deepsea_ladder.rating.batch import batch_ratings
 from deepsea_ladder.rating.convergence import CONFIDENCE, TOLERANCE, level_difference
 from deepsea_ladder.rating.convergence import order as order_of
 from deepsea_ladder.rating.gaussian import quantile
@@ -73,31 +71,6 @@ def _fold_by_package(games: Sequence[GameOutcome]) -> None:
         before = [ratings.get(player, PARAMETERS.newcomer) for player in played.players]
         after = rate_by_package(PARAMETERS, before, played.placements)
         ratings.update(zip(played.players, after, strict=True))
-
-
-def batch(bots: int = 20, games: int = 2000) -> None:
-    """How long a game takes in a batch, and how far the fold is off in two orders."""
-    print("| seats | ms a game | sweeps | the fold in another order: mu off, in sigma |")
-    print("|---|---|---|---|")
-    for seats in (2, 4, 6):
-        chance = RandomStream(b"batch", str(seats))
-        skills = [25.0 + PARAMETERS.sigma * normal(chance) for _ in range(bots)]
-        played = []
-        for number in range(1, games + 1):
-            players = tuple(chance.shuffled(range(bots))[:seats])
-            played.append(performed(skills, chance, number, players))
-        took = figures.seconds(partial(batch_ratings, PARAMETERS, played))
-        found = batch_ratings(PARAMETERS, played)
-        folds = []
-        for order_of_games in (played, chance.shuffled(played)):
-            fold = Fold(PARAMETERS)
-            for number, one in enumerate(order_of_games, 1):
-                fold.add(one._replace(sequence=number))
-            folds.append(fold.ratings)
-        off = [abs(folds[0][bot].mu - folds[1][bot].mu) / folds[0][bot].sigma for bot in folds[0]]
-        print(
-            f"| {seats} | {1e3 * took / games:.2f} | {found.sweeps} | {statistics.mean(off):.2f} |"
-        )
 
 
 def pairing() -> None:
@@ -522,7 +495,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Figures of the ladder's arithmetic.")
     benches = {
         bench.__name__: bench
-        for bench in (refold, batch, pairing, order, field, newcomer, settled, copies)
+        for bench in (refold, pairing, order, field, newcomer, settled, copies)
     }
     parser.add_argument("bench", choices=benches)
     arguments = parser.parse_args()

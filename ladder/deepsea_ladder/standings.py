@@ -9,13 +9,13 @@ up in the transaction that stores a game.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, final
 
 from msgspec import Struct
 
 from deepsea_ladder.model.bots import BotState, RatedVersion
-from deepsea_ladder.rating.convergence import Variances, ranges_of, rank_ranges
+from deepsea_ladder.rating.convergence import ranges_of
 from deepsea_ladder.season import PairingSettings
 from deepsea_ladder.values import Time, utc_time
 
@@ -74,22 +74,14 @@ def standings(
     recent: Mapping[int, Sequence[float]] | None = None,
     *,
     pairing: PairingSettings | None = None,
-    uncertainty: Callable[[Sequence[RatedVersion]], Variances] | None = None,
 ) -> list[StandingLine]:
     """The lines in the order of `by_standing`; equal ratings share a rank.
 
-    recent       of each version, by its id, mu after the last of its games, the oldest first
-    pairing      says which versions are provisional; without it none is
-    uncertainty  gives, for versions with games, the variances for the range of their ranks; by
-                 default each rating is uncertain by itself
+    recent   of each version, by its id, mu after the last of its games, the oldest first
+    pairing  says which versions are provisional; without it none is
     """
     ordered = sorted(entries, key=by_standing)
-    played = [entry for entry in ordered if entry.tally.games]
-    ratings = [entry.tally.rating for entry in played]
-    if uncertainty is None:
-        ranges = ranges_of(ratings)
-    else:
-        ranges = rank_ranges([rating.mu for rating in ratings], uncertainty(played))
+    ranges = ranges_of([entry.tally.rating for entry in ordered if entry.tally.games])
     lines: list[StandingLine] = []
     for number, entry in enumerate(ordered, 1):
         rank = None

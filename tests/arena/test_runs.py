@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import combinations, count
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
 from deepsea_arena.play.workers import MakePool
 from deepsea_arena.reports.standings import OrderReport, order_report, show_standings
-from deepsea_arena.reports.tournaments import rank_sets, tournament_report, tournaments
+from deepsea_arena.reports.tournaments import tournament_report, tournaments
 from deepsea_arena.seasons import ClosedSeason, close_season
 from deepsea_arena.tournaments import (
     TournamentRequest,
@@ -35,8 +35,6 @@ from deepsea_arena.tournaments import (
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreGone, StoreUnavailable
 from deepsea_ladder.model.games import Job, JobStatus, Receipt, StoredSeason
-from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.store import Store
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
@@ -400,7 +398,6 @@ def test_a_tournament_is_listed_with_its_progress_and_its_winner(store: Store, s
     (line,) = tournaments(store).tournaments
     assert 0 < line.played < line.games == 6
     assert line.winner is None
-    assert all(score.best_rank is None for score in tournament_report(store, "cup").scores)
     result = tournament(store, stop, request)
     (line,) = tournaments(store).tournaments
     report = tournament_report(store, "cup")
@@ -615,36 +612,3 @@ def test_a_season_that_is_closed_does_not_wait_for_killed_runs(played: Store) ->
     assert close_season(played, "s1") == ClosedSeason("s1", None, 1)
     played.games.report(alive, ladder.play(alive))
     assert close_season(played, "s1") == ClosedSeason("s1", ladder.SEED.hex(), 0)
-
-
-# Scores of tournaments
-
-
-PARAMETERS = RatingParameters()
-
-
-def table(*bots: int) -> list[SeatResult]:
-    """A game with these placements, the winner first."""
-    return [SeatResult(bot, 10, placement, 20, 0, None) for placement, bot in enumerate(bots, 1)]
-
-
-def round_robin(bots: int, meetings: int) -> list[list[SeatResult]]:
-    """Games between every two bots, which the lower number wins."""
-    return [table(*pair) for pair in combinations(range(bots), 2) for _ in range(meetings)]
-
-
-def test_a_few_games_leave_all_ranks_open() -> None:
-    assert rank_sets(PARAMETERS, round_robin(3, 1)) == dict.fromkeys(range(3), (1, 3))
-
-
-def test_many_games_settle_the_order() -> None:
-    assert rank_sets(PARAMETERS, round_robin(3, 40)) == {bot: (bot + 1,) * 2 for bot in range(3)}
-
-
-def test_bots_that_beat_each_other_in_turns_share_their_ranks() -> None:
-    games = [table(0, 1), table(1, 0)] * 40 + [table(bot, 2) for bot in (0, 1)] * 40
-    assert rank_sets(PARAMETERS, games) == {0: (1, 2), 1: (1, 2), 2: (3, 3)}
-
-
-def test_no_games_no_ranks() -> None:
-    assert rank_sets(PARAMETERS, []) == {}

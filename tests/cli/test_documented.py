@@ -16,7 +16,6 @@ from deepsea_arena.reports.bots import BotProfile
 from deepsea_arena.reports.games import GameLine, GameSeat, GamesPage
 from deepsea_arena.reports.standings import Standings
 from deepsea_arena.reports.status import LadderStatus
-from deepsea_arena.season_check import CheckLine, SeasonCheck, UnforetoldPair
 from deepsea_arena.tournaments import TournamentResult
 from deepsea_cli import COMMANDS
 from deepsea_cli.ladder import COMMANDS as LADDER
@@ -118,9 +117,6 @@ def test_commands_from_afar_are_those_that_the_page_names() -> None:
         ("export", GameSeat),
         ("games", GamesPage),
         ("standings", Standings),
-        ("standings", SeasonCheck),
-        ("standings", CheckLine),
-        ("standings", UnforetoldPair),
         ("status", LadderStatus),
         ("tournament", TournamentResult),
     ],

@@ -15,10 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.season_check import CheckLine, SeasonCheck
 from deepsea_arena.seasons import seat_a_begins
 from deepsea_cli.ladder import options
-from deepsea_cli.ladder.tables import print_matrix
 from deepsea_cli.output import Column, table
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season
@@ -214,10 +212,6 @@ def test_another_season_and_the_end_of_one(run: Run, played: Path) -> None:
     assert closed.out.startswith("season s1, closed: 8 games")
     table = run("ladder", "standings", "--season", "s1").out
     assert closed.out.startswith(table)
-    check = run("ladder", "standings", "--season", "s1", "--check").out
-    verdict = re.search("^all games at once.*$", check, re.M)
-    assert verdict
-    assert f"\n{verdict[0]}\n\nrank  bot " in closed.out
     first, second = (line.split()[1] for line in table.splitlines()[3:5])
     assert re.search(
         rf"^{first} v1 wins season s1, better than {second} v1 with a probability of \d+ %$",
@@ -226,7 +220,6 @@ def test_another_season_and_the_end_of_one(run: Run, played: Path) -> None:
     )
     nobody = run("ladder", "close", "s2").out
     assert "nobody wins season s2" in nobody
-    assert "at once" not in nobody
     assert run("ladder", "season", "s3", "--isolation", "process").status == 0
     assert run("ladder", "standings").out.startswith("season s3: 0 games")
     assert run("ladder", "standings", "--season", "s1").out.startswith("season s1, closed: 8 games")
@@ -349,56 +342,6 @@ def test_standings_are_a_table_json_and_csv(run: Run, played: Path) -> None:
     ratings = [row["rating"] for row in document["standings"]]
     assert [float(row["rating"]) for row in rows] == ratings == sorted(ratings, reverse=True)
     assert run("ladder", "standings", "--json", "--csv").status == 2
-
-
-def test_standings_are_checked_by_all_games_at_once(
-    run: Run, played: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    done = run("ladder", "standings", "--check")
-    lines = done.out.splitlines()
-    heads = "rank bot ver rating batch ranks batch rating batch skill check games"
-    assert lines[2].split() == heads.split()
-    marks = {"=": "same", "~": "within", "!": "differs"}
-    assert all(marks[line.split()[-3]] == line.split()[-2] for line in lines[3:7])
-    assert re.search(r"^all games at once, in no order: \d of 4 ranks the same", done.out, re.M)
-    assert "results of 6 pairs: as the ratings foretell" in done.out
-    matrix = run("ladder", "standings", "--matrix").out.splitlines()
-    assert matrix[2].split() == ["bot", "1", "2", "3", "4"]
-    assert [line.split()[1] for line in matrix[3:]] == [line.split()[1] for line in lines[3:7]]
-    assert [line.split()[2:].index("-") for line in matrix[3:]] == [0, 1, 2, 3]
-    both = run("ladder", "standings", "--check", "--matrix").out
-    assert both == done.out + "\n" + "\n".join(matrix) + "\n"
-    for option in ("--check", "--matrix"):
-        refused = run("ladder", "standings", "--csv", option).refusal
-        assert "--csv has the standings only" in refused
-
-
-def test_a_matrix_of_twelve_bots_fits_eighty_columns(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = tuple(
-        CheckLine(
-            bot=f"a bot with the name {place}", version=1, rank=place, verdict="same",
-            batch_rank=place, best_rank=place, worst_rank=place, rating=0.0, mu=0.0, low=0.0,
-            high=0.0,
-        )
-        for place in range(1, 14)
-    )  # fmt: skip
-    chances = tuple(
-        tuple(None if i == j else 0.5 + (j - i) / 24.2 for j in range(13)) for i in range(13)
-    )
-    print_matrix(
-        SeasonCheck(
-            games=1, sweeps=1, settled=True, confidence=0.95, lines=lines, stronger=chances,
-            pairs=0, by_chance=0.0, unforetold=(),
-        )
-    )  # fmt: skip
-    shown = capsys.readouterr().out.splitlines()
-    assert max(map(len, shown)) <= 80
-    assert " ".join(shown[3].split()[-11:]) == "54 58 62 67 71 75 79 83 87 91 95"
-    assert shown[-1] == "not shown: 1 bot; --json has all"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 130])

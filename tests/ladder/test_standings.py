@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
-from deepsea_ladder.rating.convergence import certainty, ranges_of, rank_ranges
+from deepsea_ladder.rating.convergence import CONFIDENCE, certainty, ranges_of
+from deepsea_ladder.rating.gaussian import quantile
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import standings
@@ -119,11 +120,16 @@ def test_ranges_of_ratings_are_those_of_all_pairs(
     bots: list[tuple[float, float]], alike: bool
 ) -> None:
     ratings = [Rating(mu, 2.0 if alike else sigma) for mu, sigma in bots]
-    squares = [one.sigma * one.sigma for one in ratings]
-    pairs = rank_ranges(
-        [one.mu for one in ratings], lambda one: [squares[one] + other for other in squares]
-    )
-    assert ranges_of(ratings) == pairs
+    needed = quantile(CONFIDENCE) * quantile(CONFIDENCE)
+
+    def is_surely_above(one: Rating, other: Rating) -> bool:
+        distance = one.mu - other.mu
+        variance = one.sigma * one.sigma + other.sigma * other.sigma
+        return distance > 0 and distance * distance >= needed * variance
+
+    for one, (best, worst) in zip(ratings, ranges_of(ratings), strict=True):
+        assert best == 1 + sum(is_surely_above(other, one) for other in ratings)
+        assert worst == len(ratings) - sum(is_surely_above(one, other) for other in ratings)
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 9), st.integers(0, 3)), max_size=20))

@@ -677,7 +677,6 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
         Line("--season spring --json", "visitor head"),
         Line("--season spring --all --csv", VISITOR),
         Line("--csv", VISITOR),
-        Line("--check --matrix --json", VISITOR),
         Line("--csv --json"),
         Line("--season none --json", VISITOR),
         Line("--season secret --csv", "head"),

@@ -8,7 +8,6 @@ there is what was announced alone: its bots, and the time when results are shown
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
@@ -20,10 +19,6 @@ from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import JobStatus, StoredSeason
-from deepsea_ladder.rating.batch import MOST_GAMES, Joint, batch_ratings
-from deepsea_ladder.rating.convergence import rank_ranges
-from deepsea_ladder.rating.totals import SeatResult, outcome_of
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.scheduling.tournament import Elimination, Score, scores
 from deepsea_ladder.values import Time, utc_time
 
@@ -111,10 +106,6 @@ class ScoreLine(Struct, frozen=True, kw_only=True):
     wins: int
     """First places, shared ones too."""
     mean_points: float
-    best_rank: int | None = None
-    """Ranks by skill that the tournament's games leave open, from their batch rating; None before
-    its end."""
-    worst_rank: int | None = None
 
 
 class TournamentReport(Struct, frozen=True, kw_only=True):
@@ -191,9 +182,6 @@ def report_of(store: Store, season: StoredSeason, *, hidden: bool = False) -> To
     plan = plan_of(season)
     found = _results(store, season, hidden=hidden)
     versions, champion = found.versions, found.champion
-    ranks: Mapping[int, tuple[int, int]] = {}
-    if season.closed_at is not None and found.table:
-        ranks = _rank_sets(store, season)
     return TournamentReport(
         tournament=_line(store, season, found, hidden=hidden),
         entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
@@ -201,7 +189,7 @@ def report_of(store: Store, season: StoredSeason, *, hidden: bool = False) -> To
         season=None if hidden else season_info(season),
         seed=None if hidden else store.seasons.revealed_seed(season),
         scores=tuple(
-            _score_line(rank, score, versions[score.bot], ranks.get(score.bot))
+            _score_line(rank, score, versions[score.bot])
             for rank, score in enumerate(found.table, 1)
         ),
         champion=None if champion is None else versions[champion].bot,
@@ -344,14 +332,9 @@ class _Rounds:
         )
 
 
-def _score_line(
-    rank: int, score: Score, version: BotVersion, ranks: tuple[int, int] | None = None
-) -> ScoreLine:
-    """A score as people read it; `ranks` are the best and the worst one that are left open."""
-    best, worst = ranks or (None, None)
+def _score_line(rank: int, score: Score, version: BotVersion) -> ScoreLine:
+    """A score as people read it."""
     return ScoreLine(
-        best_rank=best,
-        worst_rank=worst,
         rank=rank,
         bot=version.bot,
         version=version.number,
@@ -361,32 +344,6 @@ def _score_line(
         wins=score.wins,
         mean_points=score.mean_points,
     )
-
-
-@lru_cache(maxsize=64)
-def _rank_sets(store: Store, season: StoredSeason) -> dict[int, tuple[int, int]]:
-    """The rank sets of a closed season, whose games do not change."""
-    games = store.history.outcomes(season, MOST_GAMES)
-    return rank_sets(season.season.rating, (game.seats for game in games))
-
-
-def rank_sets(
-    parameters: RatingParameters, games: Iterable[Sequence[SeatResult]]
-) -> dict[int, tuple[int, int]]:
-    """By bot version the best and the worst rank by skill that these games leave open.
-
-    All games are rated at once, in no order; who is ahead with less confidence than 95 % may be
-    behind.
-    """
-    outcomes = [outcome_of(number, seats) for number, seats in enumerate(games, 1)]
-    batch = batch_ratings(parameters, outcomes)
-    means = {version: rating.mu for version, rating in batch.ratings.items()}
-    joint = Joint(means, batch.ties, parameters.sigma)
-    versions = list(means)
-    ranges = rank_ranges(
-        list(means.values()), lambda place: joint.variances(versions[place], versions)
-    )
-    return dict(zip(versions, ranges, strict=True))
 
 
 def table_results(

@@ -42,7 +42,6 @@ from deepsea_cli.output import (
     percent,
     print_document,
     print_error,
-    span,
 )
 from deepsea_cli.progress import Progress
 from deepsea_ladder.model.bots import SubmissionState
@@ -359,10 +358,8 @@ def _show(result: TournamentResult) -> None:
         Column("placement score", [percent(line.placement_score) for line in lines]),
         Column("wins", [str(line.wins) for line in lines]),
         Column("points", [number(line.mean_points) for line in lines]),
-        Column("ranks", [span(line.best_rank, line.worst_rank) for line in lines]),
     )
     click.echo()
-    echo("ranks: by skill, those that these games leave open")
     if result.final is not None:
         _show_final(result.final, result.games)
     if result.champion is not None:

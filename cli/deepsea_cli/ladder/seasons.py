@@ -19,7 +19,6 @@ from deepsea_cli.ladder.options import (
     VARIABLE,
     Place,
     default_store,
-    open_store,
     place_option,
     read_time,
     season_from,
@@ -27,18 +26,12 @@ from deepsea_cli.ladder.options import (
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.tables import (
-    minute,
-    peculiarities,
-    print_extensions,
-    print_final_check,
-    print_table,
-)
+from deepsea_cli.ladder.tables import minute, peculiarities, print_extensions, print_table
 from deepsea_cli.output import count, echo, percent, print_document
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.season_check import FinalTable
+    from deepsea_arena.reports.standings import Standings
     from deepsea_arena.seasons import SeasonInfo, Unfinished
 
 
@@ -165,8 +158,6 @@ def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None
     until they have ended, repeat it for the final table and the seed. The season committed to this
     seed when it was opened.
 
-    On the ladder's machine all games are rated at once as well, to check the table.
-
     Exit status: 0 closed, 1 there are bots to be checked or games to be played.
     """
     with place.opened(own=True) as ladder:
@@ -182,13 +173,7 @@ def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None
         table = ladder.standings(season=name)
     print_table(table)
     click.echo()
-    if place.remote is None:
-        from deepsea_arena.season_check import final_table
-
-        with open_store(place.store_text) as store:
-            final = final_table(store, name)
-        print_final_check(final.check)
-        _print_winner(final)
+    _print_winner(table)
     echo(f"season {closed.season} is closed; seed {closed.seed}")
 
 
@@ -202,18 +187,24 @@ def _print_unfinished(name: str, unfinished: Unfinished) -> None:
     echo("let a run play, and repeat the command; with --at-once former versions keep their ranks")
 
 
-def _print_winner(final: FinalTable) -> None:
-    winner, second = final.winner, final.second
-    season = final.standings.season.name
-    if winner is None:
+def _print_winner(table: Standings) -> None:
+    """Say who stands first, and how probably that bot is more skilled than the second."""
+    from deepsea_ladder.rating.convergence import certainty
+    from deepsea_ladder.rating.trueskill_fold import Rating
+
+    season = table.season.name
+    ranked = [line for line in table.standings if line.rank is not None]
+    if not ranked or [line.rank for line in ranked[:2]] == [1, 1]:
         echo(f"nobody wins season {season}")
-    elif second is None or final.certainty is None:
-        echo(f"{winner.bot} v{winner.version} wins season {season}")
-    else:
-        echo(
-            f"{winner.bot} v{winner.version} wins season {season}, better than {second.bot} "
-            f"v{second.version} with a probability of {percent(final.certainty)}"
-        )
+        return
+    winner, *others = ranked
+    words = f"{winner.bot} v{winner.version} wins season {season}"
+    if others:
+        second = others[0]
+        sure = certainty(*(Rating(line.mu, (line.high - line.mu) / 2) for line in ranked[:2]))
+        words += f", better than {second.bot} v{second.version} with a probability of "
+        words += percent(sure)
+    echo(words)
 
 
 def _print_season(season: SeasonInfo, *, here: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""What ratings tell: who is more skilled, what a game will bring, which order is settled.
+"""What ratings tell: who is more skilled, and which order is settled.
 
 Invariants: pure; the same arithmetic as the ratings, so the same bits everywhere. Two neighbours in
 the standings are apart if the upper one is more skilled with the requested confidence, level if
@@ -6,14 +6,13 @@ with that confidence their difference is too small to matter; if any two are nei
 open. Without "level" a ladder with equal bots would never settle.
 
 Ranks that a bot may as well have: who is ahead or behind with less confidence than asked for may be
-either. How uncertain the difference of two skills is, the caller of `rank_ranges` says, such as
-`Joint.variances` for a batch; for ratings each by itself `ranges_of` says the same much sooner.
+either. Each rating is uncertain by itself.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import inf, isqrt, sqrt
 from typing import Literal, NamedTuple
@@ -32,17 +31,6 @@ _ROUNDED = 1.0 + 1e-9
 """Rounding changes no comparison of numbers that differ by more than this factor."""
 TOLERANCE = 0.03
 """Bots are level if the probability that one places better is within this of one half."""
-
-Variances = Callable[[int], Sequence[float]]
-"""Of the differences of the skill in one place and those in all places."""
-
-
-class Odds(NamedTuple):
-    """Probabilities that one bot is placed before, level with and behind another in a game."""
-
-    better: float
-    level: float
-    worse: float
 
 
 class Neighbours(NamedTuple):
@@ -71,15 +59,6 @@ class OrderConfidence(NamedTuple):
 def certainty(one: Rating, other: Rating) -> float:
     """The probability that `one` is more skilled than `other`."""
     return cdf((one.mu - other.mu) / sqrt(one.sigma * one.sigma + other.sigma * other.sigma))
-
-
-def odds(parameters: RatingParameters, difference: float, variance: float = 0.0) -> Odds:
-    """The odds of a bot whose skill is by so much greater; `variance` is that of the difference."""
-    spread = sqrt(variance + 2.0 * parameters.beta * parameters.beta)
-    margin = parameters.draw_margin
-    better = cdf((difference - margin) / spread)
-    worse = cdf((-difference - margin) / spread)
-    return Odds(better, max(0.0, 1.0 - better - worse), worse)
 
 
 def order(
@@ -152,27 +131,14 @@ def _games_until(parameters: RatingParameters, rating: Rating, variance: float) 
     return max(0.0, (1.0 / variance - 1.0 / (rating.sigma * rating.sigma)) / gain)
 
 
-def rank_ranges(means: Sequence[float], variances: Variances) -> list[tuple[int, int]]:
-    """The best and the worst rank of each, in the order of `means`."""
-    ahead, behind = [0] * len(means), [0] * len(means)
-    # By mu, and every pair once: certainty() of all pairs would take ten times as long.
-    order = sorted(range(len(means)), key=lambda one: -means[one])
-    for place, upper in enumerate(order):
-        mu, row = means[upper], variances(upper)
-        for lower in order[place + 1 :]:
-            distance = mu - means[lower]
-            if distance * distance >= _NEEDED * row[lower]:
-                behind[upper] += 1
-                ahead[lower] += 1
-    return _ranges(ahead, behind)
-
-
 def ranges_of(ratings: Sequence[Rating]) -> list[tuple[int, int]]:
     """The best and the worst rank of each, which is uncertain by itself."""
     squares = [rating.sigma * rating.sigma for rating in ratings]
     means = [rating.mu for rating in ratings]
     ahead = _certainly_below([-mean for mean in means], squares)
-    return _ranges(ahead, _certainly_below(means, squares))
+    behind = _certainly_below(means, squares)
+    count = len(ratings)
+    return [(1 + up, max(1 + up, count - down)) for up, down in zip(ahead, behind, strict=True)]
 
 
 def _certainly_below(means: Sequence[float], squares: Sequence[float]) -> list[int]:
@@ -200,8 +166,3 @@ def _certainly_below(means: Sequence[float], squares: Sequence[float]) -> list[i
                 below += distance * distance >= _NEEDED * (own + square)
         found.append(below)
     return found
-
-
-def _ranges(ahead: Sequence[int], behind: Sequence[int]) -> list[tuple[int, int]]:
-    count = len(ahead)
-    return [(1 + up, max(1 + up, count - down)) for up, down in zip(ahead, behind, strict=True)]

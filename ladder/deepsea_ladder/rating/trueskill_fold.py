@@ -131,11 +131,6 @@ class GameOutcome(NamedTuple):
     players: tuple[int, ...]
     placements: tuple[int, ...]
 
-    def check_players(self) -> None:
-        """Raise `RatingError` if one bot has two seats."""
-        if len(set(self.players)) != len(self.players):
-            raise RatingError(f"game {self.sequence} has one bot in two seats and cannot be rated")
-
 
 class Fold:
     """The ratings after the games so far."""
@@ -164,7 +159,8 @@ class Fold:
                 f"game {game.sequence} comes after game {self.sequence}: ratings need the games "
                 "in order"
             )
-        game.check_players()
+        if len(set(game.players)) != len(game.players):
+            raise RatingError(f"game {game.sequence} has one bot in two seats and cannot be rated")
         before = [self.rating(player) for player in game.players]
         after = rate(self.parameters, before, game.placements)
         self.ratings.update(zip(game.players, after, strict=True))
@@ -194,7 +190,10 @@ def rate(
 
 
 def _order(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
-    """Check ratings and placements; return the seats by placement."""
+    """The seats, the winner first, those that share a placement in their order.
+
+    Raises `RatingError` for what are no ratings or no placements.
+    """
     if not 2 <= len(ratings) == len(placements):
         raise RatingError(
             f"{len(placements)} placements and {len(ratings)} ratings are no game of two or more"
@@ -202,14 +201,6 @@ def _order(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
     for rating in ratings:
         if not (isfinite(rating.mu) and 0.0 < rating.sigma < 1e9):
             raise RatingError(f"mu {rating.mu!r} with sigma {rating.sigma!r} is no rating")
-    return seats_by_placement(placements)
-
-
-def seats_by_placement(placements: Sequence[int]) -> list[int]:
-    """The seats, the winner first, those that share a placement in their order.
-
-    Raises `RatingError` for what are no placements.
-    """
     order = sorted(range(len(placements)), key=placements.__getitem__)
     rank = 1
     for place, seat in enumerate(order, 1):
@@ -240,8 +231,7 @@ def updated(
         precision = 1.0 / (sigma * sigma + tau_squared + beta_squared)
         own_p.append(precision)
         own_q.append(precision * mu)
-    games = len(skills) - 1
-    seen_p, seen_q = settle(own_p, own_q, ties, margin, [0.0] * games, [0.0] * games)
+    seen_p, seen_q = _settle(own_p, own_q, ties, margin)
     after = []
     for (mu, sigma), p, q in zip(skills, seen_p, seen_q, strict=True):
         share = 1.0 / (1.0 + beta_squared * p)
@@ -251,14 +241,8 @@ def updated(
     return after
 
 
-def settle(
-    own_p: Sequence[float],
-    own_q: Sequence[float],
-    ties: Sequence[bool],
-    margin: float,
-    game_p: list[float],
-    game_q: list[float],
-    rounds: int = ROUNDS,
+def _settle(
+    own_p: Sequence[float], own_q: Sequence[float], ties: Sequence[bool], margin: float
 ) -> tuple[list[float], list[float]]:
     """Pass messages along the row of players; returns what the game says about each performance.
 
@@ -267,11 +251,10 @@ def settle(
 
     own_p, own_q    what is known of each performance without the game, the winner first
     ties, margin    as in `updated`
-    game_p, game_q  what the game says about the difference of each two neighbours: 0 at first;
-                    they are changed, and a later call with them goes on from there
-    rounds          the most rounds of messages down and up
     """
     players = len(own_p)
+    # What the game says about the difference of each two neighbours:
+    game_p, game_q = [0.0] * (players - 1), [0.0] * (players - 1)
     # Message into performance i from the game to its left and right:
     left_p, left_q = [0.0] * players, [0.0] * players
     right_p, right_q = [0.0] * players, [0.0] * players
@@ -308,10 +291,7 @@ def settle(
         right_q[i] = share * (game_p[i] * (q / p) + game_q[i])
 
     last = players - 2
-    if any(game_p):
-        for i in range(last, 0, -1):
-            pass_up(i)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         change = 0.0
         if last == 0:
             change = update_difference(0)

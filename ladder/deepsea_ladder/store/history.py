@@ -38,8 +38,6 @@ _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums
 _own, _other = _seats.alias("own"), _seats.alias("other")
 PORTION = 500
-_WHOLE, _GOLDEN = 1 << 32, 2654435761
-"""Multiples of the second are spread evenly over the first, however many there are."""
 
 
 class GameOutcomes(NamedTuple):
@@ -110,11 +108,8 @@ class History(StorePart):
             found = connection.execute(newest).scalars().all()
         return self._numbered(found)
 
-    def outcomes(self, season: StoredSeason, most: int | None = None) -> Iterator[GameOutcomes]:
-        """Every game of a season without its record, in the order in which they were rated.
-
-        most  of more games about so many, spread evenly over the season, the same every time
-        """
+    def outcomes(self, season: StoredSeason) -> Iterator[GameOutcomes]:
+        """Every game of a season without its record, in the order in which they were rated."""
         query = (
             select(_games.c.game_id, _seats)
             .join(_seats, _seats.c.seq == _games.c.seq)
@@ -122,8 +117,6 @@ class History(StorePart):
             .order_by(_seats.c.seq, _seats.c.seat)
             .execution_options(yield_per=2000)
         )
-        if most is not None and (games := self.count(season)) > most:
-            query = query.where(_games.c.seq * _GOLDEN % _WHOLE < _WHOLE * most // games)
         with self._database.read() as connection, connection.execute(query) as rows:
             for game_id, group in groupby(rows, key=lambda row: str(row.game_id)):
                 yield GameOutcomes(game_id, tuple(map(seat_result, group)))
