@@ -220,7 +220,7 @@ def season(
                 tau=tau,
             )
             if part in (0, PARTS - 1):
-                costs.append(dict(_page_costs(path, store, pool.newest, requests)))
+                costs.append(dict(_page_costs(path, pool.newest, requests)))
     slower = yardstick[-1] / yardstick[0]
     yield _growth("a rated game: CPU", per_game[0], per_game[-1] / slower)
     for page, (first, same) in costs[0].items():
@@ -273,7 +273,7 @@ def _growth(what: str, first: float, last: float) -> Row:
 
 
 def _page_costs(
-    path: Path, store: Store, newest: str, requests: int
+    path: Path, newest: str, requests: int
 ) -> Iterator[tuple[str, tuple[float, float]]]:
     """The server's CPU milliseconds of pages and calls that were not kept, each with those of a
     page that shows the same at any time, which says how fast the machine is."""
@@ -281,20 +281,26 @@ def _page_costs(
         "standings": "/",
         "a bot": f"/bots/{web_store.VETERAN}",
         "newest games": "/games",
-        "page of a game": f"/games/{newest}",
         "table of pairs": "/pairs",
         "standings by the API": f"{ROOT}/standings",
         "a bot by the API": f"{ROOT}/bots/{web_store.VETERAN}",
     }
 
-    def cost(server: web.Server, page: str) -> float:
-        server.get(page)
-        took = web.times_of(server, page, requests, partial(web.touch, store))
+    def cost(server: web.Server, first: str, *pages: str) -> float:
+        server.get(first)
+        took = []
+        for page in pages:
+            web.outlive_pages()
+            took.append(web.time_of(server, page))
         return median(one.cpu for one in took)
 
+    asked = {what: [page] * (requests + 1) for what, page in paths.items()}
+    # A game's page is kept for ever, so that each is asked for once.
+    season, _, number = newest.rpartition("-")
+    asked["page of a game"] = [f"/games/{season}-{int(number) - n}" for n in range(requests + 1)]
     with web.Server(path) as server:
-        for what, page in paths.items():
-            yield what, (cost(server, page), cost(server, "/how"))
+        for what, pages in asked.items():
+            yield what, (cost(server, *pages), cost(server, *["/how"] * (requests + 1)))
 
 
 def real(folder: Path, bots: int, games: int) -> Iterator[Row]:

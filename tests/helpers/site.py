@@ -43,11 +43,13 @@ def a_site(
     ladder: Store | LadderService,
     access: Access = LOCAL,
     clock: Clock | None = None,
+    kept_us: int = 0,
 ) -> Site:
-    """The site of a ladder."""
+    """The site of a ladder, which makes a page anew for each request that comes after it."""
     if isinstance(ladder, Store):
         ladder = LadderService(ladder, ladder, entropy=fresh_seed)
-    return Site(Gateway(ladder, clock or SystemClock()), access, PAGES, ENDPOINTS, MEMBERS)
+    gateway = Gateway(ladder, clock or SystemClock())
+    return Site(gateway, access, PAGES, ENDPOINTS, MEMBERS, kept_us)
 
 
 def get(site: Site, url: str, method: str = "GET", **given: Any) -> Answer:

@@ -383,13 +383,13 @@ def test_what_ended_long_ago_is_deleted(store: Store) -> None:
     assert store.authors.get("Ada").id == proven.author_id
 
 
-def test_logins_empty_no_cache_and_new_names_do(store: Store) -> None:
+def test_logins_change_no_page_and_new_names_do(store: Store) -> None:
     join(store)
-    before = store.revision()
+    before = store.changes.of_game("s1-1")
     store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "")
-    assert store.revision() == before
+    assert store.changes.of_game("s1-1") == before
     store.authors.rename("Ada", "Ben", MACHINE)
-    assert store.revision() > before
+    assert store.changes.of_game("s1-1") > before
 
 
 def test_a_restored_ladder_lets_nobody_in(store: Store, tmp_path: Path) -> None:

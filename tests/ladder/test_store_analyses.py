@@ -226,11 +226,11 @@ def test_a_result_that_is_too_large_is_not_stored(store: Store) -> None:
 
 
 @pytest.mark.databases
-def test_every_change_is_another_revision(store: Store, ada: int) -> None:
-    seen = [store.revision()]
+def test_every_change_changes_its_game(store: Store, ada: int) -> None:
+    seen = [store.changes.of_game("s1-1")]
 
     def changed() -> bool:
-        seen.append(store.revision())
+        seen.append(store.changes.of_game("s1-1"))
         return seen[-1] > seen[-2]
 
     ask(store, 1, ada)

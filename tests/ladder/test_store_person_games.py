@@ -209,7 +209,6 @@ def test_chain_standings_and_lists_do_not_change(table: Table) -> None:
             [*export_lines(store, season)],
             store.ratings.entries(season),
             store.history.latest(50),
-            store.revision(),
             store.seasons.get("s1"),
         )
 

@@ -29,7 +29,7 @@ from helpers.chromium import (
 )
 from helpers.pages import RUN, saying
 from helpers.tiers import daily
-from helpers.world import ANNA, World
+from helpers.world import ANNA, BEN, World
 
 pytestmark = pytest.mark.slow
 
@@ -164,6 +164,48 @@ def test_codes_are_printed_without_the_page_around_them(
         page.emulate_media(media="print")
         assert page.locator("header.top").is_hidden()
         keep_screenshot(page, "account-coupons-print")
+
+
+@pytest.mark.parametrize(("who", "bots"), [("", []), (BEN, ["ben"]), (ANNA, ["anna"])])
+def test_what_is_the_readers_own_comes_by_scripts(
+    chromium: Browser, served: tuple[World, str], who: str, bots: list[str]
+) -> None:
+    """To pages whose bytes are the same for everybody."""
+    world, url = served
+    asked: list[str] = []
+    with logged_in(chromium, url, world.tokens.get(who, "")) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{url}/")
+        expect(page.get_by_role("link", name="Account")).to_have_count(1 if who else 0)
+        expect(page.get_by_role("link", name="Log in / Join")).to_have_count(0 if who else 1)
+        own = page.locator("tr", has_text="yours").locator("a")
+        assert own.all_text_contents() == bots
+        keep_screenshot(page, f"own-standings-{who or 'visitor'}")
+        page.goto(f"{url}/games/s1-2")
+        page.wait_for_load_state("networkidle")
+        ask = page.get_by_role("button", name="Analyse this game")
+        expect(ask).to_be_visible(visible=bool(who))
+        expect(page.get_by_text("What your bots left")).to_have_count(1 if who == ANNA else 0)
+        assert (f"{url}/games/s1-2/own" in asked) == bool(who)
+        keep_screenshot(page, f"own-game-{who or 'visitor'}")
+        if who == ANNA:
+            expect(page.locator("#own")).to_contain_text("Traceback")
+
+
+def test_without_scripts_what_is_the_readers_own_has_a_page(
+    chromium: Browser, served: tuple[World, str]
+) -> None:
+    world, url = served
+    with logged_in(chromium, url, world.tokens[ANNA], java_script_enabled=False) as page:
+        page.goto(f"{url}/games/s1-2")
+        page.get_by_role("link", name="What your bots left of it").click()
+        expect(page.locator("#own")).to_contain_text("Traceback")
+        page.get_by_role("link", name="To the game").click()
+        page.get_by_role("link", name="Ask for its analysis").click()
+        page.get_by_role("button", name="Analyse this game").click()
+        expect(page.locator("#analysis-state")).to_have_text("The analysis is queued, it is next.")
+        page.get_by_role("link", name="Log in / Join").click()
+        expect(page.locator("h1")).to_have_text(ANNA)
 
 
 NAME = "'\"><img src=x onerror=ran=1>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import text as sql
@@ -28,6 +29,7 @@ SEEN_BY = {
     "/account": (TO_LOGIN, 200, 200, 200),
     "/submit": (TO_LOGIN, 200, 200, 200),
     "/submissions/1": (TO_LOGIN, 200, 404, 200),
+    "/games/s1-1/own": (TO_LOGIN, 200, 200, 200),
     "/games/s1-1/analysis": (TO_LOGIN, 200, 200, 200),
     "/admin": (TO_LOGIN, 403, 403, 200),
     "/admin/season": (TO_LOGIN, 403, 403, 200),
@@ -106,63 +108,28 @@ def test_no_address_leads_away_from_the_site(world: World) -> None:
     assert (answer.status, answer.headers["location"]) == (303, HOME)
 
 
-def test_public_pages_differ_in_the_link_to_the_account_alone(world: World) -> None:
-    person = world.person(ANNA)
-    person.do("/analyse", {"id": "s1-1"})  # else the page has a form that does that
-    account = ('<a href="/login">Log in / Join</a>', '<a href="/account">Account</a>')
-    for address in ("/games", "/bots/anna", "/games/s1-1", "/tv", "/bots/nobody"):
-        own, other = person.get(address), world.person().get(address)
-        assert account[0] in other.text
-        assert own.text == other.text.replace(*account)
-        assert own.headers.get("etag", "own") != other.headers.get("etag")
-    for address in ("/games/s1-2?format=csv", "/?format=csv"):
-        own, other = person.get(address), world.person().get(address)
-        assert own.body == other.body
-        assert own.headers["etag"] == other.headers["etag"]
+OWN = "/games/s1-2/own"
 
 
-def test_a_page_that_was_kept_is_another_one_after_logging_in_and_out(world: World) -> None:
-    person = world.person()
-    before = person.get("/games").headers["etag"]
-    person.log_in(world.tokens[ANNA])
-    within = person.get("/games", {"If-None-Match": before})
-    assert (within.status, within.headers["cache-control"]) == (200, "private, no-cache")
-    assert person.get("/games", {"If-None-Match": within.headers["etag"]}).status == 304
-    person.do("/logout", {})
-    after = person.get("/games", {"If-None-Match": within.headers["etag"]})
-    assert (after.status, after.headers["etag"]) == (200, before)
-    assert "Cookie" in after.headers["vary"]
-
-
-def test_the_standings_mark_the_rows_of_who_looks(world: World) -> None:
-    def marked(name: str) -> list[str]:
-        html = world.person(name).get("/").text
-        return re.findall(r'<tr class="[^"]*mine">.*?href="/bots/(\w+)".*?>yours<', html, re.S)
-
-    assert marked(ANNA) == ["anna"]
-    assert marked(BEN) == ["ben"]
-    assert marked("") == marked("admin") == []
-    assert ">yours<" not in world.person().get("/").text
-
-
-def test_own_logs_are_below_the_game_for_their_author_alone(world: World) -> None:
-    seen = world.person(ANNA).get("/games/s1-2")
+def test_own_logs_are_for_their_author_alone(world: World) -> None:
+    seen = world.person(ANNA).get(OWN)
     assert "Traceback: &lt;script&gt;document" in seen.text
     assert "printed\n&lt;b&gt;" in seen.text
     assert seen.headers["cache-control"] == "no-store"
     assert "Cookie" in seen.headers["vary"]
     assert "etag" not in seen.headers
-    # Nobody gets that page from a cache, before or after.
-    for name in ("", BEN, "admin"):
-        answer = world.person(name).get("/games/s1-2")
+    for name in (BEN, "admin"):
+        answer = world.person(name).get(OWN)
         assert answer.status == 200
+        assert "No bot of yours left anything of this game." in answer.text
         assert "Traceback" not in answer.text
-        assert "Cookie" in answer.headers["vary"]
-    tag = world.person().get("/games/s1-2").headers["etag"]
-    assert world.person(ANNA).get("/games/s1-2", {"If-None-Match": tag}).status == 200
+    to_login = world.person().get(OWN)
+    assert (to_login.status, to_login.headers["location"]) == (303, f"/login?next={quote(OWN, '')}")
+    for name in ("", ANNA, BEN, "admin"):
+        assert "Traceback" not in world.person(name).get("/games/s1-2").text
 
 
-def test_own_notes_are_in_the_game_for_their_author_alone(world: World) -> None:
+def test_own_notes_are_for_their_author_alone(world: World) -> None:
     store = world.service.store
     game = store.history.get("s1-1")
     seat = next(seat for seat, one in enumerate(game.seats) if one.version.bot == "anna")
@@ -170,20 +137,19 @@ def test_own_notes_are_in_the_game_for_their_author_alone(world: World) -> None:
     number = next(number for number, one in enumerate(decisions) if one.seat == seat)
     note = GameNote(number, "</script><b>deep", {"chance home": 0.5})
     store.logs.add(game.seq, [SeatLog(seat, "", "", (note,))])
-    html = world.person(ANNA).get("/games/s1-1").text
+    html = world.person(ANNA).get("/games/s1-1/own").text
     (data,) = re.findall(r'<script type="application/json" id="notes">(.*?)</script>', html)
     assert json.loads(data) == [
         {"decision": number, "text": note.text, "numbers": {"chance home": 0.5}}
     ]
-    public = ("/games/s1-1?format=csv", "/games/s1-1/frames.json", "/games/s1-1/record.json")
+    public = (
+        *("/games/s1-1", "/games/s1-1?format=csv"),
+        *("/games/s1-1/frames.json", "/games/s1-1/record.json"),
+    )
     for name in ("", BEN, "admin", ANNA):
-        for path in public if name == ANNA else (*public, "/games/s1-1"):
+        for path in public:
             answer = world.person(name).get(path)
             assert (answer.status, "chance home" in answer.text) == (200, False)
-    # And on the bot's page, against what came of it.
-    assert "What it believed" in world.person(ANNA).get("/bots/anna").text
-    for name in ("", BEN, "admin"):
-        assert "believed" not in world.person(name).get("/bots/anna").text
 
 
 # -------------------------------------------------------------------------------- what forms do

@@ -35,9 +35,7 @@ def section(text: str) -> str:
 def test_who_has_an_account_asks_by_a_form_and_sees_how_far_it_is(world: World) -> None:
     person = world.person(ANNA)
     world.ladder().request_analysis(game_id="s1-2")
-    seen = person.get(PAGE)
-    assert seen.headers["cache-control"] == "no-store"
-    assert '<button class="primary">Analyse this game</button>' in seen.text
+    assert '<button class="primary">Analyse this game</button>' in person.get(PAGE).text
     answer = person.send(PAGE, "/analyse")
     assert (answer.status, answer.headers["location"]) == (303, PAGE)
     for one in (person, world.person(BEN), world.person()):
@@ -52,11 +50,17 @@ def test_who_has_an_account_asks_by_a_form_and_sees_how_far_it_is(world: World) 
     assert "The analysis is being made." in section(person.get(PAGE).text)
 
 
-def test_visitors_see_why_they_cannot_ask(world: World) -> None:
-    text = world.person().get(PAGE).text
-    assert 'disabled aria-describedby="why-not"' in text
-    assert "Log in to ask for it." in section(text)
-    assert "/login?next=%2Fgames%2Fs1-1" in text
+def test_visitors_are_led_to_the_login_and_from_there_to_the_form(world: World) -> None:
+    visitor = world.person()
+    text = visitor.get(PAGE).text
+    assert "Ask for its analysis , with an account." in section(text)
+    assert f'<a href="{PAGE}/analysis">' in text
+    login = visitor.get(f"{PAGE}/analysis").headers["location"]
+    after = visitor.send(login, "/login", {"token": world.tokens[ANNA]}).headers["location"]
+    assert after == f"{PAGE}/analysis"
+    assert visitor.send(after, "/analyse").headers["location"] == PAGE
+    assert visitor.post("/analyse", [("id", "s1-2")]).status == 303
+    assert world.person().post("/analyse", [("id", "s1-3")]).status == 401
 
 
 def test_what_was_found_is_on_the_page_for_everybody(world: World) -> None:

@@ -95,7 +95,7 @@ def test_its_analysis_is_asked_for_on_its_page(world: World) -> None:
     world.service.store.person_games.leave(address.rpartition("/")[2])
     Runner(world.service.store).play_on()
     sent = anna.send(f"{address}/game", "/analyse")
-    assert sent.status == 303
+    assert (sent.status, sent.headers["location"]) == (303, f"{address}/game")
     assert "The analysis is queued" in anna.get(f"{address}/game").text
 
 

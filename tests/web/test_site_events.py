@@ -16,8 +16,8 @@ import pytest
 
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.model.games import StoredGame
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.counts import Revision
 from deepsea_web.server.connections import listen
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import BEAT, END_MS, KEPT, POLL_US, REST_US
@@ -260,13 +260,13 @@ async def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
 ) -> None:
     async with watching(store) as (site, watch):
         asked: list[int] = []
-        revision = store.revision
+        since = store.history.since
 
-        def counted() -> Revision:
+        def counted(seq: int, limit: int) -> list[StoredGame]:
             asked.append(1)
-            return revision()
+            return since(seq, limit)
 
-        monkeypatch.setattr(store, "revision", counted)
+        monkeypatch.setattr(store.history, "since", counted)
         readers = [watch(after=4) for _ in range(20)]
         woken: list[int] = []
         with ExitStack() as crowd:
@@ -315,11 +315,11 @@ async def test_a_ladder_that_cannot_be_read_ends_no_stream(
         reader = watch(after=4)
         await site.settled()
 
-        def busy() -> None:
+        def busy(seq: int, limit: int) -> None:
             raise error
 
         with monkeypatch.context() as patch:
-            patch.setattr(store, "revision", busy)
+            patch.setattr(store.history, "since", busy)
             await site.poll(3)
         play(store)
         await site.poll()

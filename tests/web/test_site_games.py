@@ -147,9 +147,9 @@ def test_the_viewer_is_found_under_its_digest(site: Site) -> None:
 def test_a_first_visit_is_small(site: Site) -> None:
     """40 kB packed with everything that the page loads, and 20 kB of scripts but for plots."""
     for url, names in {
-        "/": ("site.css", "theme.js", "site.js", "icon.svg"),
+        "/": ("site.css", "reader.js", "site.js", "icon.svg"),
         "/games/s1-3": (
-            *("site.css", "theme.js", "site.js", "icon.svg"),
+            *("site.css", "reader.js", "site.js", "icon.svg"),
             *("viewer.css", "game.css", "viewer.js", "game.js"),
         ),
     }.items():

@@ -263,7 +263,8 @@ def test_other_programs_of_a_machine_without_a_name_are_asked_without_tls(
 
 
 def check_cookies(reader: HTTPSConnection, origin: str, token: str) -> None:
-    """Log in: each cookie is this host's, over TLS, unseen by scripts, and not one from before."""
+    """Log in: each cookie is this host's, over TLS, and not one from before; one with a right is
+    unseen by scripts."""
     flags = {"Path=/", "Secure", "HttpOnly", "SameSite=Lax"}
     reader.request("GET", "/play")
     answer = reader.getresponse()
@@ -284,7 +285,9 @@ def check_cookies(reader: HTTPSConnection, origin: str, token: str) -> None:
     )
     answer = reader.getresponse()
     assert (answer.status, answer.read()) == (303, b"")
-    given, taken = (one.split("; ") for one in answer.headers.get_all("Set-Cookie", []))
+    given, author, taken = (one.split("; ") for one in answer.headers.get_all("Set-Cookie", []))
+    assert author[0].startswith("__Host-deepsea-author-")
+    assert set(author[1:]) == flags - {"HttpOnly"}
     name, _, value = given[0].partition("=")
     assert (name, len(value), set(given[1:])) == (session, 64, flags)
     assert value != "a" * 64

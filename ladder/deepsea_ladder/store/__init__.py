@@ -18,8 +18,9 @@ from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots
+from deepsea_ladder.store.changes import Changes
 from deepsea_ladder.store.comparisons import Comparisons
-from deepsea_ladder.store.counts import Counts, Revision
+from deepsea_ladder.store.counts import Counts
 from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
 from deepsea_ladder.store.games import Games
 from deepsea_ladder.store.history import History
@@ -66,11 +67,7 @@ class Store:
         self.audit = Audit(database, policy, public=public)
         self.settings = Settings(database, policy, public=public)
         self.counts = Counts(database, policy, public=public)
-
-    def revision(self) -> Revision:
-        """How far the ladder is; raises `StoreGone` if its file was removed or replaced."""
-        self.database.check_place()
-        return self.counts.revision()
+        self.changes = Changes(database, policy, public=public)
 
     def now(self) -> int:
         """The store's clock in milliseconds since 1970."""

@@ -1,9 +1,7 @@
-"""Numbers of a whole ladder: counts for its operator, and how far it is, for its readers.
+"""Numbers of a whole ladder, for its operator.
 
 Invariants: one snapshot, which keeps no writer waiting; what is read grows with what waits, with
-lost attempts, seasons and versions, never with games; whatever standings, games, bots or analyses
-show is a function of the revision: two states of one ladder have the same one only if they show
-the same.
+lost attempts, seasons and versions, never with games.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, case, desc, func, select, text
 
@@ -27,7 +25,6 @@ from deepsea_ladder.store.database import UNREADABLE, StorePart, now
 from deepsea_ladder.store.leases import GAMES, lost_counts
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.submissions import Submissions
-from deepsea_ladder.store.versions import visible
 
 LATELY = 1_000
 """The number of newest submissions that are counted by state."""
@@ -44,27 +41,6 @@ QUEUES = {
     "games of people": (PersonGames.line,),
 }
 """What waits for runners, by queue; a season that is paused waits for none."""
-
-_PRIVATE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION, AuditKind.BACKUP)
-"""Entries that change no page for strangers: a login must not empty their cache."""
-
-
-class Revision(NamedTuple):
-    """A state of a ladder; each number only grows."""
-
-    game: int
-    """The last game, in the order in which games are rated."""
-    entry: int
-    """The last entry of the audit log that everybody can see the effect of: bots that come and go,
-    seasons, names of authors, ratings made anew."""
-    places: int
-    """The last places of all seasons' chains together: games, and attempts without a result."""
-    seasons: int
-    """How many seasons there are to look at: one more when an embargo ends."""
-    analyses: int
-    """The last change of an analysis."""
-    comparisons: int
-    """The last change of a comparison, or its last block."""
 
 
 class Counts(StorePart):
@@ -101,26 +77,6 @@ class Counts(StorePart):
                 **_recent_entries(connection, at),
                 **_recent_play(connection),
             )
-
-    def revision(self) -> Revision:
-        """The revision now; quick however many games there are."""
-        games, seasons, seen = schema.games.c, schema.seasons, visible(public=self._public)
-        # One look into an index for each season, so that old games are not read.
-        last_of = (
-            select(func.max(games.seq)).where(games.season_id == seasons.c.id).scalar_subquery()
-        )
-        query = select(
-            select(func.max(last_of)).where(seen).scalar_subquery(),
-            select(func.max(schema.audit.c.id))
-            .where(schema.audit.c.kind.not_in(_PRIVATE))
-            .scalar_subquery(),
-            select(func.sum(seasons.c.place)).where(seen).scalar_subquery(),
-            select(func.count(seasons.c.id)).where(seen).scalar_subquery(),
-            select(func.max(schema.analyses.c.change)).scalar_subquery(),
-            select(func.max(schema.comparisons.c.change)).scalar_subquery(),
-        )
-        with self._database.read() as connection:
-            return Revision(*(int(one or 0) for one in connection.execute(query).one()))
 
 
 def _by_state(states: Iterable[str]) -> dict[SubmissionState, int]:

@@ -1,19 +1,19 @@
 """The site's application: from a request to a page, its CSV, or a refusal.
 
 Invariants: every address is in one table of routes, and any other one is 404; nothing but GET
-and HEAD is answered, but for the forms of people with an account; a page is made in a thread, at
-most THREADS at a time and once for everybody who asks for it meanwhile, with another navigation for
-those with an account; the queue is bounded; every answer has the policy's headers.
+and HEAD is answered, but for the forms of people with an account; a page is the same for everybody,
+and is made in a thread, at most THREADS at a time and once for all who ask for it meanwhile; it is
+kept for KEPT_US, or until it changes if what it shows is over; the queue is bounded; every answer
+has the policy's headers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,11 +27,10 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.documents import csv_lines, json_text
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.store.counts import Revision
+from deepsea_ladder.store.changes import LastChanges
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
-from deepsea_sdk import __version__
 from deepsea_web.http import NO_STORE, Guarded, name_routes
 from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway
@@ -41,6 +40,7 @@ from deepsea_web.site.page import Page, Query, parameters_of
 from deepsea_web.site.rendering import (
     KINDS,
     Cache,
+    KeptAnswer,
     PageRenderer,
     Rendered,
     refusal,
@@ -48,23 +48,15 @@ from deepsea_web.site.rendering import (
     sent,
     static_files,
 )
-from deepsea_web.site.sessions import MEMBER, Seen, SessionAuth
+from deepsea_web.site.sessions import MEMBER, SessionAuth
 
 _FOR_EVER = "public, max-age=31536000, immutable"
 _AGAIN = "no-cache"  # kept, and asked for every time whether it is still so
+KEPT_US = 1_000_000
+"""The time for which a page is sent to all who ask, whatever is played meanwhile."""
 _log = logging.getLogger(__name__)
 Endpoint = Callable[["Site", Request], Awaitable[Any]]
 """Answers a request by itself, where a page is not enough: a stream, a file."""
-
-
-class _Wanted(NamedTuple):
-    """The key under which the answer to a request is kept."""
-
-    page: int
-    query: tuple[tuple[str, str], ...]
-    format: str
-    member: bool = False
-    """Whether it is for somebody with an account."""
 
 
 class Site:
@@ -77,6 +69,7 @@ class Site:
         pages: Sequence[Page[Any]],
         endpoints: Mapping[str, Endpoint],
         members: Members,
+        kept_us: int = KEPT_US,
     ) -> None:
         """`endpoints` has by path what answers by itself; `members` what needs an account."""
         self.gateway = gateway
@@ -84,19 +77,21 @@ class Site:
         self.ladder = LocalLadder(gateway.service, READER)
         self.access = access
         links = [(page.nav, page.path) for page in pages if page.nav]
-        self.renderer = PageRenderer(access, links, private=gateway.service.private)
-        self.broadcast = Broadcast(gateway, access.url)
         self.sessions = SessionAuth(access, gateway)
+        self.renderer = PageRenderer(
+            access, links, self.sessions.author.name, private=gateway.service.private
+        )
+        self.broadcast = Broadcast(gateway, access.url)
         self._answers = Answers(self.sessions, members, self.renderer, self.with_error_pages)
         self._pages = pages
         self._cache = Cache()
-        self._making: dict[tuple[_Wanted, Revision], asyncio.Task[Rendered]] = {}
+        self._kept_us = kept_us
+        self._making: dict[tuple[Hashable, LastChanges | None], asyncio.Task[KeptAnswer]] = {}
         self.app = self._application(endpoints)
 
     def _application(self, endpoints: Mapping[str, Endpoint]) -> ASGIApp:
         routes: list[BaseRoute] = []
-        for number, page in enumerate(self._pages):
-            routes.append(Route(page.path, self._endpoint(number)))
+        routes += [Route(page.path, self._endpoint(page)) for page in self._pages]
         for path, endpoint in endpoints.items():
             routes.append(Route(path, self.with_error_pages(partial(endpoint, self))))
         routes += [Route("/static/{name}", _static), *self._answers.routes()]
@@ -128,17 +123,16 @@ class Site:
 
         return counted
 
-    def _endpoint(self, number: int) -> Callable[[Request], Awaitable[Response]]:
-        page = self._pages[number]
-
+    def _endpoint(self, page: Page[Any]) -> RequestHandler:
         async def answer(request: Request) -> Response:
-            wanted = _wanted(request, number, page)
-            if wanted.format == "html" and (seen := await self._member(request)):
-                personal = await self._personal(request, page, wanted, seen)
-                if personal is not None:
-                    return personal
-                wanted = wanted._replace(member=True)
-            return await self._answer(request, page, wanted)
+            query, form = _asked(request, page)
+            key = (page.path, form, *sorted({**query.path, **query.given}.items()))
+            make = partial(self._render, page, query, form)
+            changes = None
+            if page.over is not None and (name := query.text(page.over.parameter)):
+                changes = partial(page.over.changes, self.store, name)
+            named = {"Content-Disposition": 'attachment; filename="deepsea.csv"'}
+            return await self.kept(request, key, make, changes, named if form == "csv" else {})
 
         return self.with_error_pages(answer)
 
@@ -153,83 +147,59 @@ class Site:
 
         return answered
 
-    async def _member(self, request: Request) -> Seen | None:
-        """Who asks, if it is somebody with an account."""
-        if not self.sessions.session.read(request.headers.getlist("cookie")):
-            return None
-        seen = await self.sessions.seen(request)
-        return None if seen.session is None else seen
+    async def kept(
+        self,
+        request: Request,
+        key: Hashable,
+        make: Callable[[], Rendered],
+        changes: Callable[[], LastChanges | None] | None,
+        headers: Mapping[str, str],
+    ) -> Response:
+        """An answer that is the same for everybody, made anew or as it is kept under a key.
 
-    async def _personal(
-        self, request: Request, page: Page[Any], wanted: _Wanted, seen: Seen
-    ) -> Response | None:
-        """The page with what its reader alone sees; None if that is nothing."""
-        own, query = page.own, _query(request, wanted)
-        if own is None:
-            return None
-
-        def made() -> str | None:
-            if not (values := own(seen.visit, query)):
-                return None
-            data = page.read(self.ladder, query)
-            return self.renderer.page(page, query, data, own=values, member=True)
-
-        text = await self.gateway.in_thread(made)
-        return None if text is None else self.sessions.html(text)
-
-    async def _answer(self, request: Request, page: Page[Any], wanted: _Wanted) -> Response:
-        revision = await self.gateway.in_thread(self.store.revision)
-        tag = self.tag(revision, wanted)
-        # A page is another one for those who are logged in.
-        vary = "Accept-Encoding, Cookie" if wanted.format == "html" else "Accept-Encoding"
-        keep = f"private, {_AGAIN}" if wanted.member else _AGAIN
-        headers = {"ETag": tag, "Cache-Control": keep, "Vary": vary}
+        changes  the last changes of what it shows, if that is over
+        """
+        answer = self._cache.get(key)
+        if answer is None or not answer.is_fresh(self.gateway.clock.now_us()):
+            last = None if changes is None else await self.gateway.in_thread(changes)
+            if answer is None or last is None or answer.changes != last:
+                answer = await self._made(key, last, make)
+        tag = answer.rendered.tag
+        headers = {"ETag": tag, "Cache-Control": _AGAIN, "Vary": "Accept-Encoding", **headers}
         if same(request, tag):
             return Response(status_code=304, headers=headers)
-        rendered = self._cache.get((wanted, revision))
-        if rendered is None:
-            rendered = await self._made(page, wanted, revision, _query(request, wanted))
-        if wanted.format == "csv":
-            headers["Content-Disposition"] = 'attachment; filename="deepsea.csv"'
-        return sent(request, rendered, headers)
+        return sent(request, answer.rendered, headers)
 
     async def _made(
-        self, page: Page[Any], wanted: _Wanted, revision: Revision, query: Query
-    ) -> Rendered:
-        """The page, made once for all who wait for it."""
-        key = wanted, revision
-        if key not in self._making:
+        self, key: Hashable, last: LastChanges | None, make: Callable[[], Rendered]
+    ) -> KeptAnswer:
+        """An answer that is made once for all who wait for it."""
+        making = key, last
 
-            async def make() -> Rendered:
-                try:
-                    made, still = await self.gateway.in_thread(
-                        lambda: (self._render(page, wanted, query), self.store.revision())
-                    )
-                    # A page reads more than once: if the ladder went on meanwhile, it is not kept.
-                    if still == revision:
-                        self._cache.put(key, made)
-                    return made
-                finally:
-                    del self._making[key]
+        def make_now() -> Rendered:
+            self.store.database.check_place()  # a file that was removed can still be read
+            return make()
 
-            self._making[key] = asyncio.create_task(make())
+        async def make_once() -> KeptAnswer:
+            try:
+                rendered = await self.gateway.in_thread(make_now)
+                answer = KeptAnswer(rendered, last, self.gateway.clock.now_us() + self._kept_us)
+                self._cache.put(key, answer)
+                return answer
+            finally:
+                del self._making[making]
+
+        if making not in self._making:
+            self._making[making] = asyncio.create_task(make_once())
         # One who leaves does not end it for the others.
-        return await asyncio.shield(self._making[key])
+        return await asyncio.shield(self._making[making])
 
-    def _render(self, page: Page[Any], wanted: _Wanted, query: Query) -> Rendered:
+    def _render(self, page: Page[Any], query: Query, form: str) -> Rendered:
         data = page.read(self.ladder, query)
-        if wanted.format == "csv":
+        if form == "csv":
             assert page.rows is not None
-            text = "".join(csv_lines(page.rows(data)))
-        else:
-            text = self.renderer.page(page, query, data, member=wanted.member)
-        return Rendered.of(text, KINDS[wanted.format])
-
-    def tag(self, revision: Revision, *asked: object) -> str:
-        """The ETag of what was asked for, at a revision."""
-        # Weak: the packed form has the same one.
-        text = repr((__version__, self.access.canonical("/"), tuple(revision), asked))
-        return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
+            return Rendered.of("".join(csv_lines(page.rows(data))), KINDS["csv"])
+        return Rendered.of(self.renderer.page(page, query, data), KINDS["html"])
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """The page of an error."""
@@ -255,8 +225,8 @@ class Site:
         return RedirectResponse(f"{self.access.prefix}/", 307)
 
 
-def _wanted(request: Request, number: int, page: Page[Any]) -> _Wanted:
-    """The key of a request. Raises UserError for parameters that are given twice, or too long."""
+def _asked(request: Request, page: Page[Any]) -> tuple[Query, str]:
+    """The parameters and the format. Raises UserError for one that is given twice, or too long."""
     given = {
         name: value
         for name, value in parameters_of(request, (*page.parameters, "format")).items()
@@ -266,14 +236,7 @@ def _wanted(request: Request, number: int, page: Page[Any]) -> _Wanted:
     if chosen not in page.formats:
         known = ", ".join(page.formats)
         raise UserError(f"this page comes as {known}, not as {quoted(chosen, 40)}")
-    for name, value in request.path_params.items():
-        given[name] = str(value)
-    return _Wanted(number, tuple(sorted(given.items())), chosen)
-
-
-def _query(request: Request, wanted: _Wanted) -> Query:
-    path = dict(request.path_params)
-    return Query(path, {name: value for name, value in wanted.query if name not in path})
+    return Query(dict(request.path_params), given), chosen
 
 
 async def _static(request: Request) -> Response:

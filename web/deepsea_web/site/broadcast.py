@@ -79,7 +79,6 @@ class Broadcast(Source[ReaderCursor]):
         self.on_readers = self._look_at_readers
         self._gateway = gateway
         self._clock = gateway.clock
-        self._store = gateway.service.public
         self._ladder = LocalLadder(gateway.service, READER)
         self._url = url
         self._floor = 0
@@ -203,8 +202,6 @@ class Broadcast(Source[ReaderCursor]):
 
     def _newer(self) -> list[GameLine]:
         """Games since the newest that is kept, the oldest first; KEPT at most."""
-        if self._store.revision().game <= self._seq:
-            return []
         if self._seq:
             steps = takewhile(lambda step: step is not None, self._ladder.feed(after=self._seq))
             return [step.game for step in islice(steps, KEPT) if step is not None]

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -107,6 +108,12 @@ class Answers:
 
     async def _page(self, page: OwnPage, request: Request) -> Response:
         seen, headers = await self._with_visitor_cookie(page, await self.sessions.seen(request))
+        answer = await self._read(page, seen, request, headers)
+        return self.sessions.tell_scripts(request, seen, answer)
+
+    async def _read(
+        self, page: OwnPage, seen: Seen, request: Request, headers: Mapping[str, str]
+    ) -> Response:
         given = parameters_of(request, (*page.parameters, "done"))
         query = Query(dict(request.path_params), given)
         try:
@@ -206,6 +213,7 @@ class Answers:
                 answer = RedirectResponse(url, 303, UNSEEN)
                 if outcome.ends_session:
                     answer.headers.append("Set-Cookie", self.sessions.session.take())
+                    answer.headers.append("Set-Cookie", self.sessions.author.take())
                 return answer
             case OneTimePage():
                 own = self.renderer.own
@@ -219,10 +227,13 @@ class Answers:
                 await self.sessions.in_thread(partial(visit.service.log_out, visit.caller))
                 now = self.sessions.visit(outcome.caller)
                 answer = await self._done(outcome.answer, now)
-                answer.headers.append(
-                    "Set-Cookie", self.sessions.session.give(outcome.secret, outcome.seconds)
-                )
-                answer.headers.append("Set-Cookie", self.sessions.visitor.take())
+                author = quote(outcome.caller.author, safe="")
+                for cookie in (
+                    self.sessions.session.give(outcome.secret, outcome.seconds),
+                    self.sessions.author.give(author, outcome.seconds),
+                    self.sessions.visitor.take(),
+                ):
+                    answer.headers.append("Set-Cookie", cookie)
                 return answer
 
     async def _to_page(self, action: Action, request: Request) -> Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
@@ -17,6 +17,8 @@ from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.accounts import Role
+from deepsea_ladder.store import Store
+from deepsea_ladder.store.changes import LastChanges
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_web.http import LARGEST, whole_number
@@ -90,13 +92,26 @@ class Query:
         return given
 
 
+class Over(NamedTuple):
+    """Something that pages are about and that may be over: then they are kept until it changes."""
+
+    parameter: str
+    """The parameter of a page, or the part of its path, that names it."""
+    changes: Callable[[Store, str], LastChanges | None]
+    """Its last changes; None if it is not over."""
+
+
+GAME_OVER = Over("id", lambda store, game_id: store.changes.of_game(game_id))
+SEASON_OVER = Over("season", lambda store, name: store.changes.of_season(name))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Page(Generic[T]):
-    """A page of the site.
+    """A page of the site, the same for everybody.
 
     `read` asks the ladder for a document; NotOnLadder is the status 404 and UserError 400, each
-    with its message. The template has the document as `data`, and
-    besides it what `extras` makes, such as pictures.
+    with its message. The template has the document as `data`, and besides it what `extras` makes,
+    such as pictures.
     """
 
     path: str
@@ -113,8 +128,8 @@ class Page(Generic[T]):
     rows: Callable[[T], Iterable[Mapping[str, Any]]] | None = None
     """The rows of its CSV; None: it has no CSV."""
     extras: Callable[[T], Mapping[str, Any]] = lambda data: {}
-    own: Callable[[Visit, Query], Mapping[str, Any]] | None = None
-    """Values for a reader with an account; none: the page that everybody sees."""
+    over: Over | None = None
+    """The game or season that it is about; None: what it shows is never over."""
     nav: str | None = None
     """Its name in the navigation; None: it is not there."""
 

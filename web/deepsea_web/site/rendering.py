@@ -8,11 +8,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
-from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from starlette.exceptions import HTTPException
@@ -21,6 +20,7 @@ from starlette.responses import Response
 
 from deepsea_arena.api.errors import STATUS, ApiError
 from deepsea_ladder.errors import NotOnLadder, StoreError, StoreUnavailable
+from deepsea_ladder.store.changes import LastChanges
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line
 from deepsea_web.charts.files import chart_styles
@@ -78,46 +78,62 @@ class Rendered:
     """Its media type."""
     packed: bytes | None = field(repr=False)
     """The body by gzip, for clients that take it."""
+    tag: str
+    """Its ETag: the digest of its bytes."""
 
     @classmethod
     def of(cls, text: str, kind: str) -> Rendered:
         """The body with this text."""
         # Half a character, as a damaged record may have, becomes a question mark.
         body = text.encode(errors="replace")
-        # With a fixed time, so that the same text gives the same bytes.
-        return cls(body, kind, gzip.compress(body, 6, mtime=0) if len(body) >= _SMALL else None)
+        packed = gzip.compress(body, 6, mtime=0) if len(body) >= _SMALL else None
+        # Weak: the packed form has the same one.
+        return cls(body, kind, packed, f'W/"{hashlib.sha256(body).hexdigest()[:24]}"')
 
     @property
     def size(self) -> int:
         return len(self.body) + len(self.packed or b"")
 
 
+class KeptAnswer(NamedTuple):
+    """A body that is sent to all who ask for it."""
+
+    rendered: Rendered
+    changes: LastChanges | None
+    """The last changes of what it shows, when it was made; None if that was not over."""
+    until_us: int
+    """The time until which it is sent, if what it shows is not over."""
+
+    def is_fresh(self, now_us: int) -> bool:
+        """Whether it may be sent without a look into the store."""
+        return self.changes is None and now_us < self.until_us
+
+
 class Cache:
-    """Rendered pages by key; threads may share it."""
+    """Answers by key, within a bound of memory; one event loop uses it."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
         self._size = 0
-        self._kept: OrderedDict[object, Rendered] = OrderedDict()
-        self._lock = Lock()
+        self._kept: OrderedDict[Hashable, KeptAnswer] = OrderedDict()
 
-    def get(self, key: object) -> Rendered | None:
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-            return found
+    def get(self, key: Hashable) -> KeptAnswer | None:
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
 
-    def put(self, key: object, rendered: Rendered) -> None:
-        """Keep it, and forget those that were used longest ago."""
-        with self._lock:
-            if key in self._kept or rendered.size > self._most:
-                return
-            self._kept[key] = rendered
-            self._size += rendered.size
-            while self._size > self._most:
-                _, gone = self._kept.popitem(last=False)
-                self._size -= gone.size
+    def put(self, key: Hashable, answer: KeptAnswer) -> None:
+        """Keep it in place of a former one, and forget those that were used longest ago."""
+        former = self._kept.pop(key, None)
+        self._size -= 0 if former is None else former.rendered.size
+        if answer.rendered.size > self._most:
+            return
+        self._kept[key] = answer
+        self._size += answer.rendered.size
+        while self._size > self._most:
+            _, gone = self._kept.popitem(last=False)
+            self._size -= gone.rendered.size
 
 
 def same(request: Request, tag: str) -> bool:
@@ -167,7 +183,7 @@ def _texts() -> Mapping[str, str]:
     return {
         "site.css": base_styles() + chart_styles() + _read("site.css"),
         "viewer.css": viewer_styles(),
-        "theme.js": _read("theme.js"),
+        "reader.js": _read("reader.js"),
         "site.js": _read("site.js"),
         "viewer.js": script(),
         "game.css": _read("game.css"),
@@ -225,6 +241,8 @@ class PageRenderer:
     access: Access
     navigation: Sequence[tuple[str, str]]
     """Names and paths of the pages that are linked from every page."""
+    author_cookie: str
+    """The name of the cookie by which scripts know who is logged in."""
     private: bool = False
     """Whether visitors see the login and nothing else."""
 
@@ -240,11 +258,8 @@ class PageRenderer:
         page: Page[T],
         query: Query,
         data: T,
-        *,
-        own: Mapping[str, Any] | None = None,
-        member: bool = False,
     ) -> str:
-        """A page as HTML, for a visitor or a member; `own` is what its reader alone sees."""
+        """A page as HTML, the same for everybody."""
         path = page.path.format_map(query.path)
         return self._render(
             page.template,
@@ -257,8 +272,6 @@ class PageRenderer:
             canonical=self.access.canonical(path, **query.given),
             csv=self.url(path, **query.given, format="csv") if page.rows else None,
             current=page.nav,
-            own=own or {},
-            member=member,
             **page.extras(data),
         )
 
@@ -272,13 +285,12 @@ class PageRenderer:
             title=words.name(title),
             summary=words.name(title),
             canonical=None,
-            member=bool(visit.author),
             closed=self.private and not visit.author,
             **given,
         )
 
     def refusal(self, refusal: Refusal, *, member: bool = False) -> str:
-        """The page of a refusal, for a visitor or a member."""
+        """The page of a refusal; on a private ladder visitors see no navigation there."""
         return self._render(
             "error.html",
             refusal=refusal,
@@ -286,7 +298,6 @@ class PageRenderer:
             summary=refusal.sentence,
             canonical=None,
             current=None,
-            member=member,
             closed=self.private and not member,
         )
 

@@ -1,8 +1,9 @@
-"""Sessions of the site and their cookies: one for a session, one for visitors who play.
+"""Sessions of the site and their cookies: one for a session, one for visitors who play, one that
+tells the scripts of pages who is logged in.
 
-Invariants: a cookie is sent to this site alone and is not seen by scripts; where there is TLS it
-has the prefix `__Host-`, with which no other host and no plain connection can set it. Two ladders
-on one host have cookies of different names.
+Invariants: a cookie is sent to this site alone, and one that gives a right is not seen by scripts;
+where there is TLS it has the prefix `__Host-`, with which no other host and no plain connection can
+set it. Two ladders on one host have cookies of different names.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -25,7 +27,7 @@ from deepsea_web.site.forms import SIGNED_OUT
 from deepsea_web.site.page import Visit
 from deepsea_web.site.rendering import KINDS
 
-_VALUE = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_VALUE = re.compile(r"[A-Za-z0-9_.~%-]{1,500}")
 UNSEEN = {**NO_STORE, "Vary": "Cookie"}
 """The headers of what depends on who looks."""
 MEMBER = "deepsea.member"
@@ -33,12 +35,15 @@ MEMBER = "deepsea.member"
 
 
 class Cookie:
-    def __init__(self, access: Access, purpose: str) -> None:
+    """A cookie of the site; one with `scripts` is seen by scripts, too."""
+
+    def __init__(self, access: Access, purpose: str, *, scripts: bool = False) -> None:
         address = f"{access.origin}{access.prefix}"
         # The path has to be / for the prefix, so that the name has to tell ladders apart.
         name = f"deepsea-{purpose}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
         self._safe = access.origin.startswith("https:")
         self.name = f"__Host-{name}" if self._safe else name
+        self._scripts = scripts
 
     def read(self, headers: Sequence[str]) -> str | None:
         """Its value in the `Cookie` headers; None if it is not there, is none of ours, or is
@@ -57,7 +62,8 @@ class Cookie:
 
     def _header(self, value: str, age: str) -> str:
         secure = "; Secure" if self._safe else ""
-        return f"{self.name}={value}; Path=/{age}{secure}; HttpOnly; SameSite=Lax"
+        hidden = "" if self._scripts else "; HttpOnly"
+        return f"{self.name}={value}; Path=/{age}{secure}{hidden}; SameSite=Lax"
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ class SessionAuth:
         self.clock = gateway.clock
         self.session = Cookie(access, "session")
         self.visitor = Cookie(access, "visitor")
+        self.author = Cookie(access, "author", scripts=True)
 
     async def seen(self, request: Request) -> Seen:
         """The reader, by the session's cookie if there is one."""
@@ -118,6 +125,14 @@ class SessionAuth:
         path = request.scope["path"].removeprefix(self.access.prefix)
         url = self.access.url(SIGNED_OUT, next=None if path == "/" else path)
         return RedirectResponse(url, 303, UNSEEN)
+
+    def tell_scripts(self, request: Request, seen: Seen, response: Response) -> Response:
+        """The response, with the name of its reader's author if scripts know another one."""
+        author = quote(seen.visit.author, safe="")
+        if author != (self.author.read(request.headers.getlist("cookie")) or ""):
+            cookie = self.author.give(author) if author else self.author.take()
+            response.headers.append("Set-Cookie", cookie)
+        return response
 
     def html(
         self, text: str, status: int = 200, headers: Mapping[str, str] | None = None

@@ -30,7 +30,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 }
 """Handlers of requests that no page answers, by path."""
 MEMBERS = Members(
-    pages=(*members.PAGES, games.ANALYSIS, play.PLAY, play.SEAT, *admin.PAGES),
+    pages=(*members.PAGES, games.OWN, games.ANALYSIS, play.PLAY, play.SEAT, *admin.PAGES),
     actions=(*members.ACTIONS, games.ASK, play.BEGIN, play.DEED, *admin.ACTIONS),
     endpoints={
         "/account/bots/{bot}/bot.zip": members.bot_zip,

@@ -4,9 +4,8 @@ Invariant: a page of a game reads and replays its record once."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -14,12 +13,11 @@ from starlette.responses import Response
 
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.ladder_api import LadderApi
-from deepsea_arena.coach.ladder_analyses import AnalysisFound, record_file
+from deepsea_arena.coach.ladder_analyses import record_file
 from deepsea_arena.documents import json_text, to_json, to_object
 from deepsea_arena.reports.analysis_frames import analysed_frames
 from deepsea_arena.reports.frames import Viewer
-from deepsea_arena.reports.games import MOST_GAMES, GameReport, GamesPage, read_record
-from deepsea_ladder.store.counts import Revision
+from deepsea_arena.reports.games import MOST_GAMES, BotLogLine, GameReport, GamesPage, read_record
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -27,14 +25,12 @@ from deepsea_web.http import EventStream, last_event, whole_number
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import KEPT, ReaderCursor
 from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
-from deepsea_web.site.page import Page, Query, Visit
-from deepsea_web.site.rendering import KINDS, Rendered, same, sent
+from deepsea_web.site.page import GAME_OVER, SEASON_OVER, Page, Query, Visit
+from deepsea_web.site.rendering import KINDS, Rendered
 from deepsea_web.site.words import name, result
 from deepsea_web.viewer.game_page import PageGame, script_json
 
 PORTION = 50
-_ALWAYS = Revision(0, 0, 0, 0, 0, 0)
-_SEEN = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
 class Games(GamesPage, frozen=True, kw_only=True):
@@ -76,6 +72,7 @@ GAMES = Page(
     summary=lambda data: "Rated games of Deep Sea Adventure between bots, the newest first.",
     parameters=("season", "bot", "against", "faults", "lost", "before", "limit"),
     rows=_game_rows,
+    over=SEASON_OVER,
     nav="Games",
 )
 
@@ -95,22 +92,6 @@ def _names(data: GameReport) -> str:
     return ", ".join(name(seat.bot, 40) for seat in data.game.by_placement())
 
 
-def own_of_game(visit: Visit, query: Query) -> Mapping[str, Any]:
-    """The output of the reader's own bots, and the form that asks for the game's analysis."""
-    game_id = query.text("id") or ""
-    found: dict[str, Any] = {}
-    try:
-        if logs := visit.ladder.log(game_id=game_id).logs:
-            found["logs"] = logs
-            found["notes"] = script_json([to_json(note) for log in logs for note in log.notes])
-    except ApiError as error:
-        if error.kind not in (Kind.NOT_FOUND, Kind.DENIED):
-            raise
-    if visit.ladder.analysis(game_id=game_id).may_be_asked:
-        found["may_ask"] = True
-    return found
-
-
 GAME = Page(
     path="/games/{id}",
     template="game.html",
@@ -119,7 +100,27 @@ GAME = Page(
     summary=lambda data: result(data.game),
     rows=_seat_rows,
     extras=_game_extras,
-    own=own_of_game,
+    over=GAME_OVER,
+)
+
+
+def _read_own(visit: Visit, query: Query) -> Values:
+    game_id = query.text("id") or ""
+    logs: tuple[BotLogLine, ...] = ()
+    try:
+        logs = visit.ladder.log(game_id=game_id).logs
+    except ApiError as error:  # of visitors it is another one: they log in first
+        if error.kind not in (Kind.NOT_FOUND, Kind.DENIED):
+            raise
+    notes = script_json([to_json(note) for log in logs for note in log.notes])
+    return {"game_id": game_id, "logs": logs, "notes": notes}
+
+
+OWN = OwnPage(
+    path="/games/{id}/own",
+    template="game_own.html",
+    title=lambda values: f"Game {name(values['game_id'])}: your bots",
+    read=_read_own,
 )
 
 
@@ -128,47 +129,53 @@ async def game_frames(site: Site, request: Request) -> Response:
     game_id = request.path_params["id"]
     viewer = _viewer(request.query_params.get("seat"))
 
-    def read() -> tuple[str, AnalysisFound]:
-        return site.ladder.record(game_id=game_id).record, site.ladder.analysis(game_id=game_id)
+    def make() -> Rendered:
+        record = read_record(site.ladder.record(game_id=game_id).record)
+        if isinstance(viewer, int) and viewer >= len(record.seats):
+            last = SEAT_LETTERS[len(record.seats) - 1]
+            raise UserError(f"this game has the seats A to {last}, not {SEAT_LETTERS[viewer]}")
+        found = site.ladder.analysis(game_id=game_id).document
+        return Rendered.of(json_text(analysed_frames(record, viewer, found)), KINDS["json"])
 
-    record, found = await site.gateway.in_thread(read)
-    # What was found is never changed, so its id stands for it.
-    analysis = 0 if found.done is None else int(found.done.id)
-    tag = site.tag(_ALWAYS, "frames", game_id, viewer, analysis)
-    return await _kept(site, request, tag, partial(_frames, record, viewer, found.document))
+    return await _kept(site, request, ("frames", viewer), make)
 
 
 async def game_analysis(site: Site, request: Request) -> Response:
     """The analysis of a game, as docs/analyse.md describes it."""
     game_id = request.path_params["id"]
-    found = await site.gateway.in_thread(lambda: site.ladder.analysis(game_id=game_id))
-    if found.done is None:
-        raise ApiError(Kind.NOT_FOUND, "there is no analysis of that game yet")
-    text = f"{found.document}\n"
-    tag = site.tag(_ALWAYS, "analysis", game_id, hashlib.sha256(text.encode()).hexdigest())
-    make = partial(Rendered.of, text, KINDS["json"])
-    return await _kept(site, request, tag, make, f"{game_id}-analysis.json")
+
+    def make() -> Rendered:
+        found = site.ladder.analysis(game_id=game_id)
+        if found.done is None:
+            raise ApiError(Kind.NOT_FOUND, "there is no analysis of that game yet")
+        return Rendered.of(f"{found.document}\n", KINDS["json"])
+
+    return await _kept(site, request, ("analysis",), make, f"{game_id}-analysis.json")
 
 
 async def game_record(site: Site, request: Request) -> Response:
     """The record of a game, to be kept and verified."""
     game_id = request.path_params["id"]
-    found = await site.gateway.in_thread(lambda: site.ladder.record(game_id=game_id))
-    make = partial(Rendered.of, found.record, KINDS["json"])
-    tag = site.tag(_ALWAYS, "record", game_id)
-    return await _kept(site, request, tag, make, record_file(game_id))
+
+    def make() -> Rendered:
+        return Rendered.of(site.ladder.record(game_id=game_id).record, KINDS["json"])
+
+    return await _kept(site, request, ("record",), make, record_file(game_id))
 
 
 async def _kept(
-    site: Site, request: Request, tag: str, make: Callable[[], Rendered], file: str = ""
+    site: Site,
+    request: Request,
+    kind: tuple[object, ...],
+    make: Callable[[], Rendered],
+    file: str = "",
 ) -> Response:
-    """What browsers keep and ask for again; saved as a file, if that has a name."""
-    headers = {**_SEEN, "ETag": tag}
-    if file:  # ids of games are names of seasons with a number: nothing that needs quoting
-        headers["Content-Disposition"] = f'attachment; filename="{file}"'
-    if same(request, tag):
-        return Response(status_code=304, headers=headers)
-    return sent(request, await site.gateway.in_thread(make), headers)
+    """A document of a game, kept as its page is; saved as a file, if that has a name."""
+    game_id = request.path_params["id"]
+    changes = partial(GAME_OVER.changes, site.store, game_id)
+    # Ids of games are names of seasons with a number: nothing that needs quoting.
+    headers = {"Content-Disposition": f'attachment; filename="{file}"'} if file else {}
+    return await site.kept(request, (*kind, game_id), make, changes, headers)
 
 
 def _viewer(given: str | None) -> Viewer:
@@ -182,15 +189,6 @@ def _viewer(given: str | None) -> Viewer:
     return SEAT_LETTERS.index(given)
 
 
-@lru_cache(maxsize=64)
-def _frames(text: str, viewer: Viewer, document: str) -> Rendered:
-    record = read_record(text)
-    if isinstance(viewer, int) and viewer >= len(record.seats):
-        last = SEAT_LETTERS[len(record.seats) - 1]
-        raise UserError(f"this game has the seats A to {last}, not {SEAT_LETTERS[viewer]}")
-    return Rendered.of(json_text(analysed_frames(record, viewer, document)), KINDS["json"])
-
-
 # The form that asks for an analysis
 
 
@@ -198,7 +196,23 @@ def _read_analysis(visit: Visit, query: Query) -> Values:
     game_id = query.text("id") or ""
     visit.ladder.who_am_i()  # visitors log in first
     found = visit.ladder.analysis(game_id=game_id)
-    return {"game_id": game_id, "last": found.last, "may_ask": found.may_be_asked}
+    return {
+        "game_id": game_id,
+        "address": _address(visit, game_id),
+        "last": found.last,
+        "may_ask": found.may_be_asked,
+    }
+
+
+def _address(visit: Visit, game_id: str) -> str:
+    """The address of a game's page."""
+    try:
+        visit.ladder.person_game(game_id=game_id)
+    except ApiError as error:
+        if error.kind is not Kind.NOT_FOUND:
+            raise
+        return f"/games/{game_id}"
+    return f"/play/{game_id}/game"
 
 
 ANALYSIS = OwnPage(
@@ -212,7 +226,7 @@ ANALYSIS = OwnPage(
 def _ask(visit: Visit, form: Form) -> Redirect:
     game_id = form.text("id")
     visit.ladder.request_analysis(game_id=game_id)
-    return Redirect(path=f"/games/{game_id}")
+    return Redirect(path=_address(visit, game_id))
 
 
 ASK = Action(path="/analyse", page=ANALYSIS, act=_ask, fields=("id",))

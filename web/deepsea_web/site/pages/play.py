@@ -25,8 +25,7 @@ from deepsea_web.play.page import deed_of, place_of, values
 from deepsea_web.play.seat import news_of
 from deepsea_web.server.http_api import AnswerStream
 from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
-from deepsea_web.site.page import Page, Query, Visit
-from deepsea_web.site.pages.games import own_of_game
+from deepsea_web.site.page import GAME_OVER, Page, Query, Visit
 from deepsea_web.site.sessions import Seen, SessionAuth
 from deepsea_web.site.words import name
 from deepsea_web.viewer.game_page import PageGame
@@ -145,5 +144,5 @@ PERSON_GAME = Page(
     title=lambda data: f"A game of {name(data.game.person or 'a visitor')} against bots",
     summary=lambda data: "An unrated game of a person against bots of the ladder.",
     extras=_extras,
-    own=own_of_game,
+    over=GAME_OVER,
 )

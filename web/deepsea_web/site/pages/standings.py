@@ -13,13 +13,12 @@ from deepsea_arena.documents import to_object
 from deepsea_arena.reports.bots import BotProfile
 from deepsea_arena.reports.standings import PairTable, Standings, csv_rows
 from deepsea_arena.reports.tournaments import TournamentReport
-from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.standings import StandingLine
 from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import inline
 from deepsea_web.charts.small import NARROW, Scale, axis, bar, span_of, sparkline
 from deepsea_web.charts.svg import WIDTH
-from deepsea_web.site.page import Page, Query, Visit, season_of
+from deepsea_web.site.page import SEASON_OVER, Over, Page, Query, season_of
 from deepsea_web.site.words import count, minute, name
 
 VERSIONS = 20
@@ -69,7 +68,7 @@ STANDINGS = Page(
     ),
     parameters=("season", "find", "all", "best_of_author"),
     rows=csv_rows,
-    own=lambda visit, query: {"author": visit.author},
+    over=SEASON_OVER,
     nav="Standings",
 )
 
@@ -119,17 +118,6 @@ def _bot_summary(data: BotProfile) -> str:
     )
 
 
-def _own_of_bot(visit: Visit, query: Query) -> Mapping[str, Any]:
-    """The beliefs of a bot of the reader; a bot of others is not read a second time."""
-    try:
-        if not visit.ladder.owns(query.path["name"]):
-            return {}
-    except NotOnLadder:  # which the page says
-        return {}
-    beliefs = _read_bot(visit.ladder, query).beliefs
-    return {"beliefs": beliefs} if beliefs else {}
-
-
 BOT = Page(
     path="/bots/{name}",
     template="bot.html",
@@ -139,7 +127,8 @@ BOT = Page(
     summary=_bot_summary,
     parameters=("season", "version"),
     rows=lambda data: (moment._asdict() for moment in moments(data.course)),
-    own=_own_of_bot,
+    # Of verdicts, and of weaknesses by the analyses of its games.
+    over=Over("season", lambda store, name: store.changes.of_season(name, analyses=True)),
 )
 
 
@@ -183,6 +172,7 @@ PAIRS = Page(
     ),
     parameters=("season", "start"),
     rows=_pair_rows,
+    over=SEASON_OVER,
     extras=_pairs_extras,
     nav="Pairs",
 )
@@ -212,5 +202,6 @@ TOURNAMENT = Page(
     read=lambda ladder, query: ladder.tournament(tournament=query.path["name"]),
     title=lambda data: f"Tournament {name(data.tournament.name)}",
     summary=_tournament_summary,
+    over=Over("name", SEASON_OVER.changes),
     rows=lambda data: map(to_object, data.scores),
 )

@@ -4,14 +4,12 @@ import { mount } from "./viewer.js";
 
 const EVERY_MS = 3000;
 const stage = document.getElementById("stage");
-// Of the reader's own bots.
-const notes = JSON.parse(document.getElementById("notes")?.textContent ?? "[]");
 
 async function frames(seat) {
   const answer = await fetch(seat ? `${stage.dataset.frames}?seat=${encodeURIComponent(seat)}` : stage.dataset.frames);
   const found = await answer.json();
   if (!answer.ok) throw new Error(found.error);
-  for (const { decision, text, numbers } of notes) Object.assign(found.decisions[decision] ?? {}, { note: text, numbers });
+  for (const { decision, text, numbers } of await notes) Object.assign(found.decisions[decision] ?? {}, { note: text, numbers });
   return found;
 }
 
@@ -24,6 +22,18 @@ function pageAt(address) {
     request.open("GET", address);
     request.send();
   });
+}
+
+/** Put what the reader's own bots left of the game into the page, if they played; their notes. */
+async function ownNotes() {
+  const { author } = document.documentElement.dataset;
+  const rows = [...document.querySelectorAll("tr[data-author]")];
+  if (!rows.some((row) => row.dataset.author === author)) return [];
+  const place = document.getElementById("own");
+  const own = (await pageAt(place.dataset.address))?.getElementById("own");
+  if (!own) return [];
+  place.replaceWith(document.adoptNode(own));
+  return JSON.parse(own.querySelector("#notes").textContent);
 }
 
 /** Show how far the analysis is, until it has ended; without scripts the page asks again by itself. */
@@ -39,6 +49,7 @@ async function followAnalysis() {
   setTimeout(followAnalysis, EVERY_MS);
 }
 
+const notes = ownNotes();
 if (document.querySelector("#analysis[data-waits]")) setTimeout(followAnalysis, EVERY_MS);
 try {
   mount(stage, { frames: await frames(), verify: stage.dataset.verify }, { load: frames });

@@ -1,5 +1,5 @@
-// What every page has besides its text: the choice of colours, and how long it is until a time.
-// Without it everything can be read.
+// What every page has besides its text: the choice of colours, marks of what is the reader's own, and
+// how long it is until a time. Without it everything can be read.
 
 const KEY = "deepsea-theme";
 const root = document.documentElement;
@@ -23,6 +23,16 @@ function themeChoice() {
 }
 
 document.getElementById("theme")?.append(themeChoice());
+
+// The rows of the reader's own bots.
+for (const author of document.querySelectorAll(".standings th small")) {
+  if (author.textContent !== root.dataset.author) continue;
+  const tag = document.createElement("span");
+  tag.className = "tag";
+  tag.textContent = "yours";
+  author.before(tag);
+  author.closest("tr").classList.add("mine");
+}
 
 function countDown(time) {
   const words = document.createElement("span");
