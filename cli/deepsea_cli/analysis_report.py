@@ -6,7 +6,6 @@ Invariant: the numbers are those of the analysis and its sums, nothing is estima
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -23,7 +22,6 @@ from deepsea_arena.coach.analysis import (
     by_seat,
     mean,
 )
-from deepsea_arena.coach.beliefs import Belief, beliefs_of
 from deepsea_arena.coach.deviations import games_of_bots
 from deepsea_arena.coach.document import settings_data
 from deepsea_arena.coach.weaknesses import (
@@ -36,7 +34,6 @@ from deepsea_arena.coach.weaknesses import (
 )
 from deepsea_arena.documents import to_object
 from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
-from deepsea_referee.results.folder import notes_beside
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
 from deepsea_rules.printable import printable
@@ -303,17 +300,13 @@ def report_weaknesses(
         for bot, games in games_of_bots(analyses).items()
         if settings.bot in (None, bot.name) and (not former or bot.name in former)
     ]
-    beliefs = {one.bot: _beliefs(analyses, one.bot) for one in found}
     if as_json:
         print_json(
             {
                 "format": WEAKNESSES_FORMAT,
                 "policy": COACH_VERSION,
                 **settings_data(settings),
-                "bots": [
-                    to_object(one) | {"beliefs": [to_object(row) for row in beliefs[one.bot]]}
-                    for one in found
-                ],
+                "bots": [to_object(one) for one in found],
             }
         )
         return
@@ -321,37 +314,6 @@ def report_weaknesses(
     echo("what is lost by deciding otherwise than this policy; all lines are right with 95 %")
     for one in found:
         _print_bot(one)
-        if beliefs[one.bot]:
-            _print_beliefs(beliefs[one.bot])
-
-
-def _beliefs(analyses: Sequence[GameAnalysis], bot: str) -> tuple[Belief, ...]:
-    """What a bot believed by its notes beside the records."""
-    noted = []
-    for game in analyses:
-        notes = notes_beside(Path(game.name))
-        numbers = {number: note.numbers for number, note in notes.items()}
-        for seat, one in enumerate(game.record.seats):
-            if one.name == bot and numbers:
-                noted.append((game.record, seat, numbers))
-    return beliefs_of(noted)
-
-
-def _print_beliefs(rows: Sequence[Belief]) -> None:
-    """Print what a bot believed, against what came of it."""
-    click.echo()
-    echo("what it believed, by its notes; each game counts once")
-    grid(
-        Column("number", [row.name for row in rows], text=True),
-        Column("between", [f"{row.low:.1f} and {row.high:.1f}" for row in rows]),
-        Column("times", [str(row.times) for row in rows]),
-        Column("games", [str(row.games) for row in rows]),
-        Column("believed", [f"{row.believed:.2f}" for row in rows]),
-        Column(
-            "came",
-            [f"{row.came:.2f}" + (f" ±{row.error:.2f}" if row.error else "") for row in rows],
-        ),
-    )
 
 
 def _print_bot(found: Weaknesses) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.games import GameNote, SeatLog, StoredSeason
-from deepsea_ladder.store import Database, RetryPolicy, Store, logs, schema
+from deepsea_ladder.store import Database, RetryPolicy, Store, logs
 from helpers import ladder
 
 
@@ -82,14 +80,6 @@ def test_notes_are_kept_of_seats_without_a_fault_too(
     assert [(game_id, store.logs.of_game(game_id)) for game_id, _ in played] == played
     (log,) = store.logs.of_game(with_fault)
     assert (log.error, log.notes) == (f"error {first}", ())
-
-
-def test_a_log_from_before_there_were_notes_is_read(store: Store) -> None:
-    ((_, game_id),) = play(store, 1, "anna")
-    content = zlib.compress(b'["an error","some output"]')
-    ladder.write(store, update(schema.game_logs).values(content=content))
-    (log,) = store.logs.of_game(game_id)
-    assert (log.error, log.output, log.notes) == ("an error", "some output", ())
 
 
 def test_a_long_log_keeps_its_end(store: Store, season: StoredSeason) -> None:

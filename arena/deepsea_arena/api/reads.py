@@ -181,15 +181,13 @@ class ReadMethods(LadderPart):
     @method("GET", "/bots/{bot}")
     def bot(self, *, bot: str, version: int = 0, season: str = "") -> BotProfile:
         """Describe a bot, and the results of one of its versions in a season; with tracebacks for
-        its author and for admins, and for its author with what its notes believed."""
-        own = self.owns(bot)
+        its author and for admins."""
         return bot_profile(
             self.public,
             bot,
             version=version or None,
             season_name=season or None,
-            errors=own or self.is_admin,
-            notes=own or (self.caller.is_machine and not self.caller.author),
+            errors=self.owns(bot) or self.is_admin,
         )
 
     @method("GET", "/verdicts")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from deepsea_arena.coach.beliefs import Belief, beliefs_of
 from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.coach.weaknesses import Deviation, Weaknesses, find_weaknesses
 from deepsea_arena.documents import DocumentError
@@ -169,8 +168,6 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     """Against the former version, and against the panel."""
     weaknesses: Weaknesses | None = None
     """Where it loses, and what is otherwise than in the version before; None without analyses."""
-    beliefs: tuple[Belief, ...] = ()
-    """For its author: what it believed in its newest games, by its notes, against what came."""
 
 
 def bot_profile(
@@ -180,12 +177,10 @@ def bot_profile(
     version: int | None = None,
     season_name: str | None = None,
     errors: bool = False,
-    notes: bool = False,
 ) -> BotProfile:
     """The profile of a bot; of its newest version in the open season unless others are named.
 
     errors  whether it is for somebody who may see its tracebacks
-    notes   whether it is for the bot's author, who may see its notes
     """
     season = find_season(store, season_name)
     bot = store.bots.get(name)
@@ -200,7 +195,7 @@ def bot_profile(
     rivals = dict(nlargest(OPPONENTS, met.items(), key=lambda one: (one[1].games, -one[0])))
     former = {*rivals, *(one.id for one in versions)}
     entries = {entry.version.id: entry for entry in eligible(store, season, former)}
-    logs = store.logs.of_bot(bot.name) if errors or notes else {}
+    logs = store.logs.of_bot(bot.name) if errors else {}
     faulty = store.history.latest_of(season, chosen.id, FAULTY, faulty=True)
     faults = [(game, _faults(game, chosen)) for game in faulty]
     return BotProfile(
@@ -219,14 +214,13 @@ def bot_profile(
         opponents=_opponent_lines(rivals, entries),
         opponents_of=len(met),
         seats=tuple(store.sums.seats(season, chosen.id)),
-        newest=(newest := _newest(store, season, chosen)),
+        newest=_newest(store, season, chosen),
         faulty_games=store.sums.faulty_games(season, chosen.id),
         fault_kinds=_fault_kinds(found for _, found in faults),
         fault_kinds_of=len(faults),
         faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),
         verdicts=verdict_lines(store, season, [chosen.id]),
         weaknesses=_weaknesses(store, season, versions, chosen),
-        beliefs=() if not notes else _beliefs(store, newest, logs),
     )
 
 
@@ -262,20 +256,6 @@ def _lost_in(
                 yield [one for one in every if one.seat == game.seat]
 
     return find_weaknesses(bot, list(deviations(now)), list(deviations(before)))
-
-
-def _beliefs(
-    store: Store, newest: Sequence[RatedGame], logs: Mapping[tuple[int, int], SeatLog]
-) -> tuple[Belief, ...]:
-    return beliefs_of(
-        (
-            GameRecord.from_json(store.games.record(one.game.game_id)),
-            one.seat,
-            {note.decision: note.numbers for note in log.notes},
-        )
-        for one in newest
-        if (log := logs.get((one.game.seq, one.seat))) is not None and log.notes
-    )
 
 
 def _standing(

@@ -28,11 +28,11 @@ LONGEST_OUTPUT = 64 * 1024
 
 
 class _Content(msgspec.Struct, array_like=True):
-    """The text of a log; those from before bots could note anything end with the output."""
+    """The text of a log."""
 
     error: str
     output: str
-    notes: tuple[GameNote, ...] = ()
+    notes: tuple[GameNote, ...]
 
 
 class Logs(StorePart):
