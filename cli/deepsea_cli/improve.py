@@ -3,9 +3,9 @@
 A match against a panel, the worst decisions of its lost games, and a comparison with the last
 version, all by what match, analyse and compare call; nothing more is computed here.
 
-Invariants: a run has a folder of its own in --out, with its records and, in `bot`, the program that
-played; the next run compares with the newest one that differs. When the time of a part is over, or
-at Ctrl-C, what is complete counts.
+Invariants: --out belongs to one run at a time, which has a folder of its own there, with its
+records and, in `bot`, the program that played; the next run compares with the newest one that
+differs. When the time of a part is over, or at Ctrl-C, what is complete counts.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def command(
     from deepsea_bundle.bot_cache import unpack
     from deepsea_referee.bots.resolve import read_in_subprocess, resolve, split_list
     from deepsea_referee.match import MatchSettings
-    from deepsea_referee.results.folder import ResultsFolder
+    from deepsea_referee.results.folder import FolderWriter, ResultsFolder
 
     mine = resolve(bot)
     text = seed_text(play.seed)
@@ -137,6 +137,7 @@ def command(
     if against_version:
         version = _Version(against_version, resolve(against_version))
     where = "in-process" if play.in_process else settings.hosting.isolation_text
+    ctx.with_resource(FolderWriter(place))
     run = _Run(
         settings=settings,
         folder=place / str(max(_runs(place), default=0) + 1),

@@ -105,6 +105,39 @@ def test_an_answer_that_is_late_itself_is_not() -> None:
     assert ended.us == pytest.approx(150_000, abs=1)
 
 
+# Locks
+
+
+class Msvcrt:
+    """Locks of Windows: of bytes, which others then cannot read."""
+
+    LK_NBLCK = 2
+
+    def __init__(self) -> None:
+        self.locked: set[tuple[int, int]] = set()
+
+    def locking(self, descriptor: int, mode: int, count: int) -> None:
+        where = os.fstat(descriptor).st_ino, os.lseek(descriptor, 0, os.SEEK_CUR)
+        assert (mode, count) == (self.LK_NBLCK, 1)
+        assert where[1] > os.fstat(descriptor).st_size
+        if where in self.locked:
+            raise PermissionError
+        self.locked.add(where)
+
+
+@pytest.mark.parametrize("form", ["macos", "windows"])
+def test_a_file_is_locked_once(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if form == "windows":
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+        monkeypatch.setitem(sys.modules, "msvcrt", Msvcrt())
+    (tmp_path / "file").write_text("who has it")
+    first, second = (os.open(tmp_path / "file", os.O_RDWR) for _ in range(2))
+    assert PORTABLE.lock(first)
+    assert not PORTABLE.lock(second)
+    os.close(first)
+    os.close(second)
+
+
 # Output
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,23 @@ def test_blocks_are_there_again_with_their_faults(tmp_path: Path) -> None:
         kept.add(4, block(4))  # block 3 was void
     with ComparisonFolder(tmp_path, ASKED) as kept:
         assert [block.number for block in kept.blocks] == [0, 1, 2, 4]
+
+
+def test_a_block_counts_once(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with (tmp_path / NAME).open("a") as file:
+        file.write(OLD.replace('"block":0', '"block":2'))
+    with pytest.raises(UserError, match=r"is damaged \(block 2 is there twice\): name another"):
+        ComparisonFolder(tmp_path, ASKED)
+
+
+def test_a_folder_that_is_written_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        with pytest.raises(UserError, match=f"is being written by process {os.getpid()}, since"):
+            ComparisonFolder(tmp_path, ASKED)
+        kept.add(0, block(0))
+    with ComparisonFolder(tmp_path, ASKED) as kept:
+        assert [one.number for one in kept.blocks] == [0]
 
 
 def test_the_luck_of_a_block_is_there_again(tmp_path: Path) -> None:

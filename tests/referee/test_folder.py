@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 import threading
 import tracemalloc
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import _WAITING, ResultsFolder, ResultsJson, WriteBehind
+from deepsea_referee.results.folder import (
+    _WAITING,
+    LOCK,
+    FolderWriter,
+    ResultsFolder,
+    ResultsJson,
+    WriteBehind,
+)
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS
+from helpers.commands import environment
 from helpers.results import FORFEITED, SEED, SHARED, VOID, decisions, empty, match, record
 
 
@@ -36,7 +49,9 @@ def test_a_folder_holds_records_and_results(tmp_path: Path) -> None:
     assert [void["game"] for void in data["void"]] == [3]
 
 
-@pytest.mark.parametrize("name", ["results.json", "game-0007.json", "bot-1-start-1.log"])
+@pytest.mark.parametrize(
+    "name", ["results.json", "rank.jsonl", "game-0007.json", "bot-1-start-1.log"]
+)
 def test_a_folder_with_an_earlier_match_is_refused_and_left_alone(
     tmp_path: Path, name: str
 ) -> None:
@@ -81,6 +96,62 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_match(tmp_path: P
     for folder in (file, file / "below"):
         with pytest.raises(UserError, match="cannot write to the folder"):
             ResultsFolder(folder)
+
+
+# A folder that is written belongs to one process
+
+
+def test_a_folder_that_is_written_is_refused_with_who_has_it(tmp_path: Path) -> None:
+    with ResultsFolder(tmp_path / "runs") as files:
+        before = sorted((tmp_path / "runs").iterdir())
+        for _ in range(2):
+            with pytest.raises(UserError) as refused:
+                ResultsFolder(tmp_path / "runs")
+            assert re.fullmatch(
+                rf"the folder '{tmp_path}/runs' is being written by process {os.getpid()}, since "
+                r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: wait for its end, or name another folder",
+                str(refused.value),
+            )
+        assert sorted((tmp_path / "runs").iterdir()) == before
+        files.finish(match())
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["results.json"]
+
+
+def test_a_folder_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
+    holds = (
+        "import sys; from pathlib import Path\n"
+        "from deepsea_referee.results.folder import FolderWriter\n"
+        f"FolderWriter(Path({str(tmp_path)!r})); print(flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holds], stdin=PIPE, stdout=PIPE, env=environment()
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"\n"
+        with pytest.raises(UserError, match=f"written by process {holder.pid}, since"):
+            FolderWriter(tmp_path)
+        holder.kill()
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+    with FolderWriter(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_many_at_once_one_has_the_folder(tmp_path: Path) -> None:
+    having = threading.Semaphore(1)
+    had = []
+
+    def take(number: int) -> None:
+        while number not in had:
+            with suppress(UserError), FolderWriter(tmp_path):
+                assert having.acquire(blocking=False)
+                had.append(number)
+                having.release()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(take, range(40)))
+    assert sorted(had) == [*range(40)]
+    assert list(tmp_path.iterdir()) == []
 
 
 # results.json, whatever comes in which order, without holding it in memory

@@ -1,11 +1,12 @@
-"""Writes a match's folder: a record for each game, logs, and results.json of any length.
+"""Writes a folder of results, and that of a match: records, logs, and results.json of any length.
 
-Invariants: files are written atomically (temporary file, fsync, rename), results.json last; a
-folder has one match, and files of an earlier one are not touched. Games are kept on disk and not in
-memory, in the order in which they end; they are read back in the order of their numbers, while the
-text of results.json is written (docs/results.md describes it). Calls that may block run in a
-thread, in order; their exceptions are raised in the caller; a caller that is faster than the thread
-gets a future to wait for, so that the queue is limited.
+Invariants: a folder that is written belongs to one process, until that ends in whichever way; files
+are written atomically (temporary file, fsync, rename), results.json last; a folder has one match,
+and files of an earlier one are not touched. Games are kept on disk and not in memory, in the order
+in which they end; they are read back in the order of their numbers, while the text of results.json
+is written (docs/results.md describes it). Calls that may block run in a thread, in order; their
+exceptions are raised in the caller; a caller that is faster than the thread gets a future to wait
+for, so that the queue is limited.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ParamSpec, Self
 
@@ -25,12 +28,15 @@ from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.bots.output import BotLog, log_name
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, record_name
+from deepsea_referee.system import SYSTEM
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.notes import Note, note_of, rows_of
 
 RESULTS = "results.json"
+LOCK = ".lock"
+"""The file by which a folder belongs to the process that writes it; there only meanwhile."""
 _OURS = re.compile(
-    rf"{re.escape(RESULTS)}|(?:comparison|tune)\.jsonl|(?:game|analysis|notes)-\d+\.json"
+    rf"{re.escape(RESULTS)}|(?:comparison|rank|tune)\.jsonl|(?:game|analysis|notes)-\d+\.json"
     r"|bot-\d+-.*\.log"
 )
 FORMAT = "deepsea-results/1"
@@ -50,31 +56,97 @@ def refuse_match_folder(folder: Path) -> None:
         )
 
 
-class ResultsFolder:
-    """Writes records during the match, in a thread, so that the disk does not block the clocks.
+class FolderWriter:
+    """A folder of results that this process alone writes: a context manager.
 
-    Without a folder it keeps what results.json has, and no records.
+    What is written goes through a thread, so that the disk does not block the clocks.
     """
 
     def __init__(self, folder: Path | None) -> None:
-        """Raises UserError for a folder that cannot be written or has a match already."""
+        """Make and lock the folder; None is for results that are not kept.
+
+        Raises UserError for a folder that cannot be written, that another process writes, or that
+        holds something else.
+        """
         self._folder = folder
+        self._locked: int | None = None
         try:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-                refuse_match_folder(folder)
-            self.document = ResultsJson(folder)
+                self._locked = _lock(folder)
+            self._open()
         except OSError as error:
+            self._unlock()
             raise UserError(
                 f"cannot write to the folder {str(folder)!r}: {error.strerror or error}"
             ) from None
+        except BaseException:
+            self._unlock()
+            raise
         self._thread = WriteBehind("results")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._thread.close()
+        try:
+            self._thread.close()
+            self._close()
+        finally:
+            self._unlock()
+
+    def _open(self) -> None:
+        """Look at what is in the folder, and open files."""
+
+    def _close(self) -> None:
+        """Close the files."""
+
+    def _unlock(self) -> None:
+        if self._folder is not None and self._locked is not None:
+            with suppress(OSError):  # Windows removes no file that is open
+                (self._folder / LOCK).unlink()
+            os.close(self._locked)
+            self._locked = None
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder for this process; returns the open file. Raises UserError if another has it."""
+    path = folder / LOCK
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not SYSTEM.lock(descriptor):
+                owner = os.read(descriptor, 20).decode() or "another one"
+                since = datetime.fromtimestamp(os.fstat(descriptor).st_mtime)
+                raise UserError(
+                    f"the folder {str(folder)!r} is being written by process {owner}, since "
+                    f"{since:%Y-%m-%d %H:%M:%S}: wait for its end, or name another folder"
+                )
+            with suppress(FileNotFoundError):
+                # Not if its former owner has just removed it: then others cannot see this lock.
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    os.ftruncate(descriptor, 0)
+                    os.lseek(descriptor, 0, os.SEEK_SET)
+                    os.write(descriptor, str(os.getpid()).encode())
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+class ResultsFolder(FolderWriter):
+    """Writes the records of a match while it is played, and its results.
+
+    Without a folder it keeps what results.json has, and no records.
+    """
+
+    def _open(self) -> None:
+        if self._folder is not None:
+            refuse_match_folder(self._folder)
+        self.document = ResultsJson(self._folder)
+
+    def _close(self) -> None:
         self.document.close()
 
     def add(self, result: GameResult, record: GameRecord) -> Future[object] | None:

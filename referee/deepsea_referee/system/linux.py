@@ -96,6 +96,16 @@ class LinuxSystem:
 
         cleanup.remove_folder(folder)
 
+    def lock(self, descriptor: int) -> bool:
+        """Lock an open file until it is closed or this process ends; False if it is locked."""
+        import fcntl
+
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
         """Start Python with the program `main`, whose variable `connection` leads here.
 

@@ -30,6 +30,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -83,6 +84,7 @@ _LOOPBACK = "127.0.0.1"
 _CONNECT_LOOK_S = 0.5
 """Interval of the looks whether a worker that has not connected still runs."""
 _TOKEN_S = 10.0
+_LOCKED_BYTE = 1 << 20
 
 _BEFORE_MAIN = """
 import socket, sys
@@ -141,6 +143,20 @@ class PortableSystem:
 
     def remove_folder(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
+
+    def lock(self, descriptor: int) -> bool:
+        from deepsea_referee.system.linux import LinuxSystem
+
+        try:
+            return LinuxSystem().lock(descriptor)  # macOS has this lock too
+        except ImportError:
+            windows: Any = import_module("msvcrt")
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)  # what is before it can be read by others
+        try:
+            windows.locking(descriptor, windows.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
 
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
         with listen_for_worker() as listening:

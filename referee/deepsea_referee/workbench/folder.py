@@ -15,14 +15,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import WriteBehind, game_fields, refuse_match_folder
+from deepsea_referee.results.folder import FolderWriter, game_fields, refuse_match_folder
 from deepsea_referee.results.summary import GameResult, record_name
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
@@ -96,51 +96,45 @@ read_block = msgspec.json.Decoder(KeptBlock).decode
 """The block of a line."""
 
 
-class ComparisonFolder:
+class ComparisonFolder(FolderWriter):
     """Keeps the blocks of a comparison or a ranking, those of earlier runs included."""
 
     def __init__(self, folder: Path, asked: Mapping[str, Any], kind: str = "comparison") -> None:
-        """`asked` is what is compared; its keys name the difference to an earlier run.
-
-        Raises UserError for a folder that cannot be written, or holds something else.
-        """
-        self._folder = folder
+        """`asked` is what is compared; its keys name the difference to an earlier run."""
+        self._head = {"format": f"deepsea-{kind}/1", **asked}
+        self._path = folder / f"{kind}.jsonl"
         self.blocks: list[KeptBlock] = []
         """The blocks that were there."""
-        head = {"format": f"deepsea-{kind}/1", **asked}
-        path = folder / f"{kind}.jsonl"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lines = _whole_lines(path) if path.exists() else []
-            if lines:
+        super().__init__(folder)
+
+    def _open(self) -> None:
+        path, head = self._path, self._head
+        lines = _whole_lines(path) if path.exists() else []
+        if lines:
+            try:
                 kept = msgspec.json.decode(lines[0], type=dict[str, Any])
-                _refuse_another(folder, kept, head)
-                self.blocks = [read_block(line) for line in lines[1:]]
-                os.truncate(path, sum(len(line) for line in lines))
-            else:
-                refuse_match_folder(folder)
-                write_atomically(path, json.dumps(head, ensure_ascii=False) + "\n")
-            self._file = path.open("ab")
-        except OSError as error:
-            raise UserError(
-                f"cannot write to the folder {str(folder)!r}: {error.strerror or error}"
-            ) from None
-        except (ValueError, KeyError) as error:
-            raise UserError(f"{path} is damaged ({error}): name another folder") from None
-        self._thread = WriteBehind("comparison")
+                _refuse_another(path.parent, kept, head)
+                self.blocks = _blocks(lines[1:])
+            except (ValueError, KeyError) as error:
+                raise UserError(f"{path} is damaged ({error}): name another folder") from None
+            os.truncate(path, sum(len(line) for line in lines))
+        else:
+            refuse_match_folder(path.parent)
+            write_atomically(path, json.dumps(head, ensure_ascii=False) + "\n")
+        self._file = path.open("ab")
 
-    def record_of(self, game: GameResult) -> Path:
-        """Where the record of a game is."""
-        return self._folder / record_name(game.game)
+    def _close(self) -> None:
+        self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             self._thread.finish()
         finally:
-            self._file.close()
+            super().__exit__(*error)
+
+    def record_of(self, game: GameResult) -> Path:
+        """Where the record of a game is."""
+        return self._path.with_name(record_name(game.game))
 
     def add(
         self,
@@ -169,6 +163,15 @@ def kept_folder(
 ) -> ComparisonFolder | None:
     """The folder `out`, if one is named, closed with `opened`."""
     return None if out is None else opened.enter_context(ComparisonFolder(out, asked, kind))
+
+
+def _blocks(lines: Iterable[bytes]) -> list[KeptBlock]:
+    """The blocks of these lines, each of which was counted once."""
+    blocks: dict[int, KeptBlock] = {}
+    for block in map(read_block, lines):
+        if blocks.setdefault(block.number, block) is not block:
+            raise ValueError(f"block {block.number} is there twice")
+    return [*blocks.values()]
 
 
 def _whole_lines(path: Path) -> list[bytes]:

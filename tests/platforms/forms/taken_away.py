@@ -55,6 +55,7 @@ UNIX = {
 }
 """What Windows does not have either."""
 
+LK_NBLCK = 2
 KILL = 9
 """SIGKILL, with which this machine does what TerminateProcess does there."""
 MODULES = ("fcntl", "grp", "pwd", "resource", "termios", "tty", "pty")
@@ -73,6 +74,7 @@ def windows() -> None:
     _keep_for(psutil, signal)
     _take_linux()
     _delete(UNIX)
+    _add_locks()
     for name in MODULES:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, _Missing())
@@ -95,6 +97,19 @@ def windows() -> None:
     for owner, name, value in replacements:
         setattr(owner, name, value)
     _write_as_windows()
+
+
+def _add_locks() -> None:
+    """Locks of files as Windows has them, by those of this machine."""
+    import fcntl
+
+    def locking(descriptor: int, mode: int, _count: int) -> None:
+        assert mode == LK_NBLCK
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    module: Any = types.ModuleType("msvcrt")
+    module.locking, module.LK_NBLCK = locking, LK_NBLCK
+    sys.modules["msvcrt"] = module
 
 
 def _take_linux() -> None:
