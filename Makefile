@@ -116,6 +116,11 @@ proto: .venv-dev/installed
 api: .venv-dev/installed
 	.venv-dev/bin/python tools/gen_api.py
 
+# Draw the picture of a position in the docs, with the viewer's script and Chromium.
+.PHONY: picture
+picture: .venv-dev/installed
+	.venv-dev/bin/python tools/gen_picture.py
+
 # Make the proto as it is now the one that later changes must be compatible with: for a release.
 .PHONY: release-proto
 release-proto: .venv-dev/installed

@@ -1,4 +1,4 @@
-"""Pages of games (--html, --browser), pictures (--svg) and charts (--plot).
+"""Pages of games (--html, --browser) and charts (--plot).
 
 Invariants: what is wrong with the file of --plot is found before a game is played; what draws is
 imported when there is something to draw; a file is written whole or not at all.
@@ -17,7 +17,6 @@ from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.options import load_record, naming, path_option, refuse_unwritable
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
-from deepsea_rules import narration
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.notes import Note
@@ -118,19 +117,6 @@ def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
         for one in analyses[:MOST_GAMES]
     ]
     write_atomically(target, game_page(games, _left_out(len(analyses), MOST_GAMES)))
-
-
-def write_picture(target: Path, record: GameRecord, moment: narration.NarratedPosition) -> None:
-    """Write a position as SVG, with all its values."""
-    from deepsea_web.viewer.picture import picture
-
-    text = picture(
-        moment.state,
-        moment.known,
-        title=f"{narration.title(record)}, after turn {moment.turn}",
-        names=narration.names(record),
-    )
-    write_atomically(target, text)
 
 
 def _left_out(games: int, most: int) -> str:

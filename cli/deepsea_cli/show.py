@@ -73,7 +73,6 @@ LISTED = 40
     help="Write a page with the game, or with the games of a FOLDER, to watch in a browser.",
 )
 @click.option("--browser", is_flag=True, help="Open that page in the browser.")
-@path_option("--svg", help="With --turn: write a picture of the position.")
 @click.option("--ladder", "from_ladder", is_flag=True, help="Show GAME-ID of a ladder.")
 @store_option
 def command(
@@ -88,7 +87,6 @@ def command(
     seat: str | None,
     html: Path | None,
     browser: bool,
-    svg: Path | None,
     from_ladder: bool,
     store_text: str,
 ) -> None:
@@ -105,10 +103,7 @@ def command(
         raise click.UsageError(
             "--events, --at, --turn, --frames or --seat, and --html exclude each other"
         )
-    if svg is not None and turn is None:
-        raise click.UsageError("--svg draws one position: name it with --turn N")
     refuse_unwritable("--html", html)
-    refuse_unwritable("--svg", svg)
     paths = records_in(record) if record.is_dir() and not from_ladder else [record]
     if len(paths) > 1 and not page:
         wanted = events or step or as_frames or one or seat is not None
@@ -135,7 +130,7 @@ def command(
     elif at is not None:
         _print_at(record, source, at)
     elif turn is not None:
-        _print_position(source, game, turn, svg)
+        _print_position(source, game, turn)
     elif sys.stdout.isatty() and sys.stdin.isatty():
         from deepsea_cli.terminal_board import animate
 
@@ -169,7 +164,7 @@ def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
     print_command("deepsea-referee", "show", str(records[0]))
 
 
-def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None) -> None:
+def _print_position(record: GameRecord, game: Game, turn: int) -> None:
     from deepsea_cli.terminal_board import draw_board
 
     *_, last = narration.moments(game)
@@ -177,11 +172,6 @@ def _print_position(record: GameRecord, game: Game, turn: int, svg: Path | None)
         raise UserError(f"--turn: the game has {last.turn} turns, not {turn}")
     moments = [moment for moment in narration.moments(game) if moment.turn == turn]
     moment = moments[-1]  # after its search
-    if svg is not None:
-        from deepsea_cli.pages import write_picture
-
-        write_picture(svg, record, moment)
-        return
     echo(f"{narration.title(record)}, after turn {turn}")
     names = narration.names(record)
     for line in draw_board(moment.state, names, moment.dice, width(), known=moment.known):

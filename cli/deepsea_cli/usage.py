@@ -15,7 +15,7 @@ RARE: Mapping[str, str] = {
     "rank": "--alpha --bot-uids --freeze --isolation --margin --markdown",
     "tune": "--bot-uids --freeze --isolation",
     "check": "--bot-uids --isolation",
-    "show": "--events --frames --speed --store --svg",
+    "show": "--events --frames --speed --store",
     "analyse": "--rollouts --seed",
     "doctor": "--bot-uids",
     "ladder init": "--beta --former-versions --memory --packages --processes --require-cgroups",

@@ -268,7 +268,7 @@ def test_an_altered_or_damaged_record_is_not_shown(run: Run, tmp_path: Path) -> 
 
 BAD = ("--turn -1", "--turn x", "--speed 0", "--seat D", "--seat x")
 NOT_TOGETHER = ("--events --turn 1", "--seat A --at 1", "--html x.html --events")
-NOR_THESE = ("--svg x.svg", "--browser --turn 1")
+NOR_THESE = ("--browser --turn 1",)
 
 
 @pytest.mark.parametrize("options", [*BAD, *NOT_TOGETHER, *NOR_THESE])

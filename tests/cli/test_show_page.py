@@ -1,4 +1,4 @@
-"""`show --html`, `--browser` and `--svg`: files to watch games in."""
+"""`show --html` and `--browser`: files to watch games in."""
 
 from __future__ import annotations
 
@@ -41,39 +41,13 @@ def test_a_page_of_many_games_has_the_first_ones(
     assert said in page.read_text()
 
 
-def test_one_position_becomes_a_picture(run: Run, tmp_path: Path) -> None:
-    record, picture = written(tmp_path, played()), tmp_path / "turn.svg"
-    done = run("show", record, "--turn", 5, "--svg", picture)
-    assert (done.status, done.out, done.err) == (0, "", "")
-    position = run("show", record, "--turn", 5).out.splitlines()[-1]
-    assert f"<desc>{position}</desc>" in picture.read_text()
-    done = run("show", record, "--turn", 999, "--svg", tmp_path / "other.svg")
-    assert "turns, not 999" in done.refusal
-    assert not (tmp_path / "other.svg").exists()
-
-
-def test_the_picture_in_the_docs_is_the_one_that_is_drawn(run: Run, tmp_path: Path) -> None:
-    # On a busy machine too no decision is late, so that the game is the same.
-    patient = ("--clock", "60s", "--in-process", "--quiet")
-    match = ("match", "greedy", "cautious", "random", "--seed", "demo", *patient)
-    assert run(*match, "--out", tmp_path / "demo").status == 0
-    record = tmp_path / "demo" / "game-0001.json"
-    run("show", record, "--turn", 36, "--svg", tmp_path / "position.svg")
-    kept = Path(__file__).parents[2] / "docs" / "pictures" / "position.svg"
-    assert (tmp_path / "position.svg").read_text() == kept.read_text(), (
-        "make it anew: deepsea-referee show RECORD --turn 36 --svg docs/pictures/position.svg"
-    )
-
-
-@pytest.mark.parametrize("options", [("--html",), ("--turn", 1, "--svg")])
-def test_a_file_that_exists_is_left_as_it_is(
-    run: Run, tmp_path: Path, options: tuple[object, ...]
-) -> None:
+def test_a_file_that_exists_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
     record, target = written(tmp_path, played()), tmp_path / "mine"
     target.write_text("precious")
-    assert "exists: name another file" in run("show", record, *options, target).refusal
+    assert "exists: name another file" in run("show", record, "--html", target).refusal
     assert target.read_text() == "precious"
-    assert "cannot write to" in run("show", record, *options, tmp_path / "nowhere" / "file").refusal
+    nowhere = tmp_path / "nowhere" / "file"
+    assert "cannot write to" in run("show", record, "--html", nowhere).refusal
 
 
 def test_a_damaged_record_makes_no_page(run: Run, tmp_path: Path) -> None:

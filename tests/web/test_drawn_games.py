@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
-from xml.etree.ElementTree import Element
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from deepsea_arena.reports.frames import Frames, Viewer, frames
-from deepsea_rules.narration import is_turn, moments
+from deepsea_rules.narration import is_turn
 from deepsea_rules.notation import read_position
-from deepsea_rules.position import position_text
 from deepsea_rules.ruleset import ABOARD, HOME, PRESETS, SEAT_LETTERS, RuleSet
 from deepsea_web.viewer.assets import LAYOUT, script
 from deepsea_web.viewer.game_page import fold, pack
-from deepsea_web.viewer.picture import scene
 from helpers.chromium import visited
 from helpers.commands import played, record_of
 
@@ -169,30 +168,8 @@ def test_what_a_page_holds_in_short_is_what_each_seat_saw(page: Page, preset: st
             ]
 
 
-def test_a_picture_is_drawn_like_the_board_in_a_browser(page: Page) -> None:
-    draw = """texts => JSON.stringify(
-        texts.map(text => viewer.scene(viewer.parsePosition(text))))"""
-    for preset, seats in TABLES[::6]:
-        seen = [
-            (moment.state, known)
-            for moment in [*moments(played(preset, seats, "drawn 0"))][::13]
-            for known in (moment.known, {})
-        ]
-        drawn = json.loads(page.evaluate(draw, [position_text(*one) for one in seen]))
-        for (state, known), nodes in zip(seen, drawn, strict=True):
-            assert [of_python(element) for element in scene(state, known)] == [
-                of_browser(node) for node in nodes
-            ]
-
-
-def of_python(element: Element) -> list[Any]:
-    children = [element.text] if element.text else [*map(of_python, element)]
-    return [element.tag, element.attrib, children]
-
-
-def of_browser(node: Any) -> Any:
-    if isinstance(node, str):
-        return node
-    tag, attributes, children = node
-    texts = {name: str(value) for name, value in attributes.items()}
-    return [tag, texts, [*map(of_browser, children)]]
+def test_the_picture_in_the_docs_is_the_one_that_is_drawn() -> None:
+    tool = Path(__file__).parents[2] / "tools" / "gen_picture.py"
+    command = (sys.executable, tool, "--check")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -20,7 +20,6 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS
 from deepsea_web.viewer.assets import MODULES, script, styles
 from deepsea_web.viewer.game_page import PageGame, game_page
-from deepsea_web.viewer.picture import picture
 from helpers.commands import faulty, played, record_of
 from helpers.pages import DAILY, HOSTILE, hostile_record
 from helpers.tiers import daily
@@ -154,17 +153,3 @@ def test_untrusted_texts_stay_texts(text: str) -> None:
     shown = page.replace(data, "")
     assert "\u202e" not in shown
     assert "\x1b" not in shown
-
-
-@pytest.mark.parametrize("text", daily(HOSTILE, DAILY))
-def test_a_picture_is_well_formed_whatever_the_names(text: str) -> None:
-    from xml.etree.ElementTree import fromstring
-
-    *_, moment = narration.moments(played(players=2))
-    root = fromstring(picture(moment.state, {}, title=text, names=[text, text]))
-    assert {element.tag.rpartition("}")[2] for element in root.iter()} <= {
-        *("svg", "title", "desc", "style", "defs", "linearGradient", "stop"),
-        *("g", "rect", "circle", "path", "polyline", "text"),
-    }
-    for element in root.iter():
-        assert not any(name in ("style", "href", "src") for name in element.attrib)

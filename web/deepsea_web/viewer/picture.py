@@ -1,27 +1,22 @@
-"""The board of a position as plain data, for pictures that are made without a browser.
+"""The board of a position as plain data, for the page of a seat.
 
-Invariants: it draws what viewer/scene.js draws, element by element, which a test in a browser
-compares; it reads only what is public and the values that are handed over.
+Invariant: it reads only what is public and the values that are handed over.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.etree.ElementTree import Element
 
 from deepsea_rules.actions import LEVEL_OF, Unit
 from deepsea_rules.events import unit_text
-from deepsea_rules.position import Public, position_text
-from deepsea_rules.printable import one_line
+from deepsea_rules.position import Public
 from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS
-from deepsea_web.viewer.assets import LAYOUT, board_styles
+from deepsea_web.viewer.assets import LAYOUT
 
 _SUBMARINE = ("screw", "tower", "hull")
 _AIR = ("x", "y", "step", "width", "height", "full")
-LINE = 46
-LONGEST_NAME = 30
-LONGEST_CARGO = 14
 
 
 def scene(position: Public, known: Mapping[int, int]) -> list[Element]:
@@ -210,51 +205,6 @@ def _element(
     element = Element(tag, {name: str(value) for name, value in attributes.items()})
     element.extend(children)
     return element
-
-
-def picture(position: Public, known: Mapping[int, int], *, title: str, names: Sequence[str]) -> str:
-    """The board, and below it a line for each diver.
-
-    title  which position it is, such as "game 17-0001, after turn 36"
-    """
-    width, board = LAYOUT["width"], LAYOUT["height"]
-    height = board + LINE * (position.players + 1) + 24
-    root = Element(
-        "svg",
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "class": "ds-board",
-            "viewBox": f"0 0 {width} {height}",
-            "width": str(width),
-            "height": str(height),
-            "role": "img",
-        },
-    )
-    SubElement(root, "title").text = one_line(title)
-    SubElement(root, "desc").text = position_text(position, known)
-    SubElement(root, "style").text = board_styles()
-    SubElement(root, "rect", {"class": "ds-paper", "width": "100%", "height": "100%", "rx": "20"})
-    root.extend(scene(position, known))
-    root.append(_text("ds-caption", 24, board + 36, one_line(title)))
-    for seat, name in enumerate(names):
-        y = board + 36 + LINE * (seat + 1)
-        points = sum(known.get(chip, 0) for chip in position.bank[seat])
-        hidden = sum(chip not in known for chip in position.bank[seat])
-        badge = {"class": f"ds-badge ds-seat-{SEAT_LETTERS[seat]}", "cx": 46, "cy": y - 9, "r": 18}
-        cargo = " ".join(unit.name for unit in position.cargo[seat])
-        carries = f"carries {one_line(cargo, LONGEST_CARGO)}" if cargo else ""
-        worth = f"{points}{f' + {hidden} ?' if hidden else ''}"
-        root.extend(
-            [
-                _element("circle", badge),
-                _text("ds-letter ds-small", 46, y, SEAT_LETTERS[seat]),
-                _text("ds-row", 78, y, one_line(name, LONGEST_NAME)),
-                _text("ds-row", 400, y, place_words(position.place[seat])),
-                _text("ds-row", 530, y, carries),
-                _text("ds-row ds-end", width - 24, y, worth),
-            ]
-        )
-    return tostring(root, encoding="unicode") + "\n"
 
 
 def place_words(place: int) -> str:

@@ -1,5 +1,4 @@
 // The board of a position as plain data: [tag, attributes, children], where a child may be a text.
-// deepsea_web/viewer/picture.py draws the same for pictures; a test compares the two.
 
 import { LAYOUT } from "./layout.js";
 

@@ -30,7 +30,7 @@ for (const author of document.querySelectorAll(".standings th small")) {
   const tag = document.createElement("span");
   tag.className = "tag";
   tag.textContent = "yours";
-  author.before(tag);
+  author.before(" ", tag);
   author.closest("tr").classList.add("mine");
 }
 
