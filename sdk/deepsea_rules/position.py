@@ -14,7 +14,7 @@ from typing import Literal, Protocol, Self
 
 from .actions import BLANK, DOWN, Unit
 from .errors import InvalidRules
-from .events import EndReason, Happening, chip_text, trail_text, unit_text
+from .events import Happening, chip_text, trail_text, unit_text
 from .ruleset import ABOARD, FULL_AIR, HOME, SEAT_LETTERS, RuleSet
 
 Phase = Literal["declare", "roll", "search", "order", "over"]
@@ -67,11 +67,10 @@ class Position:
     banked_earlier: tuple[int, ...]
     home_order: tuple[int, ...]
     log: list[Happening] | None
-    # How the turn in hand began, for the log, and why the dive in hand ended.
+    # How the turn in hand began, for the log.
     _declared: str | None
     _dice: tuple[int, int] | None
     _origin: int | None
-    _ending: EndReason
     # What `revealed` found, until that changes.
     _revealed: dict[int, int] | None
 
@@ -97,7 +96,6 @@ class Position:
         self.laid = frozenset()
         self.bank = [()] * players
         self.log = None
-        self._ending = "home"
         self._revealed = None
         self._declared = None
         self._dice = None
@@ -151,7 +149,6 @@ class Position:
         new.banked_earlier = self.banked_earlier
         new.home_order = self.home_order
         new.log = None
-        new._ending = self._ending
         new._revealed = self._revealed
         new._declared = self._declared
         new._dice = self._dice

@@ -195,12 +195,9 @@ class UncheckedMoves(Position):
             self.log.append(new_tuple(TurnPlayed, note))
         players = self.players
         out = players - len(self.home_order)
-        if not out:
-            self._end_dive("home")
-        elif self.air <= 0:
-            self._end_dive("air")
-        elif self.quiet >= out:
-            self._end_dive("stall")
+        if not out or self.air <= 0 or self.quiet >= out:
+            self._revealed = None
+            self._lay()
         else:
             while True:
                 seat += 1
@@ -222,10 +219,11 @@ class UncheckedMoves(Position):
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
         self._lay(after=seat)
 
-    def _end_dive(self, reason: EndReason) -> None:
-        self._ending = reason
-        self._revealed = None
-        self._lay()
+    def _end_reason(self) -> EndReason:
+        """Why the dive is over, in any position between its last turn and the next dive."""
+        if len(self.home_order) == self.players:
+            return "home"
+        return "air" if self.air <= 0 else "stall"
 
     def _lay(self, after: int | None = None) -> None:
         """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive."""
@@ -247,7 +245,7 @@ class UncheckedMoves(Position):
             self.log.append(
                 CleanedUp(
                     self.dive,
-                    self._ending,
+                    self._end_reason(),
                     tuple(self.trail),
                     self.laid,
                     tuple([bank[earlier:] for bank, earlier in banks]),

@@ -96,6 +96,13 @@ def test_the_order_of_stranded_cargo_is_a_step(run: Run) -> None:
     assert [event["event"] for event in data["events"]] == ["turn", "cleanup", "dive"]
 
 
+def test_a_dive_that_begins_to_be_cleaned_up_says_why_it_ended(run: Run) -> None:
+    position = "1 1 1 2 2 3 | *A3^:1,2,3,4 B5v:1,2 | d1 a0 order"
+    assert "dive 1 ends: the air ran out" in run("explain", position, "order:1,2,3,4").out
+    cleanup, _ = explained(run, position, "order:1,2,3,4")["events"]
+    assert (cleanup["event"], cleanup["reason"]) == ("cleanup", "air")
+
+
 def test_the_end_of_a_game_is_an_event_and_nobody_is_to_move(run: Run) -> None:
     data = explained(run, "1=2 1 | *A1^:4=13 Bh | d3 a9", "r4")
     assert (data["phase"], data["to_move"], data["legal"]) == ("over", None, [])
