@@ -253,10 +253,17 @@ def class_section(place: Found, node: ast.ClassDef, module: str) -> Iterator[str
     if start and start[1]:
         yield from prose(start[1])
     for member, doc in members:
-        if isinstance(member, ast.AnnAssign | ast.Assign):
-            yield item(ast.unparse(member), doc)
-        elif isinstance(member, ast.FunctionDef) and _is_property(member):
-            yield item(f"{member.name}: {ast.unparse(member.returns or ast.Name('object'))}", doc)
+        match member:
+            case ast.AnnAssign(
+                annotation=ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, about]))
+            ):
+                field = ast.AnnAssign(member.target, kind, member.value, member.simple)
+                yield item(ast.unparse(field), doc or str(ast.literal_eval(about)))
+            case ast.AnnAssign() | ast.Assign():
+                yield item(ast.unparse(member), doc)
+            case ast.FunctionDef() if _is_property(member):
+                returns = ast.unparse(member.returns or ast.Name("object"))
+                yield item(f"{member.name}: {returns}", doc)
     yield ""
     for function, doc in functions:
         if function.name != "__init__" and not _is_property(function):

@@ -1,15 +1,14 @@
 """Rules: what all rule texts have in common, and their differences, as data.
 
 Invariants: a `RuleSet` is frozen; the presets differ in their data alone, so nothing in the engine
-compares a preset's name; an option's name, values and meaning are in one place, `OPTIONS`.
+compares a preset's name; an option's name, values and meaning are in one place, the annotation of
+its field, from which `OPTIONS` is made.
 """
 
-from __future__ import annotations
-
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from .errors import InvalidRules
 from .printable import quoted
@@ -37,24 +36,51 @@ HOME = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
-    """One complete set of rules. `OPTIONS` explains each field; the order is the records' order."""
+    """One complete set of rules; the order of the fields is that of records."""
 
     name: str
-    turn_needs_treasure: bool
-    forced_turn: Literal["never", "when_cannot_advance"]
-    home_empty_handed: Literal["allowed", "barred"]
-    barred_release: Literal["on_pickup", "never_this_dive"] | None
-    drop_last_after_turn: bool
-    reveal: Literal["dive_end", "game_end"]
-    owner_peek: Literal["none", "on_return"]
-    drop_sequence: Literal["closest_first", "farthest_first"]
-    drop_order: Literal["owner_choice", "pickup_order"]
-    top_up_tail_piles: bool
-    relost_stack: Literal["unit", "chips"]
-    starter: Literal["farthest_stranded_else_last_home", "last_home_else_farthest"]
-    tiebreak: Literal["top_level", "lexicographic", "level4"]
-    blank_count: int | None
-    first_player: Literal["roll_off", "seat_a"]
+    turn_needs_treasure: Annotated[bool, "only a diver with treasure may turn back"]
+    forced_turn: Annotated[
+        Literal["never", "when_cannot_advance"],
+        "a diver with no free space deeper must turn back, or may stay",
+    ]
+    home_empty_handed: Annotated[
+        Literal["allowed", "barred"],
+        "a diver without treasure may enter the submarine, or has to wait outside",
+    ]
+    barred_release: Annotated[
+        Literal[None, "on_pickup", "never_this_dive"],
+        "a barred diver may enter once it has taken something, or not in this dive",
+    ]
+    drop_last_after_turn: Annotated[bool, "after turning back the last unit may be dropped"]
+    reveal: Annotated[
+        Literal["dive_end", "game_end"], "when everybody learns the values of banked chips"
+    ]
+    owner_peek: Annotated[
+        Literal["none", "on_return"], "whether an owner learns its own chips on its return"
+    ]
+    drop_sequence: Annotated[
+        Literal["closest_first", "farthest_first"],
+        "which stranded diver lays its cargo down first",
+    ]
+    drop_order: Annotated[
+        Literal["owner_choice", "pickup_order"],
+        "who decides the order in which a stranded diver's items are laid",
+    ]
+    top_up_tail_piles: Annotated[bool, "items first fill older piles at the end of the trail"]
+    relost_stack: Annotated[
+        Literal["unit", "chips"], "a stack that is lost again is laid as one item, or chip by chip"
+    ]
+    starter: Annotated[
+        Literal["farthest_stranded_else_last_home", "last_home_else_farthest"],
+        "who begins the next dive",
+    ]
+    tiebreak: Annotated[
+        Literal["top_level", "lexicographic", "level4"],
+        "what decides between players with the same points",
+    ]
+    blank_count: Annotated[int | None, "how many blanks the box holds; a label, they never run out"]
+    first_player: Annotated[Literal["roll_off", "seat_a"], "who begins the first dive"]
     unknown_options: tuple[str, ...] = ()
     """Options of a newer version that stand in no field: such rules cannot be simulated."""
 
@@ -84,7 +110,7 @@ class RuleSet:
         return {option.name: getattr(self, option.name) for option in OPTIONS}
 
     @classmethod
-    def from_options(cls, name: str, options: Mapping[str, Any]) -> RuleSet:
+    def from_options(cls, name: str, options: Mapping[str, Any]) -> Self:
         """A rule set from all its options; raises `InvalidRules` on an unknown or missing one."""
         _refuse_unknown(options)
         missing = [option.name for option in OPTIONS if option.name not in options]
@@ -93,7 +119,7 @@ class RuleSet:
         return cls(name=name, **options)
 
     @classmethod
-    def from_toml(cls, text: str) -> RuleSet:
+    def from_toml(cls, text: str) -> "RuleSet":
         """A custom rule set from a TOML file; see `from_table`."""
         # Here, because it is a tenth of what a bot imports, and no bot reads TOML.
         import tomllib
@@ -105,7 +131,7 @@ class RuleSet:
         return cls.from_table(data)
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> RuleSet:
+    def from_table(cls, table: Mapping[str, Any]) -> "RuleSet":
         """A custom rule set: `name`, `base` (a preset) and a table `options` of what differs.
 
         Only when `base` bars nobody and the options do is `barred_release` filled in, with
@@ -162,61 +188,16 @@ class Option(NamedTuple):
         return value
 
 
-OPTIONS = (
-    Option("turn_needs_treasure", (False, True), "only a diver with treasure may turn back"),
-    Option(
-        "forced_turn",
-        ("never", "when_cannot_advance"),
-        "a diver with no free space deeper must turn back, or may stay",
-    ),
-    Option(
-        "home_empty_handed",
-        ("allowed", "barred"),
-        "a diver without treasure may enter the submarine, or has to wait outside",
-    ),
-    Option(
-        "barred_release",
-        (None, "on_pickup", "never_this_dive"),
-        "a barred diver may enter once it has taken something, or not in this dive",
-    ),
-    Option(
-        "drop_last_after_turn", (False, True), "after turning back the last unit may be dropped"
-    ),
-    Option("reveal", ("dive_end", "game_end"), "when everybody learns the values of banked chips"),
-    Option(
-        "owner_peek", ("none", "on_return"), "whether an owner learns its own chips on its return"
-    ),
-    Option(
-        "drop_sequence",
-        ("closest_first", "farthest_first"),
-        "which stranded diver lays its cargo down first",
-    ),
-    Option(
-        "drop_order",
-        ("owner_choice", "pickup_order"),
-        "who decides the order in which a stranded diver's items are laid",
-    ),
-    Option(
-        "top_up_tail_piles", (False, True), "items first fill older piles at the end of the trail"
-    ),
-    Option(
-        "relost_stack",
-        ("unit", "chips"),
-        "a stack that is lost again is laid as one item, or chip by chip",
-    ),
-    Option(
-        "starter",
-        ("farthest_stranded_else_last_home", "last_home_else_farthest"),
-        "who begins the next dive",
-    ),
-    Option(
-        "tiebreak",
-        ("top_level", "lexicographic", "level4"),
-        "what decides between players with the same points",
-    ),
-    Option("blank_count", (None,), "how many blanks the box holds; a label, they never run out"),
-    Option("first_player", ("roll_off", "seat_a"), "who begins the first dive"),
-)
+def _options() -> Iterator[Option]:
+    annotations: dict[str, Any] = RuleSet.__annotations__
+    for name, annotation in annotations.items():
+        if hasattr(annotation, "__metadata__"):  # it is Annotated
+            kind, about = get_args(annotation)
+            values = {bool: (False, True), int | None: (None,)}.get(kind) or get_args(kind)
+            yield Option(name, values, about)
+
+
+OPTIONS = tuple(_options())
 
 _MANUAL = RuleSet(
     name="manual",
