@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from sqlalchemy import Select, bindparam, case, func, or_, select
+from sqlalchemy import BindParameter, Select, bindparam, case, func, or_, select
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.model.games import AnalysisState
@@ -33,7 +33,7 @@ _LAST_BLOCK = (
     .where(_comparisons.season_id == _seasons.id)
     .scalar_subquery()
 )
-_NAME = bindparam("name")
+_NAME: BindParameter[str] = bindparam("name")
 _RATED = select(_games.seq).where(_games.game_id == _NAME).scalar_subquery()
 _PERSONS = select(_people.id).where(_people.game_id == _NAME).scalar_subquery()
 _WAITS = _analyses.state.in_((AnalysisState.QUEUED, AnalysisState.RUNNING))
