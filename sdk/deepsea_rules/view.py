@@ -160,11 +160,7 @@ class View:
 
         Any unseen chip of the level is as likely as any other to have any of them.
         """
-        values = list(values_of_level(level))
-        for chip, value in self.known.items():
-            if LEVEL_OF[chip] == level:
-                values.remove(value)
-        return values
+        return unseen_values(level, self.known)
 
     def expected_value(self, unit: Sequence[int]) -> float:
         """What the chips of a unit are worth on average, for all that this viewer knows."""
@@ -183,17 +179,17 @@ class View:
         Every deal is as likely as it is in the real game; look ahead on it as you like. `rng` is
         a `random.Random`, or whatever has its `random()`.
         """
-        random = rng.random
+        random, known = rng.random, self.known
         values = [0]
         for level in LEVELS:
-            unseen = self.unseen(level)
+            unseen = unseen_values(level, known)
             # As `shuffled` does it, written out for roll-outs.
             for last in range(len(unseen) - 1, 0, -1):
                 chosen = int(random() * (last + 1))
                 unseen[last], unseen[chosen] = unseen[chosen], unseen[last]
             values += unseen
-        for chip in sorted(self.known):
-            values.insert(chip, self.known[chip])
+        for chip in sorted(known):
+            values.insert(chip, known[chip])
         state = GameState(self.rules, tuple(values), self.players)
         state.dive = self.dive
         state.air = self.air
@@ -225,6 +221,15 @@ class View:
 
     def __repr__(self) -> str:
         return f"<View {'watcher' if self.seat is None else self.seat}: {self}>"
+
+
+def unseen_values(level: int, known: Mapping[int, int]) -> list[int]:
+    """The values of a level that are not in `known`, ascending."""
+    values = list(values_of_level(level))
+    for chip, value in known.items():
+        if LEVEL_OF[chip] == level:
+            values.remove(value)
+    return values
 
 
 def known_values(state: GameState, viewer: int | None) -> dict[int, int]:

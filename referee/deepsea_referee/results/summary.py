@@ -34,8 +34,8 @@ MOST_KINDS = 100
 _LONGEST = 160
 _BITS = 10
 """The number of leading binary digits of a time that determine its bucket."""
-_ROOM = 4096
-"""So many different times are counted as they are before they are rounded."""
+_EXACT_US = 1 << _BITS
+"""Shorter times have a bucket each."""
 
 
 # Faults, those of one kind counted together
@@ -107,16 +107,13 @@ class LatencyHistogram:
     def __init__(self) -> None:
         self._slowest = 0
         self._counts: Counter[int] = Counter()
-        self._room = _ROOM
+        """By the middle of the bucket."""
 
     def add(self, times_us: Iterable[int]) -> None:
         """Count the times of some decisions."""
         times = [*times_us]
         self._slowest = max([self._slowest, *times])
-        self._counts.update(times)
-        if len(self._counts) > self._room:
-            self._round()
-            self._room = len(self._counts) + _ROOM
+        self._counts.update([us if us < _EXACT_US else _middle(us) for us in times])
 
     @property
     def count(self) -> int:
@@ -141,20 +138,12 @@ class LatencyHistogram:
 
     def counts(self) -> list[tuple[int, int]]:
         """Times, each the middle of its bucket, and how many there are, from the fastest one."""
-        self._round()
         return [(min(us, self._slowest), count) for us, count in sorted(self._counts.items())]
-
-    def _round(self) -> None:
-        rounded: Counter[int] = Counter()
-        for us, count in self._counts.items():
-            rounded[_middle(us)] += count
-        self._counts = rounded
 
 
 def _middle(us: int) -> int:
-    """The middle of a time's bucket: there is one for each of the first 2**_BITS microseconds, then
-    half as many for each doubling."""
-    shift = max(0, us.bit_length() - _BITS)
+    """The middle of the bucket of a longer time; each doubling of it has 2**_BITS / 2 buckets."""
+    shift = us.bit_length() - _BITS
     return (us >> shift << shift) + (1 << shift >> 1)
 
 

@@ -23,8 +23,9 @@ from typing import TypeAlias
 from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.game import Game
 from deepsea_rules.ruleset import HOME
+from deepsea_rules.view import unseen_values
 
-from .luck import Evaluation, Outlook, Step, course, rolls, unseen_values
+from .luck import Evaluation, Outlook, Step, course, rolls
 
 Luck: TypeAlias = tuple[float, float]
 """How far chance moved a lead: never above the bound, and never below minus the bound."""

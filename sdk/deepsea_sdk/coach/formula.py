@@ -23,9 +23,10 @@ from deepsea_rules.actions import LEVEL_OF, LEVELS, values_of_level
 from deepsea_rules.ruleset import DIVES, FULL_AIR, HOME
 from deepsea_rules.scoring import final_result
 from deepsea_rules.state import GameState
+from deepsea_rules.view import unseen_values
 from deepsea_sdk.policies import MANY_TURNS, MEAN_VALUES, home_chances
 
-from .luck import Outlook, unseen_values
+from .luck import Outlook
 
 VERSION = "formula-2"
 """The name and version of the formula, for results that depend on it."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
-from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.events import DiveBegan
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import source
@@ -105,15 +104,6 @@ def known_to_any(state: GameState) -> dict[int, int]:
     for seat in range(state.players):
         known |= known_values(state, seat)
     return known
-
-
-def unseen_values(level: int, known: Mapping[int, int]) -> list[int]:
-    """The values of a level that are left, ascending, as often as there are such chips."""
-    left = list(values_of_level(level))
-    for chip, value in known.items():
-        if LEVEL_OF[chip] == level:
-            left.remove(value)
-    return left
 
 
 def rolls(before: Outlook) -> Iterator[tuple[int, int, Outlook]]:
