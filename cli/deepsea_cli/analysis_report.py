@@ -39,7 +39,7 @@ from deepsea_rules import narration
 from deepsea_rules.printable import printable
 from deepsea_rules.record import RecordSeat
 from deepsea_rules.ruleset import DIVES, SEAT_LETTERS
-from deepsea_sdk.coach.decisions import MARKS, Interval, Judgement
+from deepsea_sdk.coach.decisions import MARKS, Estimate, Judgement
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
 WORST = 10
@@ -168,7 +168,7 @@ def _played(judged: Judgement) -> str:
     return f"  played, {_with_error(judged.regret)} behind{level}"
 
 
-def _with_error(interval: Interval, digits: int = 3) -> str:
+def _with_error(interval: Estimate, digits: int = 3) -> str:
     return f"{interval.mean:.{digits}f} ±{interval.error:.{digits}f}"
 
 

@@ -28,7 +28,7 @@ from deepsea_arena.reports.frames import frames
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.record import GameRecord
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import Effort, Interval
+from deepsea_sdk.coach.decisions import Effort, Estimate
 from helpers.commands import faulty, played, record_of
 
 QUICK = AnalysisSettings(Effort.of(4), luck=2)
@@ -147,14 +147,14 @@ def test_own_dice_and_those_of_others() -> None:
     (analysis,) = analysed(record_of(played(players=2)), settings=replace(QUICK, luck=0))
     assert by_seat(analysis)[0].luck is None
     chances = (
-        ChanceEvent(1, 0, (1, 1), (Interval(0.2, 0.3), Interval(-0.2, 0.3))),
-        ChanceEvent(2, 1, (3, 3), (Interval(-0.1, 0.4), Interval(0.1, 0.4))),
-        ChanceEvent(2, None, None, (Interval(0.05, 0.0), Interval(-0.05, 0.0))),
+        ChanceEvent(1, 0, (1, 1), (Estimate(0.2, 0.3), Estimate(-0.2, 0.3))),
+        ChanceEvent(2, 1, (3, 3), (Estimate(-0.1, 0.4), Estimate(0.1, 0.4))),
+        ChanceEvent(2, None, None, (Estimate(0.05, 0.0), Estimate(-0.05, 0.0))),
     )
     rows = by_seat(replace(analysis, chances=chances))
     assert [row.luck and (row.luck.own_dice, row.luck.other_dice) for row in rows] == [
-        (Interval(0.2, 0.3), Interval(-0.1, 0.4)),
-        (Interval(0.1, 0.4), Interval(-0.2, 0.3)),
+        (Estimate(0.2, 0.3), Estimate(-0.1, 0.4)),
+        (Estimate(0.1, 0.4), Estimate(-0.2, 0.3)),
     ]
     assert rows[0].luck is not None
     assert rows[0].luck.values.mean == 0.05
@@ -322,7 +322,7 @@ def test_a_dive_that_lost_more_than_the_mark_of_any_decision_has_a_mark(
         one._replace(
             number=number, judged=replace(one.judged, options=options, regret=loss, loss=loss)
         )
-        for number, loss in enumerate([Interval(*loss) for loss in losses])
+        for number, loss in enumerate([Estimate(*loss) for loss in losses])
     ]
     analysis = replace(games[0], decisions=tuple(decisions))
     found = [(dive.seat, dive.dive, dive.last, dive.mark) for dive in analysis.marked_dives]

@@ -11,7 +11,7 @@ from deepsea_rules.randomness import deal
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import Effort, Interval, Judgement, Played, Race, judge, mark_of
+from deepsea_sdk.coach.decisions import Effort, Estimate, Judgement, Played, Race, judge, mark_of
 from deepsea_sdk.coach.luck import course
 from deepsea_sdk.coach.roll_outs import COACH_VERSION, Luck, Stream
 from deepsea_sdk.policies import steady
@@ -47,14 +47,14 @@ def judged(state: GameState, action: str, *, trials: int = 50, label: str = "tes
 def test_a_mark_needs_a_mean_beyond_its_threshold_and_a_sure_loss(
     mean: float, error: float, mark: str
 ) -> None:
-    assert mark_of(Interval(mean, error)) == mark
+    assert mark_of(Estimate(mean, error)) == mark
 
 
 def test_to_go_on_with_a_heavy_load_and_no_air_is_a_blunder() -> None:
     found = judged(at(LATE), DOWN, trials=80)
     assert found.best == BACK
     assert found.mark == "??"
-    assert judged(at(LATE), BACK).regret == Interval(0, 0)
+    assert judged(at(LATE), BACK).regret == Estimate(0, 0)
 
 
 def test_values_belong_to_the_version_of_the_policy() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from deepsea_rules.game import Game
-from deepsea_sdk.coach.decisions import Interval
+from deepsea_sdk.coach.decisions import Estimate
 from deepsea_sdk.coach.luck import Outlook, Step, course, known_to_any, luck_of_many, rolls
 from deepsea_sdk.coach.roll_outs import LEADS, Stream
 from helpers import games
@@ -38,7 +38,7 @@ def test_a_seat_that_forfeited_decides_nothing_any_more() -> None:
     assert [step.kind for step in steps].count("decision") == len(game.decisions)
 
 
-def luck_of(step: Step, stream: Stream, trials: int) -> list[Interval]:
+def luck_of(step: Step, stream: Stream, trials: int) -> list[Estimate]:
     return luck_of_many([(step, stream)], trials)[0]
 
 

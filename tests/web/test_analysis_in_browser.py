@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, ChanceEvent
-from deepsea_sdk.coach.decisions import Effort, Interval
+from deepsea_sdk.coach.decisions import Effort, Estimate
 from deepsea_web.viewer.game_page import PageGame, game_page
 from helpers.chromium import keep_screenshot, visited, without_violations
 from helpers.planted import SEAT, planted
@@ -23,8 +23,8 @@ def test_marks_values_and_luck_are_shown(chromium: Browser, tmp_path: Path) -> N
     (analysis,) = Analysis([("planted.json", record)], settings).run()
     (blunder,) = (one for one in analysis.decisions if one.judged.mark == "??")
     luck = (
-        ChanceEvent(1, 0, (1, 2), tuple(Interval(luck, 0) for luck in (0.3, -0.2, -0.1))),
-        ChanceEvent(9, None, None, tuple(Interval(luck, 0) for luck in (-0.1, 0.1, 0.0))),
+        ChanceEvent(1, 0, (1, 2), tuple(Estimate(luck, 0) for luck in (0.3, -0.2, -0.1))),
+        ChanceEvent(9, None, None, tuple(Estimate(luck, 0) for luck in (-0.1, 0.1, 0.0))),
     )
     game = PageGame.of(record, "planted.json", analysis=replace(analysis, chances=luck))
     page_file = tmp_path / "page.html"

@@ -27,7 +27,7 @@ from deepsea_sdk.coach.decisions import (
     MARKS,
     SURE,
     Effort,
-    Interval,
+    Estimate,
     Judgement,
     Mark,
     Played,
@@ -41,7 +41,7 @@ LUCK_ROLLOUTS = 200
 """The luck of a roll is then known to about ±0.015, that of a seat in a game to about ±0.12."""
 SHARE = 40
 """Steps of a game that are looked at together: a batch of more takes no less time for each."""
-Finding = Judgement | list[Interval]
+Finding = Judgement | list[Estimate]
 """The values of a decision's options; or, for each seat, the luck of a roll or a reveal."""
 KINDS = ("declare", "search", "order")
 GRAVE = ("?", "??")
@@ -87,7 +87,7 @@ class MarkedDive(NamedTuple):
     dive: int
     last: int
     """The number of its last decision."""
-    loss: Interval
+    loss: Estimate
     """The sum of what they lost."""
     mark: Mark
 
@@ -100,7 +100,7 @@ class ChanceEvent(NamedTuple):
     seat: int | None
     """The seat that rolled; None for a reveal."""
     dice: tuple[int, int] | None
-    luck: tuple[Interval, ...]
+    luck: tuple[Estimate, ...]
     """By how much it changed what each seat was expected to score."""
 
 
@@ -139,7 +139,7 @@ class GameAnalysis:
 class Lost:
     """The losses of some decisions."""
 
-    losses: list[Interval] = field(default_factory=list)
+    losses: list[Estimate] = field(default_factory=list)
     marks: Counter[str] = field(default_factory=Counter)
 
     def add(self, decision: AnalysedDecision) -> None:
@@ -152,7 +152,7 @@ class Lost:
         return len(self.losses)
 
     @property
-    def loss(self) -> Interval:
+    def loss(self) -> Estimate:
         """The sum; its error is that of the roll-outs, not of which games were played."""
         return sum_of(self.losses)
 
@@ -170,12 +170,12 @@ class Lost:
 class SeatLuck:
     """The luck of a seat in a game."""
 
-    own_dice: Interval
-    other_dice: Interval
-    values: Interval
+    own_dice: Estimate
+    other_dice: Estimate
+    values: Estimate
 
     @property
-    def total(self) -> Interval:
+    def total(self) -> Estimate:
         return sum_of((self.own_dice, self.other_dice, self.values))
 
 
@@ -192,11 +192,11 @@ class SeatSums:
     """None if it was not measured."""
 
     @property
-    def adjusted(self) -> Interval | None:
+    def adjusted(self) -> Estimate | None:
         """The result less the luck; its error is that of the luck."""
         if self.luck is None:
             return None
-        return Interval(self.result - self.luck.total.mean, self.luck.total.error)
+        return Estimate(self.result - self.luck.total.mean, self.luck.total.error)
 
 
 @dataclass(slots=True)
@@ -429,20 +429,20 @@ def _luck(analysis: GameAnalysis, seat: int) -> SeatLuck | None:
     return SeatLuck(sum_of(own), sum_of(others), sum_of(values))
 
 
-def graver_mark(loss: Interval, marks: Iterable[Mark]) -> Mark:
+def graver_mark(loss: Estimate, marks: Iterable[Mark]) -> Mark:
     """The mark of a dive's loss, if it is graver than those of its decisions; "" if not."""
     mark = mark_of(loss)
     worst = max([GRAVE.index(one) for one in marks if one in GRAVE], default=-1)
     return mark if mark in GRAVE and GRAVE.index(mark) > worst else ""
 
 
-def sum_of(parts: Iterable[Interval]) -> Interval:
+def sum_of(parts: Iterable[Estimate]) -> Estimate:
     """The sum of independent estimates."""
     means, errors = [], []
     for mean_part, error in parts:
         means.append(mean_part)
         errors.append(error * error)
-    return Interval(fsum(means), sqrt(fsum(errors)))
+    return Estimate(fsum(means), sqrt(fsum(errors)))
 
 
 def by_bot(analyses: Iterable[GameAnalysis], seat: int | None = None) -> list[BotSums]:
@@ -472,7 +472,7 @@ def by_bot(analyses: Iterable[GameAnalysis], seat: int | None = None) -> list[Bo
     return list(found.values())
 
 
-def mean(numbers: Sequence[float]) -> Interval | None:
+def mean(numbers: Sequence[float]) -> Estimate | None:
     """The mean over games, with the interval that their spread gives; None without games.
 
     Of one game the error is not known, and infinite.
@@ -482,6 +482,6 @@ def mean(numbers: Sequence[float]) -> Interval | None:
         return None
     middle = fsum(numbers) / count
     if count == 1:
-        return Interval(middle, float("inf"))
+        return Estimate(middle, float("inf"))
     spread = fsum([(number - middle) ** 2 for number in numbers]) / (count - 1)
-    return Interval(middle, SURE * sqrt(spread / count))
+    return Estimate(middle, SURE * sqrt(spread / count))

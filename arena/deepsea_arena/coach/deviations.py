@@ -12,7 +12,7 @@ from deepsea_arena.coach.analysis import GameAnalysis, steps_of
 from deepsea_arena.coach.weaknesses import DIGITS, Deviation
 from deepsea_rules.record import RecordSeat
 from deepsea_rules.view import View, view_for
-from deepsea_sdk.coach.decisions import Interval, Judgement
+from deepsea_sdk.coach.decisions import Estimate, Judgement
 from deepsea_sdk.policies import steady
 
 ACTS = {
@@ -75,14 +75,14 @@ def _verb(action: str) -> str:
     return verb if verb in ACTS else "order"
 
 
-def _lost(judged: Judgement, policy: str) -> Interval:
+def _lost(judged: Judgement, policy: str) -> Estimate:
     """How far what was played is behind the policy's action, by the roll-outs of both."""
     scores = {option.action: option.score for option in judged.options}
     mean = scores[policy].mean - scores[judged.played].mean
     if policy == judged.best:
-        return Interval(mean, judged.regret.error)
+        return Estimate(mean, judged.regret.error)
     # That of a difference on the same luck is smaller, but not known.
-    return Interval(mean, hypot(scores[policy].error, scores[judged.played].error))
+    return Estimate(mean, hypot(scores[policy].error, scores[judged.played].error))
 
 
 def _traits(view: View) -> Iterator[tuple[str, ...]]:

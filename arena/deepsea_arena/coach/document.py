@@ -27,7 +27,7 @@ from deepsea_arena.documents import DocumentError, read_json
 from deepsea_rules.actions import Kind
 from deepsea_rules.faults import Fault
 from deepsea_rules.record import GameRecord
-from deepsea_sdk.coach.decisions import MARKS, Effort, Interval, Judgement, Option
+from deepsea_sdk.coach.decisions import MARKS, Effort, Estimate, Judgement, Option
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
 FORMAT = "deepsea-analysis/1"
@@ -166,7 +166,7 @@ def _mean(numbers: Sequence[float]) -> dict[str, float | None] | None:
     return {"mean": _rounded(found.mean), "error": None if alone else _rounded(found.error)}
 
 
-def _interval(interval: Interval) -> dict[str, float]:
+def _interval(interval: Estimate) -> dict[str, float]:
     return {"mean": _rounded(interval.mean), "error": _rounded(interval.error)}
 
 
@@ -180,8 +180,8 @@ class _Estimate(Struct):
     error: _Score
 
     @property
-    def interval(self) -> Interval:
-        return Interval(self.mean, self.error)
+    def interval(self) -> Estimate:
+        return Estimate(self.mean, self.error)
 
 
 class _Option(_Estimate):

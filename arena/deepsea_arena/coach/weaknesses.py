@@ -235,13 +235,13 @@ def _mostly(key: _Key, deviations: Sequence[Deviation], found: _Tests) -> Iterat
 def _plans(deviations: Iterable[Deviation]) -> Iterator[Deviation]:
     """The first decision of each dive with a mark, with what all of them lost."""
     from deepsea_arena.coach.analysis import graver_mark, sum_of  # loads the SDK
-    from deepsea_sdk.coach.decisions import Interval, mark_of
+    from deepsea_sdk.coach.decisions import Estimate, mark_of
 
     dives: dict[tuple[str, int, int], list[Deviation]] = {}
     for one in deviations:
         dives.setdefault((one.record, one.seat, one.dive), []).append(one)
     for together in dives.values():
-        losses = [Interval(one.lost, one.error) for one in together]
+        losses = [Estimate(one.lost, one.error) for one in together]
         lost = sum_of(losses)
         if graver_mark(lost, map(mark_of, losses)):
             mean, error = (round(number, DIGITS) for number in lost)

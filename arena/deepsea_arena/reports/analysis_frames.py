@@ -26,7 +26,7 @@ from deepsea_sdk.notes import Note
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import AnalysedDecision, GameAnalysis, MarkedDive
-    from deepsea_sdk.coach.decisions import Interval
+    from deepsea_sdk.coach.decisions import Estimate
 
 DIGITS = 3
 
@@ -130,5 +130,5 @@ def _luck(frames: list[Frame], analysis: GameAnalysis) -> list[list[float]]:
     return [[round(sofar, DIGITS) + 0.0 for sofar in accumulate(seat)] for seat in jumps]
 
 
-def _rounded(interval: Interval) -> list[float]:
+def _rounded(interval: Estimate) -> list[float]:
     return [round(interval.mean, DIGITS) + 0.0, round(interval.error, DIGITS) + 0.0]

@@ -29,7 +29,7 @@ class Option:
     """One action and the placement score that it leads to."""
 
     action: str
-    score: Interval
+    score: Estimate
     rollouts: int
 
 
@@ -44,9 +44,9 @@ class Judgement:
     """The option with the highest score; of options that are equal the first."""
     options: tuple[Option, ...]
     """The legal actions; an order may have been played that is not listed, it is the last then."""
-    regret: Interval
+    regret: Estimate
     """How far the action that was played is behind the best one."""
-    loss: Interval
+    loss: Estimate
     """The same without the bias of picking the best of noisy scores: for sums, may be negative."""
 
     @property
@@ -60,7 +60,7 @@ class Judgement:
         return self.played != self.best and self.regret.low <= 0
 
 
-def mark_of(regret: Interval) -> Mark:
+def mark_of(regret: Estimate) -> Mark:
     """The last mark whose threshold the mean is beyond; none if it may be that nothing was lost."""
     reached = [name for threshold, name in MARKS if regret.mean > threshold]
     return reached[-1] if reached and regret.low > 0 else ""
@@ -164,7 +164,7 @@ PRECISION = 0.03
 """The precision of an analysis, unless another one is asked for."""
 
 
-class Interval(NamedTuple):
+class Estimate(NamedTuple):
     """An estimate with an interval of 95 %: mean - error to mean + error."""
 
     mean: float
@@ -266,22 +266,22 @@ class Race:
         """The option with the best mean of those that were not dropped; of equals the first."""
         return max(self.running, key=lambda option: sum(self.found[option]))
 
-    def score(self, option: int) -> Interval:
+    def score(self, option: int) -> Estimate:
         """The mean score of an option."""
         return interval(self.found[option], self.scale)
 
-    def gap(self, better: int, option: int) -> Interval:
+    def gap(self, better: int, option: int) -> Estimate:
         """How far an option is behind a better one, by the trials that both have."""
         pairs = zip(self.found[better], self.found[option], strict=False)
         return interval([one - other for one, other in pairs], self.scale)
 
     @property
-    def regret(self) -> Interval:
+    def regret(self) -> Estimate:
         """How far the chosen option is behind the best one."""
         best = self.best
-        return self.gap(best, self.chosen) if best != self.chosen else Interval(0.0, 0.0)
+        return self.gap(best, self.chosen) if best != self.chosen else Estimate(0.0, 0.0)
 
-    def loss(self) -> Interval:
+    def loss(self) -> Estimate:
         """What the chosen option lost, without the bias of the best of noisy means.
 
         One half of the trials says which option is best and the other half how far the chosen one
@@ -291,7 +291,7 @@ class Race:
         rivals = sorted({*self.running, self.chosen})
         common = min(len(self.found[option]) for option in rivals)
         if len(rivals) < 2 or common < 2:
-            return Interval(0.0, 0.0)
+            return Estimate(0.0, 0.0)
         parts = [
             {option: self.found[option][start:common:2] for option in rivals} for start in (0, 1)
         ]
@@ -301,10 +301,10 @@ class Race:
             pairs = zip(measures[best], measures[self.chosen], strict=True)
             halves.append(interval([one - other for one, other in pairs], self.scale, doubt=0))
         (one, its_error), (other, error) = halves
-        return Interval((one + other) / 2, sqrt(its_error * its_error + error * error) / 2)
+        return Estimate((one + other) / 2, sqrt(its_error * its_error + error * error) / 2)
 
 
-def interval(numbers: Sequence[int], scale: int, *, doubt: float = 0.5) -> Interval:
+def interval(numbers: Sequence[int], scale: int, *, doubt: float = 0.5) -> Estimate:
     """The mean of some trials; a number that is `scale` stands for a score of 1.
 
     doubt  what is added to the sum of squares, as if there had been two more trials, half a score
@@ -314,4 +314,4 @@ def interval(numbers: Sequence[int], scale: int, *, doubt: float = 0.5) -> Inter
     total = sum(numbers)
     squares = sum([number * number for number in numbers])
     spread = (squares * count - total * total) / count + doubt * scale * scale
-    return Interval(total / count / scale, SURE * sqrt(spread / count / count) / scale)
+    return Estimate(total / count / scale, SURE * sqrt(spread / count / count) / scale)

@@ -19,7 +19,7 @@ from deepsea_rules.ruleset import FACES
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View, known_values, view_for
 
-from .decisions import Interval, interval, try_out
+from .decisions import Estimate, interval, try_out
 from .roll_outs import ONE, Stream, Trials
 
 WAYS = {2: 1, 3: 2, 4: 3, 5: 2, 6: 1}
@@ -124,7 +124,7 @@ Evaluation: TypeAlias = Callable[[Sequence[Outlook]], Sequence[Sequence[Number]]
 _NINE = 9
 
 
-def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[list[Interval]]:
+def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[list[Estimate]]:
     """The luck of rolls and reveals of one game for each seat: so many roll-outs of each sum."""
     weighted = [
         _apart(step) if step.kind == "roll" else [(-1, step.before), (1, step.after)]
@@ -142,11 +142,11 @@ def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[li
     ]
 
 
-def _luck(step: Step, scores: Sequence[tuple[int, Sequence[Sequence[int]]]]) -> list[Interval]:
+def _luck(step: Step, scores: Sequence[tuple[int, Sequence[Sequence[int]]]]) -> list[Estimate]:
     """The luck of each seat, from the scores after what could have come, each with its weight."""
     players = step.after.state.players
     if not scores:
-        return [Interval(0.0, 0.0)] * players
+        return [Estimate(0.0, 0.0)] * players
     scale = (players - 1) * ONE * (_NINE if step.kind == "roll" else 1)
     found = []
     for seat in range(players):
