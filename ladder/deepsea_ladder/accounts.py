@@ -170,8 +170,6 @@ class AuditKind(StrEnum):
     ENABLED = "enabled"
     REFUSED = "refused"
     """A result that is none; the subject is the game."""
-    SUSPECTED = "suspected"
-    """A worker whose results were wrong, or a bot that does not decide as it declares."""
     QUARANTINED = "quarantined"
     REQUEUED = "requeued"
     CANCELLED = "cancelled"

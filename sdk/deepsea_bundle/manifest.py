@@ -19,7 +19,7 @@ from deepsea_bundle.errors import BundleError
 MANIFEST = "bot.toml"
 Protocol: TypeAlias = Literal["grpc", "lines"]
 """How a bot talks to the referee: over a gRPC stream, or in lines on stdin and stdout."""
-_KEYS = ("command", "name", "protocol", "requirements", "deterministic")
+_KEYS = ("command", "name", "protocol", "requirements")
 LONGEST_MANIFEST = 4 * 1024
 _DEEPEST = 8
 _TEXT_OR_COMMENT = re.compile(
@@ -36,8 +36,6 @@ class Manifest:
     requirements: str | None = None
     """The file among the bot's that names the packages it needs."""
     protocol: Protocol = "grpc"
-    deterministic: bool = False
-    """Whether the bot decides the same wherever and however often a game is played."""
 
 
 def read_manifest(files: Files) -> Manifest:
@@ -63,10 +61,7 @@ def read_manifest(files: Files) -> Manifest:
         raise BundleError(f'{MANIFEST} lacks command, such as ["python3", "my_bot.py"]')
     command = _command(settings["command"])
     protocol = protocol_of(settings.get("protocol", "grpc"))
-    deterministic = settings.get("deterministic", False)
-    if not isinstance(deterministic, bool):
-        raise BundleError(f"{MANIFEST}: deterministic is true or false, not {_kind(deterministic)}")
-    return Manifest(name, command, _requirements(settings, files), protocol, deterministic)
+    return Manifest(name, command, _requirements(settings, files), protocol)
 
 
 def protocol_of(value: object) -> Protocol:

@@ -278,30 +278,28 @@ def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
         plays(pool)
 
 
-# Who lies is found in test_rechecks.py, and a worker is dismissed above, in every run.
+# What a run does then is in test_machines.py, and a worker is dismissed above, in every run.
 @pytest.mark.release
-def test_a_worker_that_lies_is_found_on_a_cluster(
+def test_a_worker_that_forges_results_is_used_no_more_on_a_cluster(
     dask: distributed.LocalCluster, folder: Path, tmp_path: Path, stop: Stop
 ) -> None:
     dask.scale(3)
-    setup = partial(deeds.one_lies, folder)
-    with ladder.created(tmp_path / "liar.db") as store:
-        for name in ladder.NAMES[:4]:
-            store.bots.submit(name, name, ladder.a_bundle(name, "deterministic = true"))
-        season = store.seasons.open(ladder.a_season(), ladder.SEED)
+    setup = partial(deeds.one_forges, folder)
+    with ladder.created(tmp_path / "forger.db") as store:
+        season = ladder.stocked(store)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 5)
         fetch, address = store.bots.archive, dask.scheduler_address
         pool = DaskWorkers(address, setup, int, fetch=fetch, report=pytest.fail, times=QUICK)
         while len(pool.free()) < 3:
             assert pool.wait(LONG) == []
         workers, listener = JobWorkers(pool, lambda place: place.address, pool.dismiss), Watcher()
-        settings = RunnerSettings(idle=0, recheck=2)
+        settings = RunnerSettings(idle=0)
         report = run_with(workers, store, stop, watcher=listener, settings=settings)
-        assert (report.accepted, report.duplicates, report.refused) == (20, 0, 0)
+        assert (report.accepted, report.duplicates) == (20, 0)
         assert store.queue.counts(season).done == 20
-        liars = [one for one in listener.troubles if one.startswith("tcp://")]
-        assert len(liars) == 1
-        assert "is used no more: game s1-" in liars[0]
+        (forger,) = [one for one in listener.troubles if one.startswith("tcp://")]
+        assert "is used no more: its result of s1-" in forger
+        assert store.ratings.differences(season, records=True) == []
 
 
 # A task whose worker is gone is an event in `test_workers_come_and_leave`, too.

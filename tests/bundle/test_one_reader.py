@@ -111,7 +111,6 @@ ODD_BOTS = [
     Odd("unknown key", COMMAND + b"run = 1", words="unknown key 'run'"),
     Odd("http", COMMAND + b"protocol = 'http'", words='"grpc" or "lines", not \'http\''),
     Odd("protocols", COMMAND + b"protocol = ['lines']", words=r"protocol is .*, not \['lines'\]"),
-    Odd("deterministic", COMMAND + b"deterministic = 1", words="is true or false, not a number"),
     Odd("table", COMMAND + b"[bot]\n", words="unknown key 'bot'"),
     Odd("twice", COMMAND + COMMAND, words="is not valid TOML: Cannot overwrite"),
     Odd("command for a shell", b'command = "python bot.py; echo hi"', words="so ; does nothing"),

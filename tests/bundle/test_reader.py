@@ -59,17 +59,6 @@ def test_times_modes_and_leftovers_make_no_difference(folder: Path) -> None:
     assert read_bot(folder).digest != before.digest
 
 
-def test_a_bot_may_declare_to_be_deterministic(tmp_path: Path) -> None:
-    (tmp_path / "bot.py").write_text("")
-    for line, expected in (
-        ("", False),
-        ("deterministic = false", False),
-        ("deterministic = true", True),
-    ):
-        (tmp_path / "bot.toml").write_text(f'command = ["python3", "bot.py"]\n{line}\n')
-        assert read_manifest(read_bot(tmp_path, "nemo").files).deterministic is expected
-
-
 def test_a_single_python_file_is_a_bot(tmp_path: Path) -> None:
     program = tmp_path / "nemo.py"
     program.write_text("print()\n")

@@ -74,14 +74,19 @@ def do(folder: Path, link: Link, words: str) -> object:
     return None
 
 
+def forged(record: str) -> str:
+    """A record whose first seat is the only winner, whatever was played."""
+    return record.replace('"placements": [', '"placements": [1, ')
+
+
 @contextmanager
-def one_lies(folder: Path, link: Link) -> Iterator[Callable[[Job], Outcome]]:
-    """A worker that plays games at once; the first of all lets bots decide otherwise."""
-    choices = ""
+def one_forges(folder: Path, link: Link) -> Iterator[Callable[[Job], Outcome]]:
+    """A worker that plays games at once; the first of all forges their results."""
+    result: Callable[[str], str] = str
     with suppress(FileExistsError):
-        (folder / "liar").touch(exist_ok=False)
-        choices = "otherwise"
-    yield lambda job: FinishedGame(ladder.play(job, choices=choices))
+        (folder / "forger").touch(exist_ok=False)
+        result = forged
+    yield lambda job: FinishedGame(result(ladder.play(job)))
 
 
 def broken(link: Link) -> AbstractContextManager[Callable[[object], object]]:

@@ -33,11 +33,10 @@ CRASHES: Mapping[str, Collection[str]] = {"s1-2": ["ben"], "s1-5": ["ben"]}
 NAMES = ("anna", "ben", "cleo", "dan", "eve", "finn")
 
 
-def a_bundle(text: str, declares: str = "") -> BotBundle:
-    """A bot whose only peculiarity is a text, and a line of its bot.toml."""
-    manifest = f'command = ["python3", "bot.py"]\n{declares}'.encode()
-    files = {"bot.toml": manifest, "bot.py": f"# {text}\n".encode()}
-    return bundle_of(files, default="bot")
+def a_bundle(text: str) -> BotBundle:
+    """A bot whose only peculiarity is a text."""
+    manifest = b'command = ["python3", "bot.py"]\n'
+    return bundle_of({"bot.toml": manifest, "bot.py": f"# {text}\n".encode()}, default="bot")
 
 
 def submit(store: Store, name: str, text: str = "", author: str = "") -> BotVersion:

@@ -49,13 +49,7 @@ def test_a_ladder_is_counted_over_its_seasons_and_queues(store: Store) -> None:
     store.jobs.fail(ladder.claim(store, season), "no luck", 0)
     ladder.claim(store, season, "somebody")
     ladder.claim(store, season, "gone", seconds=0)
-    assert (store.audit.suspects(), empty.recent_suspects) == (frozenset(), 0)
-    store.audit.suspect("tcp://127.0.0.1:1", "is used no more")
-    assert store.audit.suspects() == {"tcp://127.0.0.1:1"}
-    store.audit.suspect("anna v1", "decided otherwise")
-    assert store.audit.suspects() == {"tcp://127.0.0.1:1", "anna v1"}
     found = store.counts.read()
-    assert found.recent_suspects == 2
     assert (found.games, found.lost_attempts, found.runners) == (1, {AttemptEnd.VOID: 1}, 1)
     queue = found.waiting["games"], found.leased["games"], found.expired["games"]
     assert (queue, found.recent_games, found.is_stalled) == ((1, 1, 1), 1, False)
@@ -131,18 +125,3 @@ def test_the_work_does_not_grow_with_the_games_that_were_played(
 def test_looking_at_every_job_would_be_noticed(veterans: list[Path], tmp_path: Path) -> None:
     few, many = _work(veterans, tmp_path, lambda store, season: store.queue.arranged(season))
     assert many > 3 * few
-
-
-def test_entries_of_the_audit_log_are_searched_for_suspects_once(
-    pattern: Path, tmp_path: Path
-) -> None:
-    path = shutil.copy(pattern, tmp_path)
-    with Store.open(path) as store, Store.open(path) as another:
-        for number in range(100):
-            another.audit.suspect(f"bot v{number}", "decided otherwise")
-        work, steps = Work(store), []
-        for number in (100, 101):
-            another.audit.suspect(f"bot v{number}", "decided otherwise")
-            assert len(store.audit.suspects()) == number + 1
-            steps.append(work.steps)
-        assert steps[1] - steps[0] < steps[0] / 4

@@ -81,7 +81,6 @@ EXPECTED: Samples = {
     ("deepsea_recent_submissions", ("queued",)): 1,
     ("deepsea_runners", ()): 1,
     ("deepsea_quarantined_games", ()): 0,
-    ("deepsea_recent_suspects", ()): 0,
     ("deepsea_requests_total", ("/bots/{name}", "200")): 1,
     ("deepsea_requests_total", ("/bots/{name}", "404")): 1,
     ("deepsea_requests_total", ("/games/{id}", "200")): 1,

@@ -19,7 +19,6 @@ from deepsea_arena.play.analyst import Analyst, local_analyst
 from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.comparer import Comparer, local_comparer
 from deepsea_arena.play.person_games import PersonGamePlayer, local_person_worker
-from deepsea_arena.play.rechecks import Rechecks, is_drawn
 from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
 from deepsea_arena.play.shutdown import LONGEST_PAUSE, Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import (
@@ -85,8 +84,6 @@ class RunnerSettings:
     clock."""
     idle: float = 5.0
     """The wait when there is nothing to play."""
-    recheck: int = 50
-    """Of so many games of deterministic bots one is played again on another machine."""
     max_failures_in_a_row: int = 50
     """The number of games in a row without a result after which the run ends."""
     host_pause: float = 1.0
@@ -143,7 +140,6 @@ class Runner:
     gives_way: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        self._rechecks = Rechecks(self.pool, self._is_drawn, self._suspect, self._dismiss)
         self._gives_way = False  # to a tournament
         self._playing: dict[str, tuple[Job, float]] = {}
         """Jobs by their games' ids, and when they time out."""
@@ -288,10 +284,7 @@ class Runner:
 
     def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
         for job, outcome in outcomes:
-            match self._rechecks.settled(job, outcome):
-                case None:
-                    self._playing[job.game_id] = (job, self.clock() + self._limit(job))
-                    continue
+            match outcome:
                 case FinishedGame() as game:
                     self._store_result(job, game)
                 case VoidOutcome(reason, seat):
@@ -321,18 +314,9 @@ class Runner:
                     self._dismiss(played.machine, f"its result of {job.game_id} was refused")
         self.watcher.finished(job, receipt)
 
-    def _is_drawn(self, job: Job) -> bool:
-        one_in = self.settings.recheck
-        return self._retry(lambda: is_drawn(self.store, self.season, job, one_in))
-
-    def _suspect(self, subject: str, words: str) -> None:
-        """Name a worker or a bot, here and in the audit log."""
-        self.watcher.trouble(f"{subject} {words}")
-        self._retry(lambda: self.store.audit.suspect(subject, words))
-
     def _dismiss(self, machine: str, why: str) -> None:
         if self.pool.dismiss(machine, why):
-            self._suspect(machine, f"is used no more: {why}")
+            self.watcher.trouble(f"{machine} is used no more: {why}")
 
     def _keep_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -64,8 +64,8 @@ class JobWorkers:
     def __post_init__(self) -> None:
         self._jobs: dict[Task, tuple[Job, Hashable]] = {}
         """With the workers that play them."""
-        self._waiting: list[tuple[Job, Collection[str]]] = []
-        """Jobs that wait for a worker, and machines on which they must not be played."""
+        self._waiting: list[Job] = []
+        """Jobs that wait for a worker, since all have left."""
         self._workers: dict[Hashable, _Worker] = {}
         self._works = False
         """Whether any worker has finished a job, so that they can be started here."""
@@ -78,7 +78,7 @@ class JobWorkers:
     def start(self, job: Job) -> None:
         """Give a job to one of the workers with the fewest: that of its rotation, or a new one."""
         if not (free := self.pool.free()):  # it has left just now
-            self._waiting.append((job, ()))
+            self._waiting.append(job)
             return
         fewest = min(len(self._worker(place).jobs) for place in free)
         idle = [place for place in free if len(self._worker(place).jobs) == fewest]
@@ -86,19 +86,9 @@ class JobWorkers:
         place = max(rotations, key=lambda at: (rotations[at] == job.rotation, not rotations[at]))
         self._start(job, place)
 
-    def start_elsewhere(self, job: Job, but: Collection[str]) -> bool:
-        """Let a job be next for a worker on none of these machines; False if there is none."""
-        busy = [place for place, worker in self._workers.items() if worker.jobs]
-        there = {self.machine(place) for place in [*self.pool.free(), *busy]} - {*but}
-        self._waiting += [(job, but)] if there else []
-        return bool(there)
-
     def _start_waiting(self) -> None:
-        for waiting in [*self._waiting]:
-            job, but = waiting
-            if free := [at for at in self.pool.free() if self.machine(at) not in but]:
-                self._waiting.remove(waiting)
-                self._start(job, free[0])
+        while self._waiting and (free := self.pool.free()):
+            self._start(self._waiting.pop(0), free[0])
 
     def _start(self, job: Job, place: Hashable) -> None:
         needs = dict.fromkeys(version.digest for version in job.seats)
@@ -118,7 +108,7 @@ class JobWorkers:
 
     def abandon(self, job: Job) -> None:
         """Kill the worker of a job; the job has no outcome then."""
-        self._waiting = [waiting for waiting in self._waiting if waiting[0] != job]
+        self._waiting = [waiting for waiting in self._waiting if waiting != job]
         for task in [task for task, (own, _) in self._jobs.items() if own == job]:
             del self._jobs[task]
             self._forget(job)

@@ -148,10 +148,6 @@ def upkeep(counts: LadderCounts) -> list[CheckResult]:
     found = "no runner does what waits" if counts.is_stalled else "nothing waits without a runner"
     remedy = "start `ladder run --forever`, or `ladder serve`"
     checks.append(CheckResult("runner", not counts.is_stalled, True, found, remedy))
-    if counts.recent_suspects:
-        found = f"{counts.recent_suspects} suspected workers and bots lately"
-        remedy = "`ladder author audit` names them"
-        checks.append(CheckResult("suspects", False, False, found, remedy))
     return checks
 
 

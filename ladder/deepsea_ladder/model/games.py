@@ -168,8 +168,6 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
     recent_decision_seconds: dict[str, float]
     """By quantile."""
     recent_record_bytes: int
-    recent_suspects: int
-    """Findings about workers and bots, in the newest entries of the audit log."""
     backup_age_seconds: float | None
     store_bytes: int
     disk_free_bytes: int | None

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, case, desc, func, insert, or_, sel
 from deepsea_ladder.accounts import NOBODY, Actor, AuditEntry, AuditKind
 from deepsea_ladder.chain import Line, next_head
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import StorePart, now
+from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
@@ -27,9 +27,6 @@ _acting = schema.authors.alias("acting")
 
 
 class Audit(StorePart):
-    _suspects: frozenset[str] = frozenset()
-    _read_until = 0
-
     def latest(self, limit: int = 100, author_id: int | None = None) -> list[AuditEntry]:
         """The newest entries, newest first; of an author, what it did and what is about it."""
         table = schema.audit
@@ -56,22 +53,6 @@ class Audit(StorePart):
                 AuditEntry(Int64(number), utc_time(at), AuditKind(kind), *texts)
                 for number, at, kind, *texts in connection.execute(query)
             ]
-
-    def suspect(self, subject: str, words: str) -> None:
-        """Note what was found about a worker or a bot."""
-        with self._database.write() as connection:
-            note(connection, now(connection), AuditKind.SUSPECTED, subject, words)
-
-    def suspects(self) -> frozenset[str]:
-        """The workers and bots about which something was found."""
-        table = schema.audit
-        new = select(table.c.subject).where(table.c.kind == AuditKind.SUSPECTED)
-        with self._database.read() as connection:  # entries stay, so each is read once
-            last = connection.execute(select(func.max(table.c.id))).scalar() or 0
-            new = new.where(table.c.id > self._read_until, table.c.id <= last)
-            self._suspects |= {*connection.execute(new).scalars()}
-        self._read_until = last
-        return self._suspects
 
 
 def note(

@@ -74,7 +74,7 @@ class Counts(StorePart):
                 recent_submissions=_by_state(states),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
-                **_recent_entries(connection, at),
+                backup_age_seconds=_backup_age_seconds(connection, at),
                 **_recent_play(connection),
             )
 
@@ -108,16 +108,14 @@ def _recent_play(connection: Connection) -> dict[str, Any]:
     }
 
 
-def _recent_entries(connection: Connection, at: int) -> dict[str, Any]:
-    """What the newest entries of the audit log tell."""
+def _backup_age_seconds(connection: Connection, at: int) -> float | None:
+    """The time since the last backup; None if there is none in the newest entries of the log."""
     columns = schema.audit.c
     entries = select(columns.kind, columns.at).order_by(desc(columns.id)).limit(LATEST_ENTRIES)
     newest = entries.subquery().c
     backups = func.max(case((newest.kind == AuditKind.BACKUP, newest.at)))
-    suspects = func.count(case((newest.kind == AuditKind.SUSPECTED, 1)))
-    backup, number = connection.execute(select(backups, suspects)).one()
-    age = None if backup is None else max(0, at - backup) / 1000
-    return {"backup_age_seconds": age, "recent_suspects": number}
+    backup = connection.execute(select(backups)).scalar_one()
+    return None if backup is None else max(0, at - backup) / 1000
 
 
 def _size(connection: Connection, path: Path | None) -> int:

@@ -40,7 +40,7 @@ from deepsea_ladder.store.submissions import OPEN, bots_from_afar
 from deepsea_ladder.store.versions import embargoed, versions_by_id, visible
 from deepsea_ladder.values import utc_time
 from deepsea_rules.printable import quoted
-from deepsea_rules.randomness import SEED_BYTES, Stream, commitment
+from deepsea_rules.randomness import SEED_BYTES, commitment
 
 _OVER = "a deadline is in the future: that time is over"
 _BY_ID = select(schema.seasons).where(schema.seasons.c.id == bindparam("season"))
@@ -229,11 +229,6 @@ class Seasons(StorePart):
         """The season of that name; `StoreError` naming those that there are."""
         with self._database.read() as connection:
             return _get(connection, name, public=self._public)
-
-    def chance(self, season: StoredSeason, label: str) -> Stream:
-        """Numbers that nobody can predict as long as the season's seed is secret."""
-        with self._database.read() as connection:
-            return Stream(seed_of(connection, season.id), label)
 
     def revealed_seed(self, season: StoredSeason) -> str | None:
         """The seed of a season that is closed, in hex; None while it is open."""
