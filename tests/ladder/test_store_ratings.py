@@ -23,7 +23,6 @@ def _contents(store: Store) -> None:
 
 
 CONTENTS = _contents
-NO_RECORD = packed(b"{}").hex()
 
 
 def test_a_refold_gives_what_is_stored(store: Store, season: StoredSeason) -> None:
