@@ -68,8 +68,6 @@ class SeasonInfo(Struct, frozen=True, kw_only=True):
     """Its deadline, after which no bots are taken in; None if they are until it is closed."""
     paused_at: Time | None = None
     """Since when no games of it are started; None if they are."""
-    embargo_until: Time | None
-    """When strangers may see its results; None if they always may."""
 
 
 class ClosedSeason(Struct, frozen=True):
@@ -118,7 +116,6 @@ def season_info(stored: StoredSeason) -> SeasonInfo:
         closed_at=_time(stored.closed_at),
         submissions_until=_time(stored.submissions_until),
         paused_at=_time(stored.paused_at),
-        embargo_until=_time(stored.embargo_until),
     )
 
 

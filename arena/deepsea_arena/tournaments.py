@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import takewhile
 
 from msgspec import Struct, structs
@@ -46,7 +45,6 @@ from deepsea_ladder.scheduling.tournament import (
     scores,
 )
 from deepsea_ladder.store import Store
-from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_sdk.entropy import fresh_seed
 
@@ -74,8 +72,6 @@ class TournamentRequest:
     """Its budget; 0: FINAL_GAMES."""
     season: str | None = None
     """The season whose rules, clock and isolation it uses; by default the open one."""
-    embargo_until: datetime | None = None
-    """When strangers may see its results; by default at once."""
 
 
 class TournamentResult(Struct, frozen=True, kw_only=True):
@@ -207,9 +203,6 @@ def _continued(
         return None
     if plan_of(begun) != structs.replace(plan, by_runner=plan_of(begun).by_runner):
         raise _other_tables(begun)
-    wanted = request.embargo_until
-    if wanted is not None and begun.embargo_until != milliseconds(wanted):
-        raise UserError(f"tournament {begun.name!r} was begun with another embargo, or without one")
     return begun
 
 
@@ -223,8 +216,7 @@ def _begin(
     settings = replace(
         settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
     )
-    until = None if request.embargo_until is None else milliseconds(request.embargo_until)
-    return store.seasons.open(settings, fresh(), json.dumps(to_json(plan)), until, by=by)
+    return store.seasons.open(settings, fresh(), json.dumps(to_json(plan)), by=by)
 
 
 def _other_tables(season: StoredSeason) -> PairingError:

@@ -22,7 +22,7 @@ RARE: Mapping[str, str] = {
     "ladder season": "--beta --former-versions --memory --packages --processes --require-cgroups",
     "ladder submit": "--bot-uids",
     "ladder run": "--bot-uids --cluster --confidence",
-    "ladder tournament": "--bot-uids --cluster --embargo-until",
+    "ladder tournament": "--bot-uids --cluster",
     "ladder serve": "--trusted-proxy",
     "ladder refold": "--beta --draw-probability --mu --sigma --tau",
 }

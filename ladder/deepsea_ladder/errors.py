@@ -14,7 +14,7 @@
     ├── SubmissionError        somebody else's bot, files that play already, or too much of them
     │   ├── LimitReached       a limit of what is asked from afar; has when to come back
     │   └── KeyReused          another archive under the key of a submission that is there
-    ├── AnalysisError          a game that cannot be analysed now, or a result that is not stored
+    ├── AnalysisError          a game that cannot be analysed, or a result that is not stored
     ├── PersonGameError        a decision in a game of a person that is not due
     ├── SeasonError            invalid settings of a season, or of the ladder
     ├── PairingError           no games are possible with these bots
@@ -100,7 +100,7 @@ class KeyReused(SubmissionError):
 
 
 class AnalysisError(LadderError):
-    """A game that cannot be analysed now, or the result of an analysis that is not stored."""
+    """A game that cannot be analysed, or the result of an analysis that is not stored."""
 
 
 class PersonGameError(LadderError):

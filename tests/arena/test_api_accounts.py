@@ -23,6 +23,7 @@ from deepsea_ladder.errors import LadderError
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
+from helpers import ladder
 
 HERE = "192.0.2.7"
 
@@ -46,7 +47,7 @@ def entropy() -> Callable[[], bytes]:
 def service_of(
     store: Store, clock: Callable[[], float] | None = None, **extra: Any
 ) -> LadderService:
-    return LadderService(store, store, entropy=entropy(), clock=clock or Time(), **extra)
+    return LadderService(store, entropy=entropy(), clock=clock or Time(), **extra)
 
 
 @pytest.fixture
@@ -211,8 +212,8 @@ def test_logins_fail_at_most_so_often_in_any_hour() -> None:
 
 def test_wrong_codes_and_tokens_keep_no_writer_waiting(played: Store) -> None:
     """They are refused by a read: here nothing can be written."""
-    with Store.open(str(played.database), read_only=True) as store:
-        service = service_of(store)
+    service = service_of(played)
+    with ladder.no_writes(played):
         code, token = "AAAA-AAAA-AAAA-AAAA", accounts.new_token(bytes(32))
         assert refused(service, visitor(HERE), "redeem", code=code).kind is Kind.UNAUTHENTICATED
         with pytest.raises(ApiError, match=INVALID):
@@ -347,7 +348,6 @@ def test_strange_names_are_just_not_there(service: LadderService) -> None:
 def test_a_time_that_no_calendar_has_is_refused(service: LadderService, at: str) -> None:
     """In UTC it would lie after the year 9999, or before the first."""
     for refusal in (
-        refused(service, MACHINE, "begin_tournament", embargo_until=at),
         refused(service, MACHINE, "open_season", settings={"name": "s2"}, deadline=at),
         refused(service, MACHINE, "set_deadline", until=at),
     ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice, takewhile
@@ -30,14 +29,11 @@ from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import ladder
-from helpers.tiers import daily
 
 
 @pytest.fixture
-def service(played: Store) -> Iterator[LadderService]:
-    assert played.database.path is not None
-    with Store.open(played.database.path, read_only=True, public=True) as public:
-        yield LadderService(played, public, entropy=lambda: b"")
+def service(played: Store) -> LadderService:
+    return LadderService(played, entropy=lambda: b"")
 
 
 def person(role: Role, *scopes: Scope) -> Caller:
@@ -109,29 +105,6 @@ def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) ->
         assert faults[0].error == error
 
 
-@pytest.mark.parametrize("caller", daily([VISITOR, READER, ADMIN], [VISITOR, ADMIN]))
-def test_nothing_under_embargo_is_read(service: LadderService, caller: Caller) -> None:
-    """By name it is not there, and in lists it is missing, for admins too."""
-    for later in (None, 2**45):
-        ladder.a_cup(service.store, f"cup-{later or 0}", later)
-    reads, secret = LocalLadder(service, caller), f"cup-{2**45}"
-    seen = reads.games(limit=500).games
-    assert {game.season for game in seen} == {"s1", "cup-0"}
-    told = reads.feed(after=1), reads.export(), [reads.server(), reads.seasons(), reads.pairs()]
-    profiles = [reads.bot(bot=bot) for bot in ladder.NAMES[:4]]
-    lists = [*islice(told[0], len(seen) - 1), *told[1], *told[2], *profiles, reads.tournaments()]
-    assert f"{secret}-" not in str([*lists, reads.standings(everybody=True)])
-    for name, fields in (
-        *((name, {"season": secret}) for name in ("standings", "games", "export")),
-        ("bot", {"bot": "anna", "season": secret}),
-        *((name, {"game_id": f"{secret}-1"}) for name in ("game", "record", "frames")),
-        *((name, {"game_id": f"{secret}-1"}) for name in ("analysis", "watch_analysis")),
-    ):
-        with pytest.raises(ApiError) as info:
-            getattr(reads, name)(**fields)
-        assert info.value.kind is Kind.NOT_FOUND, name
-
-
 def test_the_feed_gives_all_games_since_a_break_the_oldest_first(played: Store) -> None:
     """However many there are: 1,000 games, of which somebody missed the last 300."""
     copies = "WITH RECURSIVE n(n) AS (SELECT 9 UNION ALL SELECT n + 1 FROM n WHERE n < 1000) "
@@ -141,7 +114,7 @@ def test_the_feed_gives_all_games_since_a_break_the_oldest_first(played: Store) 
         file.execute(f"INSERT INTO games {copies} SELECT n, n, {game} FROM games, n WHERE seq = 8")
         seat = f"SELECT n, seat, n, {seats} FROM game_seats, n WHERE seq = 8"
         file.execute(f"INSERT INTO game_seats (seq, seat, number, {seats}) {copies} {seat}")
-    feed = LocalLadder(LadderService(played, played, entropy=lambda: b""), VISITOR).feed(after=700)
+    feed = LocalLadder(LadderService(played, entropy=lambda: b""), VISITOR).feed(after=700)
     told = [step.game.seq for step in takewhile(lambda step: step is not None, feed) if step]
     assert told == list(range(701, 1001))
 

@@ -115,12 +115,12 @@ def test_here_every_method_is_checked_and_elsewhere_a_request() -> None:
 
 @pytest.fixture(scope="module")
 def store(played_file: Path) -> Iterator[Store]:
-    with Store.open(played_file, read_only=True) as store:
+    with Store.open(played_file) as store:
         yield store
 
 
 def service_of(store: Store, *, private: bool = False) -> LadderService:
-    return LadderService(store, store, entropy=lambda: bytes(32), private=private)
+    return LadderService(store, entropy=lambda: bytes(32), private=private)
 
 
 def refusal(service: LadderService, caller: Caller, name: str) -> Kind | None:

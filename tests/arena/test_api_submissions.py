@@ -33,11 +33,9 @@ KEY = "a-key-of-mine"
 
 
 @pytest.fixture
-def service(played: Store) -> Iterator[LadderService]:
+def service(played: Store) -> LadderService:
     """A ladder with four bots and eight games; strangers can reach it."""
-    with Store.open(str(played.database), read_only=True, public=True) as public:
-        uploads = Uploads(ManualClock())
-        yield LadderService(played, public, entropy=lambda: b"", uploads=uploads)
+    return LadderService(played, entropy=lambda: b"", uploads=Uploads(ManualClock()))
 
 
 def author(service: LadderService, name: str) -> LocalLadder:

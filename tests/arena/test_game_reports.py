@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from datetime import UTC, datetime
 
 import pytest
 
@@ -17,8 +16,6 @@ from deepsea_ladder.store import Store
 from deepsea_rules.randomness import commitment, game_seed
 from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
-
-FAR = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 def test_a_game_tells_what_it_did_to_each_rating(played: Store) -> None:
@@ -134,18 +131,9 @@ def test_a_round_goes_on_without_a_bot_that_was_withdrawn(
     assert tournament_report(played, "cup").champion == advances
 
 
-def test_of_a_tournament_under_embargo_only_the_announcement_is_told(played: Store) -> None:
-    ladder.a_cup(played, embargo_until=4_102_444_800_000)
-    played.seasons.close("cup")
-    with Store.open(str(played.database), public=True) as public:
-        (line,) = tournaments(public).tournaments
-        report = tournament_report(public, "cup")
-        assert [game.season for game in public.history.since(0, 99)] == ["s1"] * 8
-    assert (line.name, line.bots, line.closed_at, line.embargo_until) == ("cup", 3, None, FAR)
-    assert report.entrants == (("anna", 1), ("ben", 1), ("cleo", 1))
-    assert (report.season, report.seed, report.scores, report.champion, report.rounds) == (
-        None, None, (), None, (),
-    )  # fmt: skip
+def test_a_season_for_rated_games_is_no_tournament(played: Store) -> None:
+    ladder.a_cup(played)
+    assert [line.name for line in tournaments(played).tournaments] == ["cup"]
     with pytest.raises(StoreError, match="no tournament's"):
         tournament_report(played, "s1")
 

@@ -62,7 +62,7 @@ READS: dict[str, Callable[[Store], object]] = {
 
 
 def _steps(path: Path, read: Callable[[Store], object]) -> int:
-    with Store.open(path, read_only=True) as store:
+    with Store.open(path) as store:
         work = Work(store)
         read(store)
         return work.steps

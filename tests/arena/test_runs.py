@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -36,7 +35,6 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreGone, StoreUnavailable
 from deepsea_ladder.model.games import Job, JobStatus, Receipt, StoredSeason
 from deepsea_ladder.store import Store
-from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.record import GameRecord
 from helpers import ladder
@@ -564,17 +562,6 @@ def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
     assert said == [*played, "no season is open; waiting for one"]
     assert store.queue.counts(cup := store.seasons.get("cup")).done == 6
     assert cup.closed_at is not None
-
-
-def test_a_tournament_under_embargo_goes_on_under_the_same_one(store: Store, stop: Stop) -> None:
-    until = datetime(2100, 1, 1, tzinfo=UTC)
-    request = TournamentRequest(kind="round-robin", name="cup", embargo_until=until)
-    stopped(store, stop, request)
-    other = replace(request, embargo_until=until + timedelta(days=1))
-    with pytest.raises(UserError, match="begun with another embargo"):
-        tournament(store, stop, other)
-    assert tournament(store, stop, replace(request, embargo_until=None)).games == 6
-    assert store.seasons.get("cup").embargo_until == milliseconds(until)
 
 
 # Owners of leases

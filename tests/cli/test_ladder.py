@@ -267,8 +267,8 @@ TWO_GOALS = "--games excludes --until and --forever"
         ("run --until soon", f"'soon' {NO_TIME}"),
         ("serve --until soon", f"'soon' {NO_TIME}"),
         ("serve --no-run --until settled", "--no-run starts none"),
-        ("tournament round-robin cup --embargo-until tomorrow", f"'tomorrow' {NO_TIME}"),
-        ("tournament round-robin cup --embargo-until 2100-01-01T18:00", f"T18:00' {NO_TIME}"),
+        ("run --until tomorrow", f"'tomorrow' {NO_TIME}"),
+        ("run --until 2100-01-01T18:00", f"T18:00' {NO_TIME}"),
         ("games --lost", "--bot"),
     ],
 )

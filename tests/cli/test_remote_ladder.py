@@ -69,9 +69,9 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def afar(pattern: Path, tmp_path: Path) -> Iterator[Afar]:
     file = Path(shutil.copy(pattern, tmp_path))
-    with Store.open(file) as store, Store.open(file, read_only=True, public=True) as public:
+    with Store.open(file) as store:
         uploads = Uploads(SystemClock(), local=True)
-        service = LadderService(store, public, entropy=fresh_seed, uploads=uploads)
+        service = LadderService(store, entropy=fresh_seed, uploads=uploads)
         with served(service) as server:
             yield Afar(file, store, service, server)
 
@@ -233,7 +233,7 @@ def test_a_submission_outlives_a_server_that_is_killed(
     file = tmp_path / "ladder.db"
     with Store.create(file) as store:
         store.seasons.open(ladder.a_season(seats=(2,)), ladder.SEED)
-        service = LadderService(store, store, entropy=fresh_seed)
+        service = LadderService(store, entropy=fresh_seed)
         monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", a_token(service, "zoe"))
     port = free_port()
 

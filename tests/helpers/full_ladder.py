@@ -239,7 +239,7 @@ class _Stocking:
         self._claim(season, "a lost runner")
 
     def tournaments(self) -> None:
-        """Two whose games are played, and one under embargo."""
+        """Two whose games are played."""
         for name, kind, bots in (
             ("cup", "round-robin", "anna ben cleo"),
             ("final", "elimination", "anna ben"),
@@ -254,7 +254,6 @@ class _Stocking:
             pairs = [(a, b) for i, a in enumerate(words) for b in words[i + 1 :]]
             self._add(season, *map(" ".join, pairs))
             self._play(season)
-        ladder.a_cup(self._store, "secret", _ms(START + timedelta(days=30)))
 
     def submissions(self) -> None:
         """Bots from afar in each state."""

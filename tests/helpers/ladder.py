@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import AuditEntry, AuditKind
@@ -157,6 +159,13 @@ def play_all(
         store.games.report(job, play(job, (crashing or {}).get(job.game_id, ())))
 
 
+def no_writes(store: Store) -> AbstractContextManager[object]:
+    """Let every change of a ladder fail meanwhile, as on a disk that may only be read."""
+    from deepsea_ladder.errors import StoreError
+
+    return patch.object(store.database, "write", side_effect=StoreError("it may only be read"))
+
+
 @cache
 def _empty() -> bytes:
     """The file of a ladder without anything; to make one takes as long as to play 20 games."""
@@ -186,11 +195,11 @@ def played(path: Path, games: int = 8, crashing: Mapping[str, Collection[str]] =
     return path
 
 
-def a_cup(store: Store, name: str = "cup", embargo_until: int | None = None) -> StoredSeason:
+def a_cup(store: Store, name: str = "cup") -> StoredSeason:
     """An elimination of three bots at tables of two: the first has a bye, the others played."""
     a, b, c = ids(store)[:3]
     plan = {"kind": "elimination", "seats": 2, "meetings": 1, "bots": [a, b, c]}
-    season = store.seasons.open(a_season(name, seats=(2,)), SEED, json.dumps(plan), embargo_until)
+    season = store.seasons.open(a_season(name, seats=(2,)), SEED, json.dumps(plan))
     store.jobs.add(season, rotations([b, c], 2))
     play_all(store, season)
     return season

@@ -50,7 +50,7 @@ class Application(NamedTuple):
     """Ends threads, once nothing is asked any more."""
 
 
-def application(store: Store, public: Store, clock: ManualClock, how: Serving) -> Application:
+def application(store: Store, clock: ManualClock, how: Serving) -> Application:
     """The HTTP API of a ladder, as `ladder serve` makes it."""
     from deepsea_arena.api.service import LadderService
     from deepsea_arena.api.uploads import Uploads
@@ -62,7 +62,6 @@ def application(store: Store, public: Store, clock: ManualClock, how: Serving) -
     numbers = itertools.count()
     service = LadderService(
         store,
-        public,
         entropy=lambda: hashlib.sha256(f"entropy {next(numbers)}".encode()).digest(),
         uploads=Uploads(clock),
         private=how.private,
@@ -103,9 +102,9 @@ class LadderServer:
     @contextmanager
     def serving(self, file: Path, how: Serving = USUAL) -> Iterator[None]:
         """Serve the ladder in this file."""
-        with Store.open(file) as store, Store.open(file, read_only=True, public=True) as public:
+        with Store.open(file) as store:
             self._clock = ManualClock()
-            found = application(store, public, self._clock, how)
+            found = application(store, self._clock, how)
             self._app = found.app
             try:
                 yield

@@ -23,10 +23,10 @@ from deepsea_web.site.app import Site
 from .site import LOCAL, Answer, ask
 
 
-def a_service(store: Store, public: Store, **more: Any) -> LadderService:
+def a_service(store: Store, **more: Any) -> LadderService:
     """The service of a ladder that only this machine reaches."""
     more = {"uploads": Uploads(SystemClock(), local=True), **more}
-    return LadderService(store, public, entropy=fresh_seed, **more)
+    return LadderService(store, entropy=fresh_seed, **more)
 
 
 def a_token(service: LadderService, author: str, label: str = "laptop") -> str:

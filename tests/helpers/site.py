@@ -47,7 +47,7 @@ def a_site(
 ) -> Site:
     """The site of a ladder, which makes a page anew for each request that comes after it."""
     if isinstance(ladder, Store):
-        ladder = LadderService(ladder, ladder, entropy=fresh_seed)
+        ladder = LadderService(ladder, entropy=fresh_seed)
     gateway = Gateway(ladder, clock or SystemClock())
     return Site(gateway, access, PAGES, ENDPOINTS, MEMBERS, kept_us)
 

@@ -88,10 +88,9 @@ def stock_of(folder: Path) -> Stock:
         submissions.add(store, anna, "hers", bot="second")
         new_game(store, author_id=anna, game_id=HERS)
         Runner(store).play_on()
-        with Store.open(path, read_only=True, public=True) as public:
-            service = a_service(store, public)
-            tokens = {name: a_token(service, name) for name in (ANNA, BEN)}
-            tokens["admin"] = an_admin_token(service)
+        service = a_service(store)
+        tokens = {name: a_token(service, name) for name in (ANNA, BEN)}
+        tokens["admin"] = an_admin_token(service)
     return path, tokens
 
 
@@ -108,8 +107,8 @@ def opened(
     shutil.copy(stock[0], path)
     if clock is not None:
         more["uploads"] = Uploads(clock, local=True)
-    with Store.open(path) as store, Store.open(path, read_only=True, public=True) as public:
-        service = a_service(store, public, **more)
+    with Store.open(path) as store:
+        service = a_service(store, **more)
         site = a_site(service, access, clock)
         try:
             yield World(service, site, stock[1])

@@ -144,27 +144,9 @@ def test_one_that_failed_may_be_asked_for_again(store: Store, ada: int) -> None:
     assert ask(store, 1, ada) != first
 
 
-def test_only_games_that_everybody_may_see_are_analysed(store: Store, ada: int) -> None:
+def test_only_games_that_have_ended_are_analysed(store: Store, ada: int) -> None:
     with pytest.raises(NotOnLadder, match="no game 's1-9' was played"):
         ask(store, 9, ada)
-    for season in ("cup", "later"):
-        ladder.a_cup(store, season, 4_000_000_000_000 if season == "later" else None)
-    assert store.analyses.request("cup-1", ada, PLAN, LIMITS).state is QUEUED
-    with pytest.raises(AnalysisError, match="season later is under embargo"):
-        store.analyses.request("later-1", ada, PLAN, LIMITS)
-
-
-@pytest.mark.databases
-def test_what_is_under_an_embargo_is_not_shown(store: Store, target: str) -> None:
-    ladder.a_cup(store)
-    store.analyses.request("cup-1", None, PLAN, LIMITS)
-    assert finish(store, claim(store))
-    ladder.write(store, "UPDATE seasons SET embargo_until = 4000000000000 WHERE name = 'cup'")
-    with Store.open(target, read_only=True, public=True) as public:
-        assert public.analyses.of_game("cup-1") == (None, None)
-        with pytest.raises(NotOnLadder):
-            public.analyses.document("cup-1")
-    assert store.analyses.document("cup-1") == TEXT
 
 
 @pytest.mark.databases

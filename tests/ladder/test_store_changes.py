@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from deepsea_ladder.accounts import MACHINE
-from deepsea_ladder.errors import StoreError
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisPlan
 from deepsea_ladder.store import Store
@@ -118,21 +117,3 @@ def test_a_closed_season_is_told_of_analyses_only_if_it_is_asked_for_them(store:
     ask(store, "s1-1")
     assert store.changes.of_season("s1") == before[0]
     assert store.changes.of_season("s1", analyses=True) != before[1]
-
-
-def test_a_store_that_is_opened_to_be_read_refuses_to_be_written(store: Store, target: str) -> None:
-    with Store.open(target, read_only=True) as reader:
-        before = reader.audit.latest()
-        for write in (
-            lambda: ladder.submit(reader, "mallory"),
-            lambda: reader.bots.withdraw("anna"),
-            lambda: reader.seasons.close("s1"),
-        ):
-            with pytest.raises(StoreError, match="was opened to be read only"):
-                write()
-        assert reader.audit.latest() == before
-        if store.database.path is not None:  # and the database itself refuses
-            with pytest.raises(StoreError), reader.database.read() as connection:
-                connection.exec_driver_sql("DELETE FROM audit")
-        ladder.submit(store, "eve")
-        assert reader.audit.latest() != before

@@ -236,7 +236,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
     "GET /games/{game_id}/log": [
         ask("visitor anna reader ben head", "/games/main-2/log"),
         ask("ben", "/games/main-1/log"),
-        ask("ben", "/games/secret-1/log"),
         ask("ben", "/games/none-1/log"),
     ],
     "GET /admin/queue": [ask(ADMINS, "/admin/queue")],
@@ -250,7 +249,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/standings?season=spring"),
         ask(VISITOR, "/standings?season=spring&everybody=true"),
         ask(VISITOR, "/standings?season=cup&everybody=false"),
-        ask(READERS, "/standings?season=secret"),
         ask(VISITOR, "/standings?season=%00%3Cb%3E"),
         ask(VISITOR, "/standings?everybody=yes"),
         ask(VISITOR, "/standings?all=true"),
@@ -265,7 +263,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
     "GET /season": [
         ask(READERS, "/season"),
         ask(VISITOR, "/season?season=spring"),
-        ask(READERS, "/season?season=secret"),
     ],
     "GET /pairs": [
         ask(READERS, "/pairs?size=3"),
@@ -278,17 +275,14 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/verdicts?bot=anna&version=2"),
         ask(VISITOR, "/verdicts?bot=anna&version=9"),
         ask(VISITOR, "/verdicts?bot=nobody"),
-        ask(VISITOR, "/verdicts?season=secret"),
     ],
     "GET /tournaments": [ask(READERS, "/tournaments")],
     "GET /tournaments/{tournament}": [
         ask(READERS, "/tournaments/cup"),
-        ask(READERS, "/tournaments/secret"),
         ask(VISITOR, "/tournaments/main"),
     ],
     "GET /games/{game_id}": [
         ask(READERS, "/games/spring-1"),
-        ask(READERS, "/games/secret-1"),
     ],
     "GET /bots/{bot}": [
         ask("visitor anna chief ben head", "/bots/ben"),
@@ -298,7 +292,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/bots/EVE?season=spring"),
         ask(VISITOR, "/bots/nobody"),
         ask(VISITOR, "/bots/anna?version=9"),
-        ask(VISITOR, "/bots/anna?season=secret"),
     ],
     "GET /games": [
         ask(READERS, "/games"),
@@ -308,14 +301,12 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/games?faults=true"),
         ask(VISITOR, "/games?bot=ben&faults=true"),
         ask(VISITOR, "/games?season=spring&bot=hal"),
-        ask(READERS, "/games?season=secret"),
         ask(VISITOR, "/games?bot=nobody"),
         ask(VISITOR, "/games?lost=true"),
         ask(VISITOR, "/games?limit=501"),
     ],
     "GET /games/{game_id}/record": [
         ask(READERS, "/games/main-2/record"),
-        ask(READERS, "/games/secret-1/record"),
         ask(VISITOR, "/games/%2E%2E/record"),
     ],
     "GET /games/{game_id}/frames": [
@@ -323,7 +314,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/games/main-2/frames?seat=1"),
         ask(VISITOR, "/games/main-2/frames?seat=3"),
         ask(VISITOR, "/games/main-2/frames?seat=-1"),
-        ask(READERS, "/games/secret-1/frames"),
     ],
     "POST /games/{game_id}/analysis": [
         ask("visitor reader", "/games/spring-5/analysis", {}),
@@ -331,7 +321,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("chief", "/games/spring-1/analysis"),
         ask("anna", "/games/spring-2/analysis"),
         ask("ben", "/games/spring-4/analysis"),
-        ask("anna head", "/games/secret-1/analysis"),
         ask("anna", "/games/none-1/analysis"),
     ],
     "GET /games/{game_id}/analysis": [
@@ -340,7 +329,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/games/main-1/analysis"),
         ask(VISITOR, "/games/main-3/analysis"),
         ask(VISITOR, "/games/main-4/analysis"),
-        ask(READERS, "/games/secret-1/analysis"),
         ask("anna", "POST /games/spring-2/analysis", {}),
         ask(VISITOR, "/games/spring-2/analysis"),
     ],
@@ -350,7 +338,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(VISITOR, "/games/main-1/analysis/steps", events=1),
         ask(VISITOR, "/games/main-3/analysis/steps", events=1),
         ask(VISITOR, "/games/main-4/analysis/steps"),
-        ask(READERS, "/games/secret-1/analysis/steps"),
     ],
     "POST /play": [
         ask("visitor reader", "/play", {"opponents": 1, "seat": "A"}),
@@ -395,7 +382,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask(READERS, "/export?season=final"),
         ask(VISITOR, "/export?season=spring", events=3),
         ask(VISITOR, "/export", events=1),
-        ask(READERS, "/export?season=secret"),
     ],
     "GET /feed": [
         ask(READERS, "/feed?after=19", events=2),
@@ -518,7 +504,6 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/tournaments", {**LAST, "meetings": 1001}),
         ask("head", "/admin/tournaments", {**LAST, "name": "cup"}),
         ask("head", "/admin/tournaments", {**LAST, "name": "x", "seats": 7}),
-        ask("head", "/admin/tournaments", {**LAST, "name": "x", "embargo_until": "2026-01-01"}),
         ask("head", "GET /audit?everybody=true&limit=2"),
     ],
     "POST /admin/bots/{bot}/state": [
@@ -679,7 +664,6 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
         Line("--csv", VISITOR),
         Line("--csv --json"),
         Line("--season none --json", VISITOR),
-        Line("--season secret --csv", "head"),
     ],
     "bot": [
         Line("ben --json", "visitor ben head"),

@@ -226,9 +226,9 @@ def test_a_page_is_the_same_for_a_member_and_costs_the_same(world: World, url: s
     costs, answers = [], []
     for person in (world.person(), world.person(ANNA)):
         site = a_site(world.service)
-        with counted(world.service.store) as own, counted(world.service.public) as public:
+        with counted(world.service.store) as sent:
             answers.append(on(person, site).get(url))
-        costs.append(len(own) + len(public))
+        costs.append(len(sent))
     first, second = answers
     assert (first.body, first.status) == (second.body, second.status)
     assert first.headers.items() == second.headers.items()
@@ -246,20 +246,20 @@ def test_a_member_is_sent_a_page_that_a_visitor_asked_for(world: World) -> None:
     site = a_site(world.service, clock=ManualClock(), kept_us=KEPT_US)
     visitor, anna = on(world.person(), site), on(world.person(ANNA), site)
     first = visitor.get("/")
-    with counted(world.service.store) as own, counted(world.service.public) as public:
+    with counted(world.service.store) as sent:
         same = {"If-None-Match": first.headers["etag"]}
         assert anna.get("/", same).status == 304
-    assert own == public == []
+    assert sent == []
 
 
 def test_a_game_with_what_its_own_bots_left_costs_half_as_much_again(world: World) -> None:
     """The page, its frames, and for who has bots in it the part of its own."""
     anna, costs = world.person(ANNA), []
     for urls in (("/games/s1-2", "/games/s1-2/frames.json"), ("/games/s1-2/own",)):
-        with counted(world.service.store) as own, counted(world.service.public) as public:
+        with counted(world.service.store) as sent:
             for url in urls:
                 assert anna.get(url).status == 200
-        costs.append(len(own) + len(public))
+        costs.append(len(sent))
     page, part = costs
     assert page + part <= 1.5 * page
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ def test_a_ladder_is_ready_if_it_can_be_written_and_what_waits_is_done(
 ) -> None:
     change(played)
     for has_runner, expected in ((False, alone), (True, with_runner)):
-        site = whole(a_site(a_service(played, played)), has_runner=has_runner)
+        site = whole(a_site(a_service(played)), has_runner=has_runner)
         answer = get(site, "/readyz")
         assert (answer.status, answer.text) == expected
         assert get(site, "/healthz").status == 200
@@ -173,9 +174,9 @@ def test_a_ladder_that_may_only_be_read_or_has_a_full_disk_is_not_ready(
     played: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(played.database, "free_bytes", lambda: 1000)
-    with Store.open(str(played.database), read_only=True) as reading:
-        for store in (reading, played):
-            answer = get(whole(a_site(a_service(store, store))), "/readyz")
+    for refusal in (ladder.no_writes(played), nullcontext()):
+        with refusal:
+            answer = get(whole(a_site(a_service(played))), "/readyz")
             assert (answer.status, answer.text) == NO_STORE
 
 
@@ -191,7 +192,7 @@ async def test_readiness_is_asked_once_in_a_while_and_a_store_that_does_not_answ
             return super().at(when_us, ring)
 
     clock = Watched()
-    site = whole(a_site(a_service(played, played), clock=clock))
+    site = whole(a_site(a_service(played), clock=clock))
 
     answers = [await ask(site, "/readyz")]
     jobs_wait(played)

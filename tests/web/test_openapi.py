@@ -35,8 +35,7 @@ def server(stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     path = shutil.copy(stock[0], tmp_path_factory.mktemp("served"))
     with (
         Store.open(path) as store,
-        Store.open(path, read_only=True, public=True) as public,
-        served(a_service(store, public, limits=LIMITS)) as listening,
+        served(a_service(store, limits=LIMITS)) as listening,
     ):
         yield listening
 
@@ -63,7 +62,7 @@ def test_the_document_has_every_method() -> None:
 
 
 def test_people_read_it_as_a_page(stock: Stock) -> None:
-    with Store.open(stock[0], read_only=True) as store:
+    with Store.open(stock[0]) as store:
         site = a_site(store)
         text = get(site, "/api").text
         site.gateway.close()

@@ -78,7 +78,7 @@ def test_a_game_goes_on_whatever_is_killed(
             store.bots.submit(bot, f"{bot}-senior", read_bot(opponent_in(tmp_path, bot)))
         season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
         stored = store.seasons.open(season, ladder.SEED)
-        token = a_token(a_service(store, store), "anna")
+        token = a_token(a_service(store), "anna")
     with nothing_stays_behind(monkeypatch), serving(place, "--workers", 1) as (server, port):
         player = Player(port, token)
         begun = player.post("/play", bots=["anna", "cleo"], rules="guide", seat="B")
@@ -94,7 +94,7 @@ def test_a_game_goes_on_whatever_is_killed(
             if answered in (5, 10) and killed != "nothing":
                 runner = runner_of(server.pid)
                 doomed = [runner] if killed == "the runner" else workers(runner)
-                with Store.open(place, read_only=True) as store:
+                with Store.open(place) as store:
                     rated.append(store.history.count(stored))
                 for pid in doomed:
                     os.kill(pid, signal.SIGKILL)

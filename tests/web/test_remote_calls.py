@@ -41,7 +41,7 @@ def remote(
 ) -> Iterator[Remote]:
     """A ladder that listens."""
     seconds = (lambda: clock.now_us() / 1e6) if clock else (lambda: 0.0)
-    service = a_service(store, store, clock=seconds, **given)
+    service = a_service(store, clock=seconds, **given)
     with served(service, clock=clock, access=access) as server:
         yield Remote(server)
 
@@ -66,7 +66,7 @@ def named(author: str) -> dict[str, list[str]]:
 
 
 def test_every_method_has_its_route_and_nothing_else_has(played: Store) -> None:
-    gateway = Gateway(a_service(played, played), ManualClock())
+    gateway = Gateway(a_service(played), ManualClock())
     app: Any = http_api(gateway, LOCAL)
     found = {(verb, route.path) for route in app.routes for verb in route.methods - {"HEAD"}}
     expected = {(method.verb, method.path) for method in METHODS.values()}
@@ -231,7 +231,7 @@ async def test_streams_are_counted_together_whoever_asks(
 ) -> None:
     """The API's feed, a page's events, and the check that follows an upload."""
     limits = RemoteLimits(streams_of_address=2, streams=4)
-    service = a_service(played, played, limits=limits)
+    service = a_service(played, limits=limits)
     site = a_site(service, Access("https://x.example", everybody=True), ManualClock())
     api: Any = a_site(service)
     api.gateway.close()

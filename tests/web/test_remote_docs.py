@@ -52,7 +52,7 @@ def place(
     played: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, str]]:
     """The variables of the page, of a ladder whose runner refuses everything."""
-    service = a_service(played, played)
+    service = a_service(played)
     (tmp_path / "bot.zip").write_bytes(submissions.zipped("x"))
     ended = threading.Event()
 

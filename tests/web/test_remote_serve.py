@@ -311,7 +311,7 @@ def test_slots_are_given_back() -> None:
 def test_pages_of_an_address_are_limited_and_this_machine_is_not(played: Store) -> None:
     access = Access("https://x.example", everybody=True)
     limits = RemoteLimits(pages_per_minute=2)
-    service = a_service(played, played, limits=limits)
+    service = a_service(played, limits=limits)
     site = a_site(service, access, ManualClock())
     statuses = [get(site, "/", client="203.0.113.7").status for _ in range(3)]
     assert statuses == [200, 200, 429]

@@ -33,7 +33,7 @@ PART = 32 * 1024
 @contextlib.contextmanager
 def remote(store: Store, clock: Clock | None = None) -> Iterator[Remote]:
     uploads = Uploads(clock or SystemClock(), local=True)
-    with served(a_service(store, store, uploads=uploads), clock=clock) as server:
+    with served(a_service(store, uploads=uploads), clock=clock) as server:
         yield Remote(server)
 
 
@@ -139,7 +139,7 @@ def test_a_slow_upload_is_given_up(played: Store) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store) -> None:
-    place, service = str(played.database), a_service(played, played)
+    place, service = str(played.database), a_service(played)
     token = a_token(service, "anna-senior")
     content = submissions.zipped(noise(200_000))
     with (
@@ -158,7 +158,7 @@ def test_a_server_that_is_killed_in_an_upload_leaves_no_row(played: Store) -> No
 # Four servers; one that is killed in every run: tests/cli/test_remote_ladder.py.
 @pytest.mark.release
 def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(played: Store) -> None:
-    place, service = str(played.database), a_service(played, played)
+    place, service = str(played.database), a_service(played)
     token = a_token(service, "anna-senior")
     content = submissions.zipped("one")
     seen: list[tuple[str, str]] = []
@@ -196,7 +196,7 @@ def peak_kib(pid: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [5, pytest.param(20, marks=pytest.mark.release)])
 def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> None:
-    place, service = str(played.database), a_service(played, played)
+    place, service = str(played.database), a_service(played)
     tokens = [a_token(service, f"author-{number}") for number in range(count)]
     content = bytes(range(256)) * (1 << 16)  # 16 MiB
     codes: list[str] = []
@@ -225,7 +225,7 @@ def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> 
 
 async def test_an_upload_whose_sender_leaves_as_it_begins_is_closed(played: Store) -> None:
     uploads = Uploads(ManualClock())
-    service = a_service(played, played, uploads=uploads)
+    service = a_service(played, uploads=uploads)
     caller = service.caller_of_token(a_token(service, "anna-senior"), "")
     begun, left, closed = (threading.Event() for _ in range(3))
 

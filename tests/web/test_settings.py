@@ -38,7 +38,7 @@ async def test_what_is_changed_beside_a_server_is_in_force_within_five_seconds(
     played: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Noted()
-    service = a_service(played, played)
+    service = a_service(played)
     site = a_site(service, Access("https://x.example", everybody=True), clock)
     gateway = site.gateway
     following = asyncio.create_task(gateway.follow_settings())
@@ -96,7 +96,7 @@ async def test_what_is_changed_beside_a_server_is_in_force_within_five_seconds(
 
 
 def test_who_may_change_settings_and_what_calls_then_see(played: Store) -> None:
-    service = a_service(played, played)
+    service = a_service(played)
     author = caller_of(service, a_token(service, "anna-senior"))
     for caller in (visitor(), author):
         ladder = LocalLadder(service, caller)

@@ -17,7 +17,7 @@ from deepsea_web.server.gateway import MOST_WAITING, Gateway
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 from deepsea_web.site.rendering import static_names
-from helpers.ladder import a_cup, created, play_all, stocked
+from helpers.ladder import a_cup, created, no_writes, play_all, stocked
 from helpers.people import Runner, new_game
 from helpers.site import Answer, a_site, ask, get
 
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     path = tmp_path_factory.mktemp("site") / "ladder.db"
     with created(path) as store:
         played(store)
-    with Store.open(path, read_only=True) as store:
+    with Store.open(path) as store, no_writes(store):
         yield a_site(store)
 
 

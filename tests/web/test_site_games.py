@@ -16,7 +16,6 @@ from sqlalchemy import update
 from deepsea_arena.reports.frames import frames
 from deepsea_arena.reports.games import read_record
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.values import utc_time
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import RuleSet
@@ -27,24 +26,20 @@ from helpers import ladder
 from helpers.pages import DAILY, saying
 from helpers.site import Answer, a_site, get
 
-FAR = 4_102_444_800_000
-"""A time in the year 2100."""
-
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ladder with eight games, an elimination, and another one under embargo."""
+    """A ladder with eight games and an elimination."""
     path = ladder.played(tmp_path_factory.mktemp("games") / "x.db", crashing={"s1-3": ["ben"]})
     with Store.open(path) as store:
         ladder.a_cup(store)
-        ladder.a_cup(store, "hush", FAR)
     return path
 
 
 @pytest.fixture(scope="module")
 def site(path: Path) -> Iterator[Site]:
-    """Its site, as strangers see it."""
-    with Store.open(path, read_only=True, public=True) as store:
+    """Its site."""
+    with Store.open(path) as store:
         yield a_site(store)
 
 
@@ -199,41 +194,6 @@ def test_a_final_shows_who_is_still_in_it_and_who_left(tmp_path: Path) -> None:
         store.seasons.close("best")
         page = get(a_site(store), "/tournaments/best").text
         assert "Not decided: the best may be" in page
-
-
-def test_nothing_of_an_embargo_is_on_any_page(site: Site, path: Path) -> None:
-    """Neither results nor seeds, games, numbers, or a change of any ETag when a game is played."""
-    with Store.open(path) as operators:
-        record = operators.games.record("hush-1")
-    for url in ("/", "/pairs", "/games/s1-1", "/tournaments/cup", "/how"):
-        assert "hush" not in get(site, url).text
-    for url in (
-        "/games/hush-1",
-        "/games/hush-1/frames.json",
-        "/games/hush-1/record.json",
-        "/games/hush-1/analysis.json",
-        "/?season=hush",
-        "/pairs?season=hush",
-    ):
-        answer = get(site, url)
-        assert answer.status == 404
-        assert GameRecord.from_json(record).seed.hex() not in answer.text
-    assert "hush" in get(site, "/tournaments").text
-    told = site.ladder.tournament(tournament="hush")
-    assert (told.season, told.seed, told.scores, told.rounds) == (None, None, (), ())
-    assert told.tournament.embargo_until == utc_time(FAR)
-    assert "Results are shown from" in get(site, "/tournaments/hush").text
-
-
-def test_a_game_under_embargo_changes_no_etag(played: Store) -> None:
-    hush = ladder.a_cup(played, "hush", FAR)
-    played.jobs.add(hush, ladder.rotations(ladder.ids(played)[:2], 2))
-    with Store.open(str(played.database), public=True) as public:
-        site = a_site(public)
-        before = [get(site, url).headers["etag"] for url in ("/", "/pairs", "/tournaments")]
-        ladder.play_all(played, hush)
-        after = [get(site, url).headers["etag"] for url in ("/", "/pairs", "/tournaments")]
-    assert before == after
 
 
 def test_texts_of_strangers_stay_texts(played: Store) -> None:

@@ -43,7 +43,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         store.bots.withdraw("finn")
         ladder.submit(store, "newcomer")
         ladder.a_cup(store)
-    with Store.open(path, read_only=True, public=True) as store, site_at(a_site(store)) as url:
+    with Store.open(path) as store, site_at(a_site(store)) as url:
         yield url
 
 

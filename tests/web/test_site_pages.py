@@ -42,7 +42,7 @@ def store(pattern: Path, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def site(pattern: Path) -> Iterator[Site]:
-    with Store.open(pattern, read_only=True, public=True) as store:
+    with Store.open(pattern) as store:
         yield a_site(store)
 
 

@@ -210,7 +210,7 @@ def test_with_a_certificate_it_speaks_tls_without_cbc_and_nothing_else(
 ) -> None:
     shutil.copy(place, tmp_path / "ladder.db")
     with Store.open(tmp_path / "ladder.db") as store:
-        token = an_admin_token(a_service(store, store))
+        token = an_admin_token(a_service(store))
     made = certificates.make(tmp_path, names="DNS:ladder.example")
     files = ("--tls-cert", made.certificate, "--tls-key", made.key)
     port = free_port()

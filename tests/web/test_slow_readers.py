@@ -73,7 +73,7 @@ async def test_a_stopped_reader_holds_no_thread_and_no_transaction(
     played_file: Path, tmp_path: Path
 ) -> None:
     with Store.open(repeated(played_file, tmp_path / "ladder.db", 1 + BATCH // 8)) as played:
-        service = a_service(played, played, limits=RemoteLimits(heavy=2 * THREADS))
+        service = a_service(played, limits=RemoteLimits(heavy=2 * THREADS))
         token = token_of(service, "anna-senior")
         readers = Stopped(service)
         for path in ("/export", "/bots/anna/archive") * THREADS:
@@ -87,7 +87,7 @@ async def test_a_stopped_reader_holds_no_thread_and_no_transaction(
 @pytest.mark.parametrize("path", ["/export", "/bots/anna/archive"])
 async def test_an_author_holds_few_long_answers_wherever_they_go(played: Store, path: str) -> None:
     """Each may hold an archive of 16 MiB, and an address may be a whole class."""
-    service = a_service(played, played, limits=RemoteLimits(heavy=2))
+    service = a_service(played, limits=RemoteLimits(heavy=2))
     anna, ben = token_of(service, "anna-senior"), token_of(service, "ben-senior")
     readers = Stopped(service)
     for client in ("203.0.113.5", "127.0.0.1"):
@@ -102,7 +102,7 @@ async def test_an_author_holds_few_long_answers_wherever_they_go(played: Store, 
 
 
 async def test_an_address_without_tokens_holds_few_exports(played: Store) -> None:
-    readers = Stopped(a_service(played, played, limits=RemoteLimits(heavy=1)))
+    readers = Stopped(a_service(played, limits=RemoteLimits(heavy=1)))
     await readers.begin("/export", client="203.0.113.5")
     assert await readers.status("/export", client="203.0.113.5") == 429
     assert await readers.status("/export", client="203.0.113.6") == 200

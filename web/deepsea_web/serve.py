@@ -94,14 +94,12 @@ def serve(target: str, options: ServeOptions, announce: Callable[[str], object])
     local = is_loopback(host) and not options.trusted_proxies
     with (
         Store.open(target) as store,
-        Store.open(target, read_only=True, public=True) as public,
         closing(listen(host, options.port)) as listening,
     ):
         if not local:
             _check_isolation(store)
         service = LadderService(
             store,
-            public,
             entropy=fresh_seed,
             private=options.private,
             uploads=Uploads(SystemClock(), local=local),

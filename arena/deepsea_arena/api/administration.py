@@ -235,7 +235,6 @@ class AdminMethods(LadderPart):
         top: int = 0,
         games: int = 0,
         season: str = "",
-        embargo_until: str = "",
     ) -> TournamentReport:
         """Begin a tournament, which the ladder's runner plays before all else, with the settings of
         `season`; without `bots` it is between all that play. `top` and `games` are of a final."""
@@ -256,7 +255,6 @@ class AdminMethods(LadderPart):
             top=top,
             games=games,
             season=season or None,
-            embargo_until=_time("embargo_until", embargo_until),
         )
         begin_tournament(self.store, request, self.service.entropy, self.caller.by)
         return tournament_report(self.store, name)

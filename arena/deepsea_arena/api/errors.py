@@ -14,7 +14,6 @@ from typing import ParamSpec, TypeVar
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import (
     AccountError,
-    AnalysisError,
     CodeRefused,
     KeyReused,
     LimitReached,
@@ -127,7 +126,7 @@ def refusal_of(error: Exception) -> ApiError:
             return ApiError(Kind.EXHAUSTED, text, error.retry_after)
         case KeyReused() | UserError() | BundleError() | SeasonError():
             return ApiError(Kind.INVALID, text)
-        case AccountError() | AnalysisError() | SubmissionError() | PersonGameError():
+        case AccountError() | SubmissionError() | PersonGameError():
             return ApiError(Kind.NOT_NOW, text)
         case SeasonClosed() | SeasonPaused() | PairingError():
             return ApiError(Kind.NOT_NOW, text)

@@ -52,12 +52,11 @@ class LocalLadder(LadderApi):
         self.service = service
         self.caller = caller
         self.store = service.store
-        self.public = service.public
         self.limits = service.limits
 
 
 def ladder_of(store: Store, author: str | None = None) -> LocalLadder:
-    """A ladder for commands on its machine, which see what is under embargo, too.
+    """A ladder for commands on its machine.
 
     author  whose account it is about, if it is about one
     """
@@ -65,7 +64,7 @@ def ladder_of(store: Store, author: str | None = None) -> LocalLadder:
     if author is not None:
         stored = store.authors.get(author)
         caller = replace(MACHINE, author=stored.name, author_id=stored.id)
-    return LocalLadder(LadderService(store, store, entropy=_fresh_seed), caller)
+    return LocalLadder(LadderService(store, entropy=_fresh_seed), caller)
 
 
 def _fresh_seed() -> bytes:

@@ -22,7 +22,6 @@ class LadderPart:
     service: LadderService
     caller: Caller
     store: Store
-    public: Store
     limits: RemoteLimits
 
     @property
@@ -38,7 +37,7 @@ class LadderPart:
 
     def owns(self, bot: str) -> bool:
         """Whether the caller is the bot's author; NotOnLadder for a bot that is not there."""
-        return bool(self.caller.author) and self.is_own(self.public.bots.get(bot).author)
+        return bool(self.caller.author) and self.is_own(self.store.bots.get(bot).author)
 
     @property
     def is_admin(self) -> bool:

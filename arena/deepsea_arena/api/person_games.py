@@ -132,14 +132,14 @@ class PersonGameMethods(LadderPart):
         game = self.store.person_games.get(game_id)
         if game.state is not PersonGameState.DONE:
             raise NotOnLadder("there is no such game of a person")
-        return person_game_report(self.public, game)
+        return person_game_report(self.store, game)
 
     # ----------------------------------------------------------------------------------- within
 
     def _season(self, name: str) -> StoredSeason:
         """The season of that name, or the newest open one, which pages show."""
-        opened = open_seasons(self.public.seasons.all())
-        return find_season(self.public, name or (opened[-1].name if opened else None))
+        opened = open_seasons(self.store.seasons.all())
+        return find_season(self.store, name or (opened[-1].name if opened else None))
 
     def _check_may_play(self, season: StoredSeason) -> None:
         """Raise ApiError if the caller may begin no game of the season."""
@@ -183,7 +183,7 @@ class PersonGameMethods(LadderPart):
         self, season: StoredSeason, bots: Sequence[str], opponents: int
     ) -> list[BotVersion]:
         """The versions that were chosen, or as many of about the person's strength."""
-        entries = listed(self.public, season, eligible(self.public, season))
+        entries = listed(self.store, season, eligible(self.store, season))
         ranked = [one.version for one in sorted(entries, key=by_standing) if one.is_current]
         if not bots:
             count = opponents or min(_FEW, len(ranked))

@@ -1,7 +1,6 @@
 """Public reads: standings, bots, games, records, and games as they end.
 
-Invariants: everything is read from the public store, which shows nothing of a season under embargo;
-tracebacks are for the bot's author and for admins.
+Invariant: tracebacks are for the bot's author and for admins.
 """
 
 from __future__ import annotations
@@ -106,13 +105,13 @@ class ReadMethods(LadderPart):
         """Tell a client what it has to know first: the version, the season, the limits."""
         from deepsea_sdk import __version__  # the whole SDK comes with it
 
-        opened = open_seasons(self.public.seasons.all())
+        opened = open_seasons(self.store.seasons.all())
         # Only members see the season of a private ladder.
         hidden = self.service.private and self.caller.role is Role.VISITOR
         season = opened[-1] if opened and not hidden else None
         until = None
         if season is not None:
-            until = self.public.seasons.deadline_of(season, self.caller.author_id)
+            until = self.store.seasons.deadline_of(season, self.caller.author_id)
         return Server(
             version=__version__,
             url=self.service.url,
@@ -128,7 +127,7 @@ class ReadMethods(LadderPart):
         defaults of those that replace a season's own."""
         if name:
             check_setting(name, None)
-        store = self.public
+        store = self.store
         opened = [store.seasons.get(season)] if season else open_seasons(store.seasons.all())
         own = opened[-1].season if opened else Season("any")
         found = settings_in_force(own, store.settings.changed())
@@ -137,12 +136,12 @@ class ReadMethods(LadderPart):
     @method("GET", "/seasons")
     def seasons(self) -> SeasonNames:
         """List the names of all seasons, oldest first."""
-        return SeasonNames(tuple(one.name for one in self.public.seasons.all()))
+        return SeasonNames(tuple(one.name for one in self.store.seasons.all()))
 
     @method("GET", "/season")
     def season(self, *, season: str = "") -> SeasonInfo:
         """Describe a season: its rules, clock and isolation, its seed's commitment."""
-        return season_info(find_season(self.public, season or None))
+        return season_info(find_season(self.store, season or None))
 
     @method("GET", "/pairs")
     def pairs(self, *, season: str = "", start: int = 0, size: int = 20) -> PairTable:
@@ -151,22 +150,22 @@ class ReadMethods(LadderPart):
             raise UserError(
                 f"start is a number from 0 to {MOST_START}, size one from 1 to {MOST_PAIRS}"
             )
-        return pair_table(self.public, season or None, start=start, size=size)
+        return pair_table(self.store, season or None, start=start, size=size)
 
     @method("GET", "/games/{game_id}")
     def game(self, *, game_id: str) -> GameReport:
         """Describe a game: its seats, what it did to ratings, its record, its seed."""
-        return game_report(self.public, game_id)
+        return game_report(self.store, game_id)
 
     @method("GET", "/tournaments")
     def tournaments(self) -> TournamentList:
         """List the tournaments, newest first."""
-        return tournaments(self.public)
+        return tournaments(self.store)
 
     @method("GET", "/tournaments/{tournament}")
     def tournament(self, *, tournament: str) -> TournamentReport:
         """Describe a tournament: its bots, scores and rounds."""
-        return tournament_report(self.public, tournament)
+        return tournament_report(self.store, tournament)
 
     @method("GET", "/standings")
     def standings(
@@ -175,7 +174,7 @@ class ReadMethods(LadderPart):
         """List the bots of a season, best first; with `everybody` former versions, withdrawn and
         disabled bots, too; with `best_of_author` one bot of each author."""
         return show_standings(
-            self.public, season or None, everybody=everybody, best_of_author=best_of_author
+            self.store, season or None, everybody=everybody, best_of_author=best_of_author
         )
 
     @method("GET", "/bots/{bot}")
@@ -183,7 +182,7 @@ class ReadMethods(LadderPart):
         """Describe a bot, and the results of one of its versions in a season; with tracebacks for
         its author and for admins."""
         return bot_profile(
-            self.public,
+            self.store,
             bot,
             version=version or None,
             season_name=season or None,
@@ -194,7 +193,7 @@ class ReadMethods(LadderPart):
     def verdicts(self, *, bot: str = "", version: int = 0, season: str = "") -> Verdicts:
         """List how versions do against their former ones and against the panel: of all bots of a
         season, of one, or of one of its versions."""
-        return show_verdicts(self.public, season or None, bot, version)
+        return show_verdicts(self.store, season or None, bot, version)
 
     @method("GET", "/games")
     def games(
@@ -213,23 +212,23 @@ class ReadMethods(LadderPart):
             raise UserError(f"limit is a number from 1 to {MOST_GAMES}")
         wanted = GameFilter(bot=bot or None, against=against or None, faults=faults, lost=lost)
         return newest_games(
-            self.public, limit or GAMES, season or None, wanted, before=before or None
+            self.store, limit or GAMES, season or None, wanted, before=before or None
         )
 
     @method("GET", "/games/{game_id}/record")
     def record(self, *, game_id: str) -> GameText:
         """Return a game's record, one line of JSON, to be shown and verified."""
-        return GameText(self.public.games.record(game_id))
+        return GameText(self.store.games.record(game_id))
 
     @method("GET", "/games/{game_id}/frames")
     def frames(self, *, game_id: str, seat: int | None = None) -> FramesText:
         """Return a game as a viewer draws it, with everything or as a seat knew it, and with its
         analysis."""
-        record = read_record(self.public.games.record(game_id))
+        record = read_record(self.store.games.record(game_id))
         if seat is not None and not 0 <= seat < len(record.seats):
             last = len(record.seats) - 1
             raise UserError(f"seat is a number from 0 to {last} ({SEAT_LETTERS[last]})")
-        text = document_of(self.public, game_id)
+        text = document_of(self.store, game_id)
         from deepsea_arena.reports.analysis_frames import analysed_frames  # loads the SDK
 
         return FramesText(json_text(analysed_frames(record, seat, text)))
@@ -237,17 +236,17 @@ class ReadMethods(LadderPart):
     @method("GET", "/export")
     def export(self, *, season: str = "") -> Iterator[ExportLine]:
         """Return the chain of a season, line by line."""
-        name = find_season(self.public, season or None).season.name
-        return map(ExportLine, json_lines(self.public, name))
+        name = find_season(self.store, season or None).season.name
+        return map(ExportLine, json_lines(self.store, name))
 
     @method("GET", "/feed")
     def feed(self, *, after: int = 0) -> Iterator[FeedGame | None]:
         """Follow games as they end, from a sequence number or from now on, oldest first."""
         if not after:
-            newest = newest_games(self.public, 1).games
+            newest = newest_games(self.store, 1).games
             after = newest[0].seq if newest else 0
         while True:
-            games = [*map(game_line, self.public.history.since(after, FEED))]
+            games = [*map(game_line, self.store.history.since(after, FEED))]
             for game in games:
                 after = game.seq
                 yield FeedGame(game)

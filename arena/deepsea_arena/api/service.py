@@ -53,8 +53,7 @@ def _seconds() -> float:
 class LadderService:
     """The state that all calls share. Threads may share one.
 
-    store    may be written
-    public   the same ladder as strangers may see it: read only, without what is under embargo
+    store    the ladder
     entropy  32 unpredictable bytes at each call
     uploads  what is taken in; None: as strangers' uploads
     private  whether visitors may read nothing
@@ -65,7 +64,6 @@ class LadderService:
     def __init__(
         self,
         store: Store,
-        public: Store,
         *,
         entropy: Callable[[], bytes],
         uploads: Uploads | None = None,
@@ -74,7 +72,6 @@ class LadderService:
         clock: Callable[[], float] = _seconds,
     ) -> None:
         self.store = store
-        self.public = public
         self.entropy = entropy
         self.uploads = uploads or Uploads(SystemClock())
         self.private = private

@@ -185,12 +185,11 @@ class SubmissionMethods(LadderPart):
     def log(self, *, game_id: str) -> GameLogs:
         """Return the last output of the caller's bots that were at fault in a game."""
         everything = self.caller.is_machine and not self.caller.author
-        store = self.store if everything else self.public
         nothing = ApiError(
             Kind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
         )
         try:
-            seats = store.history.get(game_id).seats
+            seats = self.store.history.get(game_id).seats
         except NotOnLadder:
             if everything:
                 raise
@@ -211,7 +210,7 @@ class SubmissionMethods(LadderPart):
                     output=log.output,
                     notes=log.notes,
                 )
-                for log in store.logs.of_game(game_id)
+                for log in self.store.logs.of_game(game_id)
                 if log.seat in labels
             )
         )
@@ -221,7 +220,6 @@ class SubmissionMethods(LadderPart):
     @method("POST", "/games/{game_id}/analysis", role=Role.AUTHOR, scope=Scope.SUBMIT)
     def request_analysis(self, *, game_id: str) -> AnalysisStep:
         """Request the analysis of a game; of one that is there, or waits, nothing changes."""
-        self.public.games.record(game_id)  # what is under embargo is not there
         asked_by = self.caller.author_id or None
         found = self.store.analyses.request(game_id, asked_by, plan(), self.limits)
         return AnalysisStep(shown(found))
@@ -229,13 +227,13 @@ class SubmissionMethods(LadderPart):
     @method("GET", "/games/{game_id}/analysis")
     def analysis(self, *, game_id: str) -> AnalysisFound:
         """Return the analysis of a game, and the state of the last request."""
-        return found_of(self.public, game_id)
+        return found_of(self.store, game_id)
 
     @method("GET", "/games/{game_id}/analysis/steps")
     def watch_analysis(self, *, game_id: str) -> Iterator[AnalysisStep | None]:
         """Follow the analysis of a game that was requested last, until it has ended."""
-        self.public.games.record(game_id)
-        found = analyses_of(self.public, game_id).last
+        self.store.games.record(game_id)
+        found = analyses_of(self.store, game_id).last
         if found is None:
             raise NotOnLadder("nobody has asked for an analysis of that game")
         return self._analysis_steps(found)

@@ -1,8 +1,7 @@
 """Tournaments as people look at them: the list, and one with its scores and its rounds.
 
 Invariants: scores are those that the tournament itself goes by; a round is over when every table
-has all its games, or no more to play since a bot was withdrawn or disabled; of one under embargo
-there is what was announced alone: its bots, and the time when results are shown.
+has all its games, or no more to play since a bot was withdrawn or disabled.
 """
 
 from __future__ import annotations
@@ -56,13 +55,10 @@ class TournamentLine(Struct, frozen=True, kw_only=True):
     bots: int
     opened_at: Time
     closed_at: Time | None
-    """None also under embargo."""
-    embargo_until: Time | None
-    """When its results are shown; None once they are."""
     played: int
-    """Games that have a result; 0 under embargo."""
+    """Games that have a result."""
     games: int
-    """All that were queued until now; an elimination queues a round at a time. 0 under embargo."""
+    """All that were queued until now; an elimination queues a round at a time."""
     winner: str | None
     """Of one that has ended: the bot with rank 1, of an elimination or a final its champion."""
 
@@ -116,16 +112,16 @@ class TournamentReport(Struct, frozen=True, kw_only=True):
     """Names and versions, in the order of the seeds."""
     commitment: str
     """SHA-256 of its season's seed, in hex."""
-    season: SeasonInfo | None
-    """None under embargo, as what follows is empty then."""
+    season: SeasonInfo
     seed: str | None
+    """In hex; None before its end."""
     scores: tuple[ScoreLine, ...]
     """The best first, the champion before all."""
     champion: str | None
     rounds: tuple[tuple[TournamentTable, ...], ...]
     """Of an elimination."""
     final: FinalReport | None = None
-    """Of a final, but under embargo."""
+    """Of a final."""
 
 
 def plan_of(season: StoredSeason) -> TournamentPlan:
@@ -157,12 +153,10 @@ class _Results(NamedTuple):
 
 def tournaments(store: Store) -> TournamentList:
     """The list of tournaments."""
-    hidden = {season.id for season in store.seasons.embargoed()}
-    found = {season.id: season for season in [*store.seasons.embargoed(), *store.seasons.all()]}
     return TournamentList(
         tuple(
-            _line(store, season, hidden=number in hidden)
-            for number, season in sorted(found.items(), reverse=True)
+            _line(store, season)
+            for season in reversed(store.seasons.all())
             if season.tournament is not None
         )
     )
@@ -170,24 +164,23 @@ def tournaments(store: Store) -> TournamentList:
 
 def tournament_report(store: Store, name: str) -> TournamentReport:
     """One tournament. Raises NotOnLadder if there is none of that name."""
-    hidden = {season.name: season for season in store.seasons.embargoed()}
-    season = hidden.get(name) or store.seasons.get(name)
+    season = store.seasons.get(name)
     if season.tournament is None:
         raise NotOnLadder(f"season {name!r} is no tournament's")
-    return report_of(store, season, hidden=name in hidden)
+    return report_of(store, season)
 
 
-def report_of(store: Store, season: StoredSeason, *, hidden: bool = False) -> TournamentReport:
-    """The tournament of a season; `hidden` is whether it is under embargo."""
+def report_of(store: Store, season: StoredSeason) -> TournamentReport:
+    """The tournament of a season."""
     plan = plan_of(season)
-    found = _results(store, season, hidden=hidden)
+    found = _results(store, season)
     versions, champion = found.versions, found.champion
     return TournamentReport(
-        tournament=_line(store, season, found, hidden=hidden),
+        tournament=_line(store, season, found),
         entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
         commitment=season.commitment,
-        season=None if hidden else season_info(season),
-        seed=None if hidden else store.seasons.revealed_seed(season),
+        season=season_info(season),
+        seed=store.seasons.revealed_seed(season),
         scores=tuple(
             _score_line(rank, score, versions[score.bot])
             for rank, score in enumerate(found.table, 1)
@@ -198,11 +191,9 @@ def report_of(store: Store, season: StoredSeason, *, hidden: bool = False) -> To
     )
 
 
-def _results(store: Store, season: StoredSeason, *, hidden: bool) -> _Results:
+def _results(store: Store, season: StoredSeason) -> _Results:
     plan = plan_of(season)
     versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
-    if hidden:
-        return _Results(versions)
     champion: int | None = None
     rounds: Sequence[tuple[TournamentTable, ...]] = ()
     race = None
@@ -223,20 +214,16 @@ def in_order(found: Iterable[Score], champion: int | None, race: Race | None) ->
     return sorted(found, key=lambda score: (score.bot != champion, place.get(score.bot, 0)))
 
 
-def _line(
-    store: Store, season: StoredSeason, found: _Results | None = None, *, hidden: bool
-) -> TournamentLine:
+def _line(store: Store, season: StoredSeason, found: _Results | None = None) -> TournamentLine:
     """A line of the list; `found` are the tournament's results, if they are known already."""
     plan = plan_of(season)
-    closed, until = season.closed_at, season.embargo_until
-    played = queued = 0
+    closed = season.closed_at
     winner: str | None = None
-    if not hidden:
-        counts = store.queue.counts(season)
-        played = counts.done
-        queued = played + counts.waiting + counts.leased + counts.expired + counts.quarantined
+    counts = store.queue.counts(season)
+    played = counts.done
+    queued = played + counts.waiting + counts.leased + counts.expired + counts.quarantined
     if played and closed is not None:
-        found = found or _results(store, season, hidden=hidden)
+        found = found or _results(store, season)
         decided = plan.kind in ("elimination", "final")
         best = found.champion if decided else found.table[0].bot
         winner = None if best is None else found.versions[best].bot
@@ -246,8 +233,7 @@ def _line(
         seats=plan.seats,
         bots=len(plan.bots),
         opened_at=utc_time(season.created_at),
-        closed_at=None if closed is None or hidden else utc_time(closed),
-        embargo_until=utc_time(until) if until is not None and hidden else None,
+        closed_at=None if closed is None else utc_time(closed),
         played=played,
         games=queued,
         winner=winner,

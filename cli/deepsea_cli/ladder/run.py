@@ -21,7 +21,6 @@ from deepsea_cli.ladder.options import (
     check_is_here,
     make_workers,
     place_option,
-    read_time,
     season_option,
     store_option,
     until_option,
@@ -271,12 +270,6 @@ def run(
     metavar="NAME",
     help="The season whose rules, clock and isolation it uses.  [default: the open one]",
 )
-@click.option(
-    "--embargo-until",
-    metavar="TIME",
-    callback=read_time,
-    help="Hide it from everybody else before this time, such as 2027-01-31T18:00Z.",
-)
 @workers_option(256, "Worker processes: games at once.")
 @cluster_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -293,7 +286,6 @@ def tournament(
     top: int | None,
     games: int | None,
     season_name: str | None,
-    embargo_until: datetime | None,
     workers: int | None,
     cluster: str | None,
     as_json: bool,
@@ -312,9 +304,8 @@ def tournament(
     given |= {"seats": seats, "meetings": meetings, "top": top or 0, "games": games or 0}
     if place.remote is not None:
         place.refuse_options(workers=workers, cluster=cluster)
-        until = "" if embargo_until is None else embargo_until.isoformat()
         with place.opened(own=True) as ladder:
-            begun = ladder.begin_tournament(**given, season=season_name or "", embargo_until=until)
+            begun = ladder.begin_tournament(**given, season=season_name or "")
         if as_json:
             print_document(begun)
         else:
@@ -324,7 +315,7 @@ def tournament(
     from deepsea_arena.play.runner import RunStopped, open_ladder
     from deepsea_arena.tournaments import TournamentRequest, play_tournament
 
-    request = TournamentRequest(**given, season=season_name, embargo_until=embargo_until)
+    request = TournamentRequest(**given, season=season_name)
     try:
         with (
             closing(TalkingStop()) as stop,

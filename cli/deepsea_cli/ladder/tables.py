@@ -51,8 +51,6 @@ def peculiarities(season: SeasonInfo) -> Iterator[str]:
         yield "it is played only where there are control groups"
     if season.submissions_until is not None and season.closed_at is None:
         yield f"takes in bots until {minute(season.submissions_until)} UTC"
-    if season.embargo_until is not None:
-        yield f"under embargo until {minute(season.embargo_until)} UTC"
     if season.packages:
         yield f"its bots may count on {', '.join(season.packages)}"
     if season.missing_packages:

@@ -278,8 +278,6 @@ class StoredSeason(Struct, frozen=True):
     """The head of its chain at that place, in hex."""
     tournament: str | None = None
     """The tournament that it was opened for, as its JSON; None for rated games."""
-    embargo_until: int | None = None
-    """When strangers may see its games and results; None if they always may."""
     submissions_until: int | None = None
     """After it no bots are taken in; None if they always are."""
     paused_at: int | None = None

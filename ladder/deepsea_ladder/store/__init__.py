@@ -38,36 +38,31 @@ __all__ = ["Database", "RetryPolicy", "Store"]
 
 
 class Store:
-    """A ladder's store. Threads may share one; a forked process opens its own.
+    """A ladder's store. Threads may share one; a forked process opens its own."""
 
-    One that is `public` reads what strangers may see: nothing of a season under embargo.
-    """
-
-    def __init__(
-        self, database: Database, policy: RetryPolicy | None = None, *, public: bool = False
-    ) -> None:
+    def __init__(self, database: Database, policy: RetryPolicy | None = None) -> None:
         policy = policy or RetryPolicy()
         self.database = database
-        self.authors = Authors(database, policy, public=public)
-        self.accounts = Accounts(database, policy, public=public)
-        self.sessions = Sessions(database, policy, public=public)
-        self.bots = Bots(database, policy, public=public)
-        self.seasons = Seasons(database, policy, public=public)
-        self.jobs = Jobs(database, policy, public=public)
-        self.queue = Queue(database, policy, public=public)
-        self.games = Games(database, policy, public=public)
-        self.submissions = Submissions(database, policy, public=public)
-        self.analyses = Analyses(database, policy, public=public)
-        self.comparisons = Comparisons(database, policy, public=public)
-        self.person_games = PersonGames(database, policy, public=public)
-        self.logs = Logs(database, policy, public=public)
-        self.ratings = Ratings(database, policy, public=public)
-        self.history = History(database, policy, public=public)
-        self.sums = Sums(database, policy, public=public)
-        self.audit = Audit(database, policy, public=public)
-        self.settings = Settings(database, policy, public=public)
-        self.counts = Counts(database, policy, public=public)
-        self.changes = Changes(database, policy, public=public)
+        self.authors = Authors(database, policy)
+        self.accounts = Accounts(database, policy)
+        self.sessions = Sessions(database, policy)
+        self.bots = Bots(database, policy)
+        self.seasons = Seasons(database, policy)
+        self.jobs = Jobs(database, policy)
+        self.queue = Queue(database, policy)
+        self.games = Games(database, policy)
+        self.submissions = Submissions(database, policy)
+        self.analyses = Analyses(database, policy)
+        self.comparisons = Comparisons(database, policy)
+        self.person_games = PersonGames(database, policy)
+        self.logs = Logs(database, policy)
+        self.ratings = Ratings(database, policy)
+        self.history = History(database, policy)
+        self.sums = Sums(database, policy)
+        self.audit = Audit(database, policy)
+        self.settings = Settings(database, policy)
+        self.counts = Counts(database, policy)
+        self.changes = Changes(database, policy)
 
     def now(self) -> int:
         """The store's clock in milliseconds since 1970."""
@@ -86,17 +81,15 @@ class Store:
         return cls(database)
 
     @classmethod
-    def open(
-        cls, target: str | os.PathLike[str], *, read_only: bool = False, public: bool = False
-    ) -> Store:
+    def open(cls, target: str | os.PathLike[str]) -> Store:
         """Open a ladder; `StoreError` if there is none, or none that this program can use."""
-        database = Database(target, read_only=read_only)
+        database = Database(target)
         try:
             migrate.check(database)
         except BaseException:
             database.close()
             raise
-        return cls(database, public=public)
+        return cls(database)
 
     def close(self) -> None:
         self.database.close()

@@ -29,11 +29,10 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import no_such_game
 from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
-from deepsea_ladder.store.versions import visible
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
-_rows, _games, _seasons = schema.analyses, schema.games, schema.seasons
+_rows, _games = schema.analyses, schema.games
 _people = schema.person_games
 _QUEUED, _RUNNING = AnalysisState.QUEUED, AnalysisState.RUNNING
 _LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, counting_changes(_rows))
@@ -46,7 +45,6 @@ _SELECT: Select[Any] = (
     )
     .outerjoin(_games, _games.c.seq == _rows.c.seq)
     .outerjoin(_people, _people.c.id == _rows.c.person_game_id)
-    .join(_seasons, _seasons.c.id == func.coalesce(_games.c.season_id, _people.c.season_id))
     .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id)
 )
 
@@ -64,10 +62,10 @@ class Analyses(LeasedRows):
         """Ask for an analysis; the one that waits, runs or is done by this plan, if there is one.
 
         author_id  None: on the ladder's own machine, where no daily limit holds
-        Raises `NotOnLadder`, `LimitReached`, or `AnalysisError` for a game under embargo.
+        Raises `NotOnLadder` or `LimitReached`.
         """
         with self._database.write() as connection:
-            game = _public_game(connection, game_id)
+            game = _ended_game(connection, game_id)
             found = _present(connection, game, plan)
             if found is not None:
                 return _analysis(found, _LINE.places(connection))
@@ -86,7 +84,7 @@ class Analyses(LeasedRows):
 
     def of_game(self, game_id: str) -> tuple[StoredAnalysis | None, StoredAnalysis | None]:
         """A game's newest analysis that has a result, and the one that was asked for last; none of
-        a game that there is not, or that is not shown."""
+        a game that there is not."""
         newest = self._newest(game_id)
         with self._database.read() as connection:
             last = connection.execute(newest).first()
@@ -105,13 +103,11 @@ class Analyses(LeasedRows):
             select(func.max(_rows.c.id), _games.c.game_id, seats.c.seat)
             .join(_games, _games.c.seq == _rows.c.seq)
             .join(seats, seats.c.seq == _rows.c.seq)
-            .join(_seasons, _seasons.c.id == _games.c.season_id)
             .where(
                 # A sum, so that analyses are read first: few games have one.
                 seats.c.version_id + 0 == version_id,
                 seats.c.season_id == season.id,
                 _rows.c.state == AnalysisState.DONE,
-                visible(public=self._public),
             )
             .group_by(_rows.c.seq, _games.c.game_id, seats.c.seat)
             .order_by(_rows.c.seq.desc())
@@ -137,8 +133,7 @@ class Analyses(LeasedRows):
         rated = select(_games.c.seq).where(_games.c.game_id == game_id).scalar_subquery()
         persons = select(_people.c.id).where(_people.c.game_id == game_id).scalar_subquery()
         of_game = or_(_rows.c.seq == rated, _rows.c.person_game_id == persons)
-        mine = _SELECT.where(of_game, visible(public=self._public))
-        return mine.order_by(_rows.c.id.desc()).limit(1)
+        return _SELECT.where(of_game).order_by(_rows.c.id.desc()).limit(1)
 
     def queue(self) -> list[StoredAnalysis]:
         """What runs, then what waits, in the order in which it is done."""
@@ -213,22 +208,15 @@ class Analyses(LeasedRows):
             return True
 
 
-def _public_game(connection: Connection, game_id: str) -> dict[str, int]:
-    """The column and the number of a game that everybody may see."""
+def _ended_game(connection: Connection, game_id: str) -> dict[str, int]:
+    """The column and the number of a game that has ended."""
     ended = select(_people.c.id).where(_people.c.game_id == game_id, _people.c.record.is_not(None))
     if (number := connection.execute(ended).scalar()) is not None:
         return {"person_game_id": number}
-    query = select(_games.c.seq, _seasons.c.name, visible(public=True).label("is_visible")).join(
-        _seasons, _seasons.c.id == _games.c.season_id
-    )
-    row = connection.execute(query.where(_games.c.game_id == game_id)).first()
-    if row is None:
+    seq = connection.execute(select(_games.c.seq).where(_games.c.game_id == game_id)).scalar()
+    if seq is None:
         raise no_such_game(game_id)
-    if not row.is_visible:
-        raise AnalysisError(
-            f"season {row.name} is under embargo: its games can be analysed when that is over"
-        )
-    return {"seq": row.seq}
+    return {"seq": seq}
 
 
 def _present(connection: Connection, game: dict[str, int], plan: AnalysisPlan) -> Row[Any] | None:

@@ -15,7 +15,6 @@ from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.model.games import AnalysisState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
-from deepsea_ladder.store.versions import visible
 
 LastChanges: TypeAlias = tuple[int, ...]
 """Numbers that only grow, to be compared."""
@@ -45,7 +44,7 @@ _OF_GAME = select(
     case((func.max(case((_WAITS, 1), else_=0)) == 1, _LAST_ANALYSIS), else_=0),
 ).where(or_(_analyses.seq == _RATED, _analyses.person_game_id == _PERSONS))
 _OF_SEASON = select(_seasons.place, _LAST_ENTRY, _LAST_BLOCK, _LAST_ANALYSIS).where(
-    _seasons.name == _NAME, _seasons.closed_at.is_not(None), visible(public=True)
+    _seasons.name == _NAME, _seasons.closed_at.is_not(None)
 )
 
 

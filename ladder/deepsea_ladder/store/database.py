@@ -108,7 +108,6 @@ class Database:
 
     `create` makes the file, if it is SQLite's and not there, readable for its owner alone: the
     seeds of games to come are in it.
-    `read_only` refuses every write.
     `busy_seconds` is the timeout of a write that waits for another writer.
     """
 
@@ -117,7 +116,6 @@ class Database:
         target: str | os.PathLike[str],
         *,
         create: bool = False,
-        read_only: bool = False,
         busy_seconds: float = _BUSY_SECONDS,
     ) -> None:
         self.url = _url_of(os.fspath(target))
@@ -129,8 +127,7 @@ class Database:
             self._file = self.path.absolute()
             self._identity = _identity(self._file)
         self._written = False
-        self._read_only = read_only
-        self.engine = _engine(self.url, busy_seconds, read_only=read_only)
+        self.engine = _engine(self.url, busy_seconds)
 
     def __str__(self) -> str:
         return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
@@ -164,8 +161,6 @@ class Database:
 
         Raises `StoreGone` if the file was removed or replaced since it was opened.
         """
-        if self._read_only:
-            raise StoreError(f"the ladder at {self} was opened to be read only")
         with self._translated(), self.engine.connect() as connection:
             connection.execution_options(deepsea_writer=True)
             with connection.begin():
@@ -229,12 +224,11 @@ class Database:
 
 
 class StorePart:
-    """Some queries and changes of a ladder; if it is `public`, it shows what strangers may see."""
+    """Some queries and changes of a ladder."""
 
-    def __init__(self, database: Database, policy: RetryPolicy, *, public: bool) -> None:
+    def __init__(self, database: Database, policy: RetryPolicy) -> None:
         self._database = database
         self._policy = policy
-        self._public = public
 
 
 _NOW = select(database_now())
@@ -269,11 +263,11 @@ def _url_of(target: str) -> URL:
     return url
 
 
-def _engine(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
+def _engine(url: URL, busy_seconds: float) -> Engine:
     if url.get_backend_name() == "sqlite":
         path = Path(url.database or "").absolute()
         engine = create_engine(url, creator=partial(_connect_sqlite, path, busy_seconds))
-        event.listen(engine, "connect", partial(_prepare_sqlite, read_only=read_only))
+        event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     # A writer that was stopped in mid-transaction must not hold the others up for ever.
@@ -334,15 +328,11 @@ def _connect_sqlite(path: Path, seconds: float) -> sqlite3.Connection:
     return sqlite3.connect(where, uri=True, timeout=seconds, check_same_thread=False)
 
 
-def _prepare_sqlite(
-    connection: sqlite3.Connection, record: ConnectionPoolEntry, *, read_only: bool
-) -> None:
+def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
     connection.isolation_level = None  # transactions begin where the engine's events say
     for pragma in (f"synchronous = {SYNCHRONOUS}", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
     ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
-    if read_only:
-        connection.execute("PRAGMA query_only = ON")
     record.info["log"] = mode == "wal"  # which some disks do not allow
 
 

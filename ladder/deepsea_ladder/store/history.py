@@ -32,7 +32,7 @@ from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
-from deepsea_ladder.store.versions import versions_by_id, visible
+from deepsea_ladder.store.versions import versions_by_id
 
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums
@@ -151,10 +151,8 @@ class History(StorePart):
 
     def _query(self, season: StoredSeason | None) -> Select[Any]:
         seasons = schema.seasons
-        query = (
-            select(_games, seasons.c.name.label("season"))
-            .join(seasons, seasons.c.id == _games.c.season_id)
-            .where(visible(public=self._public))
+        query = select(_games, seasons.c.name.label("season")).join(
+            seasons, seasons.c.id == _games.c.season_id
         )
         return query if season is None else query.where(_games.c.season_id == season.id)
 
@@ -171,9 +169,6 @@ class History(StorePart):
         Each version's games of a season stand in an index in their order: of each, or of each two
         that met, the newest are read, and of these the newest are taken.
         """
-        seasons = schema.seasons
-        seen = [visible(public=self._public)]
-        seen += [] if season is None else [seasons.c.id == season.id]
         asked = [schema.faulty(_own)] if wanted.faults else []
         if wanted.bot is None:
             query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit).where(*asked)
@@ -181,11 +176,15 @@ class History(StorePart):
                 query = query.where(_own.c.seq < before)
             if season is not None:
                 last = select(func.max(_games.c.seq)).where(_games.c.season_id == season.id)
+                query = query.where(_own.c.season_id == season.id)
                 query = query.where(_own.c.seq <= last.scalar_subquery())
-            return connection.execute(query.join(seasons).where(*seen).distinct()).scalars().all()
+            return connection.execute(query.distinct()).scalars().all()
         if wanted.lost:
             asked += [_own.c.placement > (1 if wanted.against is None else _other.c.placement)]
-        its_seasons = select(seasons.c.id).where(*seen)
+        # The keys of both tables begin with the season, so that each is looked up.
+        its_seasons = select(schema.seasons.c.id)
+        if season is not None:
+            its_seasons = its_seasons.where(schema.seasons.c.id == season.id)
         ours, theirs = (
             [] if bot is None else _versions_of(connection, bot)
             for bot in (wanted.bot, wanted.against)
@@ -231,7 +230,7 @@ class History(StorePart):
 
 
 def no_such_game(game_id: str) -> NotOnLadder:
-    """The refusal of a game that was not played, or may not be seen yet."""
+    """The refusal of a game that was not played."""
     return NotOnLadder(f"no game {game_id!r} was played on this ladder")
 
 

@@ -40,7 +40,7 @@ from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION
 from deepsea_ladder.store.leases import GAMES, count_failure, end_attempt, give_back, lost_counts
 from deepsea_ladder.store.seasons import seed_of
-from deepsea_ladder.store.versions import versions_by_id, versions_of, visible
+from deepsea_ladder.store.versions import versions_by_id, versions_of
 from deepsea_rules.randomness import game_seed
 
 _jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts
@@ -433,7 +433,7 @@ class Queue(StorePart):
         query = (
             select(_jobs, seasons.c.name.label("season"))
             .join(seasons, seasons.c.id == _jobs.c.season_id)
-            .where(*wanted, visible(public=self._public))
+            .where(*wanted)
         )
         with self._database.read() as connection:
             # Sorted here: a database might rather read all jobs in their order than sort some.

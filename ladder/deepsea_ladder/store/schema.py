@@ -151,7 +151,6 @@ seasons = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("closed_at", BigInteger),
     # Until then strangers see nothing of it; never changed.
-    Column("embargo_until", BigInteger),
     Column("submissions_until", BigInteger),  # the deadline: after it no bots are taken in
     Column("place", Integer, nullable=False),  # the last one of its chain
     Column("head", _Digest, nullable=False),  # at that place

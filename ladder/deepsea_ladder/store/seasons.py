@@ -37,7 +37,7 @@ from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import read_tallies
 from deepsea_ladder.store.leases import SEASON_CLOSED, end_attempt, give_back
 from deepsea_ladder.store.submissions import OPEN, bots_from_afar
-from deepsea_ladder.store.versions import embargoed, versions_by_id, visible
+from deepsea_ladder.store.versions import versions_by_id
 from deepsea_ladder.values import utc_time
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
@@ -53,15 +53,14 @@ class Seasons(StorePart):
         season: Season,
         seed: bytes,
         tournament: str | None = None,
-        embargo_until: int | None = None,
         submissions_until: int | None = None,
         by: Actor = MACHINE,
     ) -> StoredSeason:
         """Add a season; `seed` is 32 bytes of true randomness that nobody else knows.
 
         tournament         what it is opened for, if not for rated games
-        embargo_until      when strangers may see its results, in milliseconds since 1970
-        submissions_until  after it the ladder takes in no bots while this season is open
+        submissions_until  after it the ladder takes in no bots while this season is open, in
+                           milliseconds since 1970
         """
         if len(seed) != SEED_BYTES:
             raise StoreError(f"a season's seed has {SEED_BYTES} bytes, not {len(seed)}")
@@ -75,8 +74,6 @@ class Seasons(StorePart):
                     f"bots of strangers, such as {theirs[0]!r}, would run without a sandbox in "
                     f"season {season.name!r}: disable them, or choose isolation `sandbox`"
                 )
-            if embargo_until is not None and embargo_until <= at:
-                raise SeasonError("an embargo ends in the future: that time is over")
             if submissions_until is not None and submissions_until <= at:
                 raise SeasonError(_OVER)
             connection.execute(
@@ -87,7 +84,6 @@ class Seasons(StorePart):
                     tournament=tournament,
                     method=METHOD,
                     created_at=at,
-                    embargo_until=embargo_until,
                     submissions_until=submissions_until,
                     place=0,
                     head=commitment(seed),
@@ -96,7 +92,7 @@ class Seasons(StorePart):
             )
             words = f"opened; commitment {commitment(seed)}"
             note(connection, at, AuditKind.SEASON, season.name, words, by=by)
-            return _get(connection, season.name, public=False)
+            return _get(connection, season.name)
 
     def end_submissions(self, name: str, by: Actor = MACHINE) -> tuple[list[str], int]:
         """Take in no more bots while an open season goes on; what is to be played and checked yet.
@@ -106,7 +102,7 @@ class Seasons(StorePart):
         """
         table, rows = schema.seasons, schema.submissions
         with self._database.write() as connection:
-            stored = _get(connection, name, public=self._public)
+            stored = _get(connection, name)
             at = now(connection)
             if stored.closed_at is not None:
                 return [], 0
@@ -129,7 +125,7 @@ class Seasons(StorePart):
                 _end_extensions(connection, stored.id)
             words = f"takes in bots until {_shown(until)}"
             note(connection, at, AuditKind.SEASON, name, words, by=by)
-            return _get(connection, name, public=False)
+            return _get(connection, name)
 
     def extend(self, name: str, author: str, until: int | None, by: Actor) -> None:
         """Let an author submit after the deadline, until this time; None: no longer than others."""
@@ -179,7 +175,7 @@ class Seasons(StorePart):
         """Start no more games, or start them again. Games that are being played count."""
         table = schema.seasons
         with self._database.write() as connection:
-            stored, at = _get(connection, name, public=False), now(connection)
+            stored, at = _get(connection, name), now(connection)
             if stored.closed_at is not None:
                 raise SeasonClosed(f"season {name} is closed and gets no games")
             if (stored.paused_at is not None) == paused:
@@ -197,7 +193,7 @@ class Seasons(StorePart):
         """
         table, jobs = schema.seasons, schema.jobs
         with self._database.write() as connection:
-            stored = _get(connection, name, public=self._public)
+            stored = _get(connection, name)
             at = now(connection)
             if stored.closed_at is None:
                 connection.execute(
@@ -228,7 +224,7 @@ class Seasons(StorePart):
     def get(self, name: str) -> StoredSeason:
         """The season of that name; `StoreError` naming those that there are."""
         with self._database.read() as connection:
-            return _get(connection, name, public=self._public)
+            return _get(connection, name)
 
     def revealed_seed(self, season: StoredSeason) -> str | None:
         """The seed of a season that is closed, in hex; None while it is open."""
@@ -240,13 +236,7 @@ class Seasons(StorePart):
     def all(self) -> list[StoredSeason]:
         """Every season, the oldest first."""
         with self._database.read() as connection:
-            query = select(schema.seasons).where(visible(public=self._public))
-            return [_season(row) for row in connection.execute(query.order_by(schema.seasons.c.id))]
-
-    def embargoed(self) -> list[StoredSeason]:
-        """Seasons that strangers may know of, but not look at yet; the oldest first."""
-        with self._database.read() as connection:
-            query = select(schema.seasons).where(embargoed()).order_by(schema.seasons.c.id)
+            query = select(schema.seasons).order_by(schema.seasons.c.id)
             return [_season(row) for row in connection.execute(query)]
 
 
@@ -265,7 +255,7 @@ def _provisional(connection: Connection, season: StoredSeason) -> list[str]:
 
 def _taking_bots(connection: Connection, name: str, until: int | None) -> tuple[StoredSeason, int]:
     """The season and the time now; raises unless it may take in bots until another time."""
-    stored, at = _get(connection, name, public=False), now(connection)
+    stored, at = _get(connection, name), now(connection)
     if stored.closed_at is not None:
         raise SeasonClosed(f"season {name} is closed and takes in no bots")
     if stored.tournament is not None:
@@ -295,11 +285,11 @@ def seed_of(connection: Connection, season_id: int) -> bytes:
     return bytes.fromhex(connection.execute(_SEED, {"season": season_id}).scalar_one())
 
 
-def _get(connection: Connection, name: str, *, public: bool) -> StoredSeason:
-    table, seen = schema.seasons, visible(public=public)
-    row = connection.execute(select(table).where(table.c.name == name, seen)).first()
+def _get(connection: Connection, name: str) -> StoredSeason:
+    table = schema.seasons
+    row = connection.execute(select(table).where(table.c.name == name)).first()
     if row is None:
-        query = select(table.c.name).where(seen).order_by(table.c.id)
+        query = select(table.c.name).order_by(table.c.id)
         names = connection.execute(query).scalars().all()
         known = f"there are {', '.join(names)}" if names else "there are none yet"
         raise NotOnLadder(f"there is no season {name!r}; {known}")
@@ -321,7 +311,6 @@ def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
         place=row.place,
         head=row.head,
         tournament=row.tournament,
-        embargo_until=row.embargo_until,
         submissions_until=row.submissions_until,
         paused_at=row.paused_at,
     )

@@ -1,23 +1,16 @@
-"""Versions of bots with their bots and authors, and which seasons strangers may see.
-
-Invariants: an embargo is set when a season opens and never changed, so a season that was shown once
-stays visible; whether it is over is decided by the database's clock, in the query that reads; a
-store that was opened as public reads seasons, games, records and logs through `visible` alone.
-"""
+"""Versions of bots with their bots and authors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, or_, select, true
+from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import database_now
 
 _versions = schema.bot_versions
-_until = schema.seasons.c.embargo_until
 SELECT_VERSIONS: Select[Any] = (
     select(
         _versions.c.id.label("version_id"),
@@ -79,13 +72,3 @@ def version_of(row: Row[Any]) -> BotVersion:
         digest=row.digest,
         created_at=row.submitted_at,
     )
-
-
-def visible(*, public: bool) -> ColumnElement[bool]:
-    """The condition on a season; the operator sees all of them."""
-    return or_(_until.is_(None), _until <= database_now()) if public else true()
-
-
-def embargoed() -> ColumnElement[bool]:
-    """The condition of a season whose embargo is not over."""
-    return _until > database_now()

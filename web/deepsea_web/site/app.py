@@ -73,7 +73,7 @@ class Site:
     ) -> None:
         """`endpoints` has by path what answers by itself; `members` what needs an account."""
         self.gateway = gateway
-        self.store = gateway.service.public
+        self.store = gateway.service.store
         self.ladder = LocalLadder(gateway.service, READER)
         self.access = access
         links = [(page.nav, page.path) for page in pages if page.nav]

@@ -19,7 +19,7 @@ from deepsea_web.charts.files import inline
 from deepsea_web.charts.small import NARROW, Scale, axis, bar, span_of, sparkline
 from deepsea_web.charts.svg import WIDTH
 from deepsea_web.site.page import SEASON_OVER, Over, Page, Query, season_of
-from deepsea_web.site.words import count, minute, name
+from deepsea_web.site.words import count, name
 
 VERSIONS = 20
 """Versions that the page lists, the newest."""
@@ -180,8 +180,6 @@ PAIRS = Page(
 
 def _tournament_summary(data: TournamentReport) -> str:
     bots = count(len(data.entrants), "bot")
-    if data.tournament.embargo_until is not None:
-        return f"{bots}; results are shown from {minute(data.tournament.embargo_until)} UTC."
     if data.champion is not None:
         return f"{name(data.champion, 40)} wins among {bots}."
     return f"{bots}, {data.tournament.kind}."
