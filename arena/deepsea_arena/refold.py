@@ -1,28 +1,23 @@
-"""Recomputes ratings from the games: to compare, to replace, or with other parameters.
+"""Compares stored ratings with those that follow from the games.
 
-Invariants: a check compares bit for bit; a what-if changes nothing; only `rewrite` writes.
+Invariant: a check compares bit for bit, and changes nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import replace
 from itertools import chain, islice
 from typing import TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from deepsea_arena.reports.standings import eligible, listed
-from deepsea_arena.seasons import find_season
 from deepsea_ladder.backup import season_differences
 from deepsea_ladder.chain import Prove, RecordedGame, prove
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.rating.totals import RatingTotals
-from deepsea_ladder.rating.trueskill_fold import Audit, RatingParameters
-from deepsea_ladder.standings import StandingLine, standings
+from deepsea_ladder.rating.trueskill_fold import Audit
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.database import damages
 from deepsea_referee.errors import RefereeError
@@ -46,15 +41,6 @@ class RatingCheck(Struct, frozen=True, kw_only=True):
     sound: bool
     differences: tuple[str, ...]
     """The first differences, one line each."""
-
-
-class WhatIf(Struct, frozen=True):
-    """The standings of a season with other parameters."""
-
-    season: str
-    parameters: RatingParameters
-    standings: tuple[tuple[StandingLine, StandingLine], ...]
-    """Of each bot the line that it would have, and the one that it has."""
 
 
 def check_ratings(
@@ -99,31 +85,6 @@ def _seasons(store: Store, name: str | None) -> Sequence[StoredSeason]:
 def audit_ratings(store: Store, season_name: str | None = None) -> dict[str, Audit]:
     """Compare the ratings of one season or all, by name, with those by the package `trueskill`."""
     return {season.name: store.ratings.audit(season) for season in _seasons(store, season_name)}
-
-
-def what_if(
-    store: Store, season_name: str | None = None, changes: Mapping[str, float] | None = None
-) -> WhatIf:
-    """The standings with some parameters of the rating changed."""
-    season = find_season(store, season_name)
-    parameters = replace(season.season.rating, **(changes or {}))
-    folded = store.ratings.refold(season, parameters)
-    newcomer = RatingTotals(parameters.newcomer)
-    entries = listed(store, season, eligible(store, season))
-
-    def lines(totals: Mapping[int, RatingTotals]) -> list[StandingLine]:
-        return standings(
-            structs.replace(entry, tally=totals.get(entry.version.id, newcomer))
-            for entry in entries
-        )
-
-    tallies = {entry.version.id: entry.tally for entry in entries}
-    now = {(line.bot, line.version): line for line in lines(tallies)}
-    return WhatIf(
-        season.name,
-        parameters,
-        tuple((line, now[line.bot, line.version]) for line in lines(folded)),
-    )
 
 
 def prove_with(

@@ -24,7 +24,6 @@ RARE: Mapping[str, str] = {
     "ladder run": "--bot-uids --cluster --confidence",
     "ladder tournament": "--bot-uids --cluster",
     "ladder serve": "--trusted-proxy",
-    "ladder refold": "--beta --draw-probability --mu --sigma --tau",
 }
 """Options that only `--help-all` lists, by the command's words."""
 

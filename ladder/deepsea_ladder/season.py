@@ -12,7 +12,6 @@ through JSON loses nothing; an invalid setting is refused in one line that names
     best_of_author = true       # the standings have the best bot of each author
 
     [limits]                    # memory_mib, processes, require_cgroups
-    [uploads]                   # versions, mib: of one author
     [rating]                    # mu, sigma, beta, tau, draw_probability
     [pairing]                   # same_author, former_versions, patience,
                                 # provisional_games
@@ -66,19 +65,6 @@ class BotLimits:
 
     def __post_init__(self) -> None:
         _check("limits", self, memory_mib=(16, 1_048_576), processes=(1, 10_000))
-
-
-@dataclass(frozen=True, slots=True)
-class UploadLimits:
-    """Limits of one author, over all of the author's bots, from the opening of the season."""
-
-    versions: int = 200
-    """Versions that are submitted."""
-    mib: int = 512
-    """The files of these versions as the ladder keeps them: packed, equal ones once."""
-
-    def __post_init__(self) -> None:
-        _check("uploads", self, versions=(1, 1_000_000), mib=(1, 1_000_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +154,6 @@ class Season:
     """Whether its standings have the best bot of each author only, and a tournament that names no
     bots is between these."""
     limits: BotLimits = field(default_factory=BotLimits)
-    uploads: UploadLimits = field(default_factory=UploadLimits)
     rating: RatingParameters = field(default_factory=RatingParameters)
     pairing: PairingSettings = field(default_factory=PairingSettings)
     play: PlaySettings = field(default_factory=PlaySettings)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from deepsea_arena.documents import to_json
-from deepsea_arena.refold import check_ratings, what_if
+from deepsea_arena.refold import check_ratings
 from deepsea_arena.reports import bots
 from deepsea_arena.reports.bots import NEWEST, CoursePoint, bot_profile, spread
 from deepsea_arena.reports.games import newest_games
 from deepsea_arena.reports.standings import show_standings
 from deepsea_arena.reports.status import ladder_status
-from deepsea_ladder.errors import RatingError, StoreError
+from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import AttemptEnd, GameFilter, SeatLog
 from deepsea_ladder.store import Store
@@ -212,18 +212,6 @@ def test_a_check_finds_what_does_not_follow_from_the_games(played: Store) -> Non
     assert "wins" in check.differences[0]
     assert played.ratings.rewrite(played.seasons.get("s1")) == 8
     assert check_ratings(played)[0].sound
-
-
-def test_a_what_if_changes_nothing(played: Store) -> None:
-    before = to_json(show_standings(played))
-    same = what_if(played)
-    assert all(line == now for line, now in same.standings)
-    other = what_if(played, "s1", {"mu": 100.0})
-    assert other.parameters.mu == 100.0
-    assert all(line.rating > now.rating for line, now in other.standings)
-    assert to_json(show_standings(played)) == before
-    with pytest.raises(RatingError):
-        what_if(played, "s1", {"sigma": -1.0})
 
 
 # Profiles of bots

@@ -349,13 +349,13 @@ def test_everything_fits_its_width(
     run: Run, played: Path, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    for words in (["standings"], ["bot", "anna"], ["games"], ["refold", "--beta", "4"]):
+    for words in (["standings"], ["bot", "anna"], ["games"]):
         done = run("ladder", *words)
         assert done.status == 0
         # A head is to be copied whole.
         around = ("season", "head")
         table_lines = [line for line in done.out.splitlines() if not line.startswith(around)]
-        assert max(map(len, table_lines)) <= max(columns, 76 if words[0] == "refold" else 0)
+        assert max(map(len, table_lines)) <= columns
 
 
 def test_a_table_gives_up_columns_before_names_and_names_before_numbers() -> None:

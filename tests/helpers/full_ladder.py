@@ -37,7 +37,7 @@ from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal
 from deepsea_ladder.model.games import AnalysisPlan, Job, SeatLog, StoredSeason
 from deepsea_ladder.model.verdicts import ComparisonStanding, Verdict
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.season import BotLimits, PairingSettings, Season, UploadLimits, VerdictSettings
+from deepsea_ladder.season import BotLimits, PairingSettings, Season, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import RuleSet
@@ -187,7 +187,6 @@ class _Stocking:
                 clock="1s+10s",
                 packages=("no-such-package==1.0",),
                 limits=BotLimits(memory_mib=256, processes=8, require_cgroups=True),
-                uploads=UploadLimits(versions=20, mib=64),
                 rating=RatingParameters(beta=8.0),
                 pairing=PairingSettings(same_author=True, former_versions=True, patience=6.0),
             ),

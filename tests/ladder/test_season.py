@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deepsea_ladder.errors import SeasonError
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.season import BotLimits, PairingSettings, Season, UploadLimits
+from deepsea_ladder.season import BotLimits, PairingSettings, Season
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.games import rule_sets
 
@@ -33,7 +33,6 @@ seasons = st.builds(
     best_of_author=st.booleans(),
     packages=st.lists(st.sampled_from(["numpy==2.1.0", "torch"]), unique=True).map(tuple),
     limits=st.builds(BotLimits, memory_mib=st.integers(16, 9999), processes=st.integers(1, 9999)),
-    uploads=st.builds(UploadLimits, versions=st.integers(1, 9999), mib=st.integers(1, 9999)),
     pairing=st.builds(
         PairingSettings,
         same_author=st.booleans(),

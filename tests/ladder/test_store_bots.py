@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +12,6 @@ from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import SeasonError, StoreDamaged, StoreError, SubmissionError
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import JobStatus, ReceiptStatus
-from deepsea_ladder.season import Season, UploadLimits
 from deepsea_ladder.store import Store, schema
 from deepsea_rules.randomness import commitment, game_seed
 from helpers import ladder
@@ -58,49 +56,6 @@ def test_stored_files_that_are_damaged_are_named(store: Store) -> None:
     ladder.write(store, update(schema.archives).values(content=b"junk"))
     with pytest.raises(StoreDamaged, match=f"the stored files of {version.digest} are damaged"):
         store.bots.archive(version.digest)
-
-
-def a_season(name: str, versions: int = 200, mib: int = 512) -> Season:
-    """A season with limits for authors."""
-    return Season(name=name, uploads=UploadLimits(versions=versions, mib=mib))
-
-
-def test_an_author_may_submit_so_many_versions_while_a_season_is_open(store: Store) -> None:
-    ladder.submit(store, "zero", author="Ada")
-    ladder.write(store, "UPDATE bot_versions SET created_at = 0")
-    store.seasons.open(a_season("s1", versions=3), ladder.SEED)
-    for name in ("one", "two", "three"):
-        store.bots.check_submission("ada", "new", "")
-        ladder.submit(store, name, author="Ada")
-    words = "Ada has submitted 3 versions since the opening; season s1 takes at most 3 of an author"
-    for refused in (
-        lambda: store.bots.check_submission("ada", "new", ""),
-        lambda: ladder.submit(store, "two", "again", author="ada"),
-    ):
-        with pytest.raises(SubmissionError, match=words):
-            refused()
-    assert len(store.bots.versions("two")) == 1
-    ladder.submit(store, "four", author="Ben")
-    store.seasons.close("s1")
-    ladder.submit(store, "five", author="Ada")
-
-
-def test_an_author_may_submit_so_many_bytes_which_count_packed_and_once(store: Store) -> None:
-    store.seasons.open(a_season("s1", mib=1), ladder.SEED)
-    ladder.submit(store, "zeros", "0" * (4 << 20), author="Ada")
-    for text in (noise(1 << 20), "other", noise(1 << 20)):
-        ladder.submit(store, "one", text, author="Ada")
-    before = store.bots.all()
-    with pytest.raises(
-        SubmissionError, match=r"take 2\.3 MiB; season s1 takes at most 1 MiB of an"
-    ):
-        ladder.submit(store, "more", noise(3 << 20), author="Ada")
-    assert store.bots.all() == before
-
-
-def noise(characters: int) -> str:
-    """A text that cannot be packed to less than half of it."""
-    return hashlib.shake_256(b"%d" % characters).hexdigest(characters // 2)
 
 
 def test_submitting_what_plays_already_is_refused(store: Store) -> None:

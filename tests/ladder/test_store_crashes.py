@@ -59,7 +59,6 @@ def test_a_death_at_any_statement_of_a_report_leaves_all_or_nothing(
         number += step
         assert store.ratings.last_seq() == 0
         assert store.queue.counts(season).leased == 1
-        assert store.ratings.refold(season) == {}
         assert store.ratings.differences(season) == []
     assert number > 12
     assert store.games.report(job, record) == Receipt(ReceiptStatus.DUPLICATE, seq=1)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,15 +23,11 @@ from deepsea_cli.ladder.tables import (
     minute,
     peculiarities,
     print_extensions,
-    skill,
 )
 from deepsea_cli.options import needs_linux, number_option, path_option
 from deepsea_cli.output import (
-    Column,
     count,
     echo,
-    grid,
-    number,
     print_check,
     print_json,
 )
@@ -43,12 +38,11 @@ from deepsea_ladder.rating.trueskill_fold import TOLERANCE, Audit
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.refold import RatingCheck, WhatIf
+    from deepsea_arena.refold import RatingCheck
     from deepsea_arena.reports.status import LadderStatus, SeasonStatus
     from deepsea_ladder.model.bots import BotConduct
     from deepsea_ladder.model.games import LadderCounts
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 LISTED = 10
 
 
@@ -273,11 +267,6 @@ def upgrade(*, store_text: str) -> None:
         echo(f"{database}: schema {REVISION}, upgraded from {former}")
 
 
-def _trial(name: str, what: str) -> Callable[[_F], _F]:
-    help_line = f"Try another value of {what}."
-    return click.option(name, metavar="X", type=float, show_default="the season's", help=help_line)
-
-
 @click.command("refold")
 @season_option
 @click.option("--check", is_flag=True, help="Compare bit for bit, all seasons (the default).")
@@ -290,16 +279,10 @@ def _trial(name: str, what: str) -> Callable[[_F], _F]:
     help="Processes that re-run records; the result is the same.  [default: one for each CPU]",
 )
 @click.option("--rewrite", is_flag=True, help="Replace the season's stored ratings.")
-@_trial("--mu", "the mean skill of new bots, such as 25")
-@_trial("--sigma", "the uncertainty of new bots, such as 8.3")
-@_trial("--beta", "the luck in a game, such as 8")
-@_trial("--tau", "the drift of a skill from game to game, such as 0.08")
-@_trial("--draw-probability", "that of a shared placement of equal bots, such as 0.13")
 @store_option
 @click.pass_context
 def refold(
     ctx: click.Context,
-    /,
     *,
     store_text: str,
     season_name: str | None,
@@ -308,25 +291,20 @@ def refold(
     workers: int | None,
     trueskill: bool,
     rewrite: bool,
-    **parameters: float | None,
 ) -> None:
     """Recompute the ratings from the stored games, in their order.
 
-    Without parameters it compares with the stored ratings, and exits 1 if any differ, as with
-    --trueskill, which computes them with another program. With other parameters it shows the
-    standings that would result, and changes nothing.
+    It compares them with the stored ratings, and exits 1 if any differ, as with --trueskill, which
+    computes them with another program.
     """
-    given = {name: value for name, value in parameters.items() if value is not None}
-    if bool(given) + (check or records) + trueskill + rewrite > 1:
-        raise UserError("a check, --trueskill, --rewrite and other parameters exclude each other")
-    from deepsea_arena.refold import audit_ratings, check_ratings, what_if
+    if (check or records) + trueskill + rewrite > 1:
+        raise UserError("a check, --trueskill and --rewrite exclude each other")
+    from deepsea_arena.refold import audit_ratings, check_ratings
     from deepsea_arena.seasons import find_season
     from deepsea_referee.system import SYSTEM
 
     with open_store(store_text) as store:
-        if given:
-            _show_what_if(what_if(store, season_name, given))
-        elif trueskill:
+        if trueskill:
             audits = audit_ratings(store, season_name)
             if not all(map(_show_audit, audits, audits.values())):
                 ctx.exit(NEGATIVE)
@@ -366,21 +344,3 @@ def _show_audit(season: str, found: Audit) -> bool:
         f"{words}, rounding explains {TOLERANCE:.0e}"
     )
     return agrees
-
-
-def _show_what_if(found: WhatIf) -> None:
-    lines, now = zip(*found.standings, strict=True) if found.standings else ((), ())
-    words = ", ".join(f"{name} {value:.6g}" for name, value in asdict(found.parameters).items())
-    echo(f"season {found.season}, if it had {words}")
-    click.echo()
-    grid(
-        Column("rank", [number(line.rank, 0) for line in lines]),
-        Column("now", [number(line.rank, 0) for line in now]),
-        Column("bot", [line.bot for line in lines], text=True),
-        Column("rating", [number(line.rating) for line in lines]),
-        Column("now", [number(line.rating) for line in now]),
-        Column("skill", [skill(line.mu, line.high) for line in lines]),
-        Column("games", [str(line.games) for line in lines], spare=1),
-    )
-    click.echo()
-    echo("nothing was changed; a season's parameters are those that it was opened with")

@@ -26,8 +26,6 @@ from deepsea_ladder.accounts import (
     StoredAuthor,
 )
 from deepsea_ladder.errors import AccountError, NotOnLadder, SubmissionError
-from deepsea_ladder.limits import MIB
-from deepsea_ladder.season import Season, UploadLimits
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import RENAMED, forget, note
 from deepsea_ladder.store.database import StorePart, added, now
@@ -269,43 +267,13 @@ def check_deadline(connection: Connection, at: int, author_id: int | None = None
         )
 
 
-def open_seasons(connection: Connection) -> list[tuple[Season, int]]:
-    """The seasons that are open, the oldest first, each with the time of its opening."""
-    table = schema.seasons
-    opened = select(table).where(table.c.closed_at.is_(None)).order_by(table.c.id)
-    return [(Season.from_json(row.settings), row.created_at) for row in connection.execute(opened)]
-
-
-def check_quota(connection: Connection, author_id: int, author: str, more_bytes: int = 0) -> None:
-    """Raise `SubmissionError` if the author may not submit a version of so many packed bytes."""
-    seasons = [
-        (f"season {season.name}", season.uploads, since)
-        for season, since in open_seasons(connection)
-    ]
-    for where, limits, since in seasons or [("a ladder without a season", UploadLimits(), 0)]:
-        versions, size = submitted(connection, author_id, since)
-        if versions >= limits.versions:
-            raise SubmissionError(
-                f"{author} has submitted {versions} versions since the opening; {where} takes at "
-                f"most {limits.versions} of an author"
-            )
-        if size + more_bytes > limits.mib * MIB:
-            raise SubmissionError(
-                f"with these files {author}'s versions take {(size + more_bytes) / MIB:.1f} MiB; "
-                f"{where} takes at most {limits.mib} MiB of an author"
-            )
-
-
-def submitted(connection: Connection, author_id: int, since: int) -> tuple[int, int]:
-    """An author's versions since a time: how many, and the bytes of their files as stored."""
+def archive_bytes(connection: Connection, author_id: int) -> int:
+    """The bytes of the files of an author's versions as stored: packed, equal ones once."""
     versions, bots, archives = schema.bot_versions, schema.bots, schema.archives
     ours = (
         select(versions.c.digest)
         .join(bots, bots.c.id == versions.c.bot_id)
-        .where(bots.c.author_id == author_id, versions.c.created_at >= since)
+        .where(bots.c.author_id == author_id)
     )
-    count = select(func.count()).select_from(ours.subquery())
-    size = select(func.coalesce(func.sum(func.length(archives.c.content)), 0)).where(
-        archives.c.digest.in_(ours)
-    )
-    return connection.execute(count).scalar_one(), int(connection.execute(size).scalar_one())
+    size = select(func.coalesce(func.sum(func.length(archives.c.content)), 0))
+    return int(connection.execute(size.where(archives.c.digest.in_(ours))).scalar_one())

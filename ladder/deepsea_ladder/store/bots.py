@@ -24,7 +24,7 @@ from deepsea_ladder.model.bots import BotConduct, BotState, BotVersion, LadderBo
 from deepsea_ladder.model.games import AttemptEnd, StoredSeason
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.authors import author_name, check_deadline, check_quota, ensure_author
+from deepsea_ladder.store.authors import author_name, check_deadline, ensure_author
 from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.store.history import seat_result
 from deepsea_ladder.store.leases import cancel_games_of
@@ -73,8 +73,6 @@ class Bots(StorePart):
             author_id = None if author_row is None else author_row.id
             check_deadline(connection, now(connection), author_id)
             _check_new(connection, author_id or 0, name, digest)
-            if author_row is not None:
-                check_quota(connection, author_row.id, author_row.name)
 
     def withdraw(
         self, name: str, reason: str = "withdrawn by its author", by: Actor = NOBODY
@@ -172,13 +170,12 @@ def _check_new(connection: Connection, author_id: int, name: str, digest: str) -
     return bot
 
 
-def active_name(connection: Connection, author_id: int) -> str:
-    """The author's name; `SubmissionError` for one who may do nothing."""
+def check_active(connection: Connection, author_id: int) -> None:
+    """Raise `SubmissionError` for an author who is blocked or anonymised."""
     table = schema.authors
     row = connection.execute(select(table).where(table.c.id == author_id)).one()
     if row.state != AuthorState.ACTIVE:
         raise SubmissionError(f"the author {row.name!r} is {row.state}")
-    return str(row.name)
 
 
 def add_version(
@@ -196,9 +193,8 @@ def add_version(
     """
     names.checked("the bot's name", name)
     bot = _check_new(connection, author_id, name, digest)
-    author = active_name(connection, author_id)
-    is_new = _keep(connection, digest, packed)
-    check_quota(connection, author_id, author, len(packed) if is_new else 0)
+    check_active(connection, author_id)
+    _keep(connection, digest, packed)
     number = bot.current.number + 1 if bot else 1
     state = {"version": number, "state": BotState.ACTIVE, "reason": None, "changed_at": at}
     if bot:
@@ -225,13 +221,11 @@ def add_version(
     return _get(connection, name).current
 
 
-def _keep(connection: Connection, digest: str, packed: bytes) -> bool:
-    """Store the files, unless somebody's version has the same; whether they are new."""
+def _keep(connection: Connection, digest: str, packed: bytes) -> None:
+    """Store the files, unless somebody's version has the same."""
     table = schema.archives
-    if connection.execute(select(table.c.digest).where(table.c.digest == digest)).first():
-        return False
-    connection.execute(insert(table).values(digest=digest, content=packed))
-    return True
+    if not connection.execute(select(table.c.digest).where(table.c.digest == digest)).first():
+        connection.execute(insert(table).values(digest=digest, content=packed))
 
 
 def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> None:

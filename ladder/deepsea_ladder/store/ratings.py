@@ -161,16 +161,6 @@ class Ratings(StorePart):
             rows = connection.execute(query).all()
         return {row.version_id: _in_order(row.words) for row in rows}
 
-    def refold(
-        self, season: StoredSeason, parameters: RatingParameters | None = None
-    ) -> dict[int, RatingTotals]:
-        """The tallies by version as they follow from the games, with other parameters if given."""
-        tallies: dict[int, RatingTotals] = {}
-        with self._database.read() as connection:
-            for game in rated_games(connection, season):
-                tallies |= _folded(parameters or season.season.rating, tallies, game)
-        return tallies
-
     def audit(self, season: StoredSeason) -> Audit:
         """Compare the fold over the season's games with that of the package `trueskill`."""
         with self._database.read() as connection:

@@ -38,9 +38,10 @@ from deepsea_ladder.model.bots import (
     SubmissionRefusal,
     SubmissionState,
 )
+from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.authors import check_deadline, check_quota, open_seasons, submitted
-from deepsea_ladder.store.bots import active_name, add_version, check_copy, enable, own_bot
+from deepsea_ladder.store.authors import archive_bytes, check_deadline
+from deepsea_ladder.store.bots import add_version, check_active, check_copy, enable, own_bot
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.leases import Lease, LeasedRows, Line
 from deepsea_ladder.values import Int64, utc_time
@@ -167,7 +168,7 @@ class Submissions(LeasedRows):
         with self._database.read() as connection:
             check_deadline(connection, lease.created_at, lease.author_id)
             _check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            check_quota(connection, lease.author_id, active_name(connection, lease.author_id))
+            check_active(connection, lease.author_id)
 
     def accept_known(
         self, lease: SubmissionLease, name: str, digest: str, limits: RemoteLimits, took_ms: int
@@ -181,7 +182,7 @@ class Submissions(LeasedRows):
         with self._database.write() as connection:
             at = now(connection)
             _check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            active_name(connection, lease.author_id)  # refuses who may do nothing
+            check_active(connection, lease.author_id)
             bot = own_bot(connection, lease.author_id, name)
             _check_another_bot(connection, limits, lease.author_id, bot)
             if bot is None or bot.current.digest != digest or bot.state is BotState.WITHDRAWN:
@@ -350,11 +351,10 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
         ours, _rows.c.changed_at > at - HOUR_MS, _rows.c.took_ms > 0
     )
     waits = select(func.count()).where(_rows.c.state == SubmissionState.QUEUED)
-    _, stored = submitted(connection, author_id, 0)
     return Usage(
         open=number,
         times=connection.execute(times.order_by(_rows.c.created_at)).scalars().all(),
-        archives=stored + int(size),
+        archives=archive_bytes(connection, author_id) + int(size),
         waiting=connection.execute(waits).scalar_one(),
         checks=[
             (row.changed_at, row.took_ms)
@@ -365,7 +365,11 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
 
 def _check_isolation(connection: Connection, *, needs_sandbox: bool) -> None:
     """Refuse a stranger's bot while an open season would run it without a sandbox."""
-    for season, _ in open_seasons(connection) if needs_sandbox else ():
+    if not needs_sandbox:
+        return
+    table = schema.seasons
+    opened = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
+    for season in map(Season.from_json, connection.execute(opened).scalars()):
         if season.isolation == "process":
             raise SubmissionError(
                 f"season {season.name} plays bots without a sandbox, so none are taken from afar"
