@@ -1,9 +1,9 @@
-"""The limits of a ladder that is reached from afar, and what an author may do within them.
+"""The settings of a ladder: limits of calls from afar, of people's games and of comparisons.
 
-Invariants: pure; whoever enforces a limit reads it in the one table, which `ladder settings` prints
-and changes, and each has a test; a setting changes no rated game; the order of checks goes round
-robin by author, so that nobody waits longer because somebody else submits much; a refusal that
-waiting helps against says for how many seconds.
+Invariants: pure; every limit is read in the one table, which `ladder settings` prints and changes,
+and each has a test; a setting changes no rated game; the order of checks goes round robin by
+author, so that nobody waits longer because somebody else submits much; a refusal that waiting helps
+against says for how many seconds.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
 from typing import NamedTuple
 
 from deepsea_ladder.errors import LimitReached, SeasonError
-from deepsea_ladder.season import PlaySettings, Season
 from deepsea_rules.printable import quoted
 
 KIB = 1 << 10
@@ -72,6 +70,16 @@ class RemoteLimits:
     analysis_queue: int = _limit(100, "analyses", "That wait, of all authors.")
     analysis_bytes: int = _limit(MIB, "bytes", "What an analysis found, as JSON.")
 
+    play_tables: int = _limit(4, "games", "Of people at once, of all together; 0: nobody plays.")
+    play_tables_of_person: int = _limit(
+        1, "games", "At once of one person; visitors from one network count as one."
+    )
+    play_games_per_day: int = _limit(20, "games", "Of one person in a day.")
+    verdict_seconds: int = _limit(
+        600, "CPU seconds", "All comparisons of a version; 0: there are none."
+    )
+    verdict_seconds_per_hour: int = _limit(900, "CPU seconds", "All comparisons in an hour.")
+
     failures_per_hour: int = _limit(
         20, "failures", "Wrong codes and logins from an address in an hour; the wait grows before."
     )
@@ -106,34 +114,25 @@ class RemoteLimits:
 
 
 USUAL_LIMITS = RemoteLimits()
-OF_SEASON = {
-    "play.tables": ("games", "Of people at once, of all together; 0: nobody plays."),
-    "play.tables_of_person": ("games", "At once of one person."),
-    "play.games_per_day": ("games", "Of one person in a day."),
-    "verdicts.seconds": ("CPU seconds", "The comparisons of a version; 0: there are none."),
-    "verdicts.seconds_per_hour": ("CPU seconds", "All comparisons in an hour."),
-}
-"""Settings that replace a season's own, with their unit and text; a season knows their ranges."""
-_LEAST = dict.fromkeys(("analyses", "requests", "streams"), 0)
+_LEAST = dict.fromkeys(("analyses", "requests", "streams", "play_tables", "CPU seconds"), 0)
 _LEAST |= {"bytes": KIB, "code_days": CODE_DAYS}
 _LEAST |= dict.fromkeys(("seconds", "requests a minute", "connections"), 10)
 """The least value of a setting by its name or unit, if it is not 1."""
-_MOST, _MOST_DAYS = 10**12, 36_500
+_MOST = {"days": 36_500, "play_tables": 100, "play_tables_of_person": 100}
+"""The largest value of a setting by its name or unit, if it is not 10**12."""
 
 
 def check_setting(name: str, value: int | None) -> None:
     """Raise `SeasonError` if there is no such setting, or it cannot be this; None: the default."""
     units = {one.name: one.unit for one in USUAL_LIMITS.table()}
-    if name not in units.keys() | OF_SEASON:
-        near = difflib.get_close_matches(name, [*units, *OF_SEASON], 1)
+    if name not in units:
+        near = difflib.get_close_matches(name, units, 1)
         hint = f"did you mean {near[0]}?" if near else "`ladder settings` lists them"
         raise SeasonError(f"there is no setting {quoted(name, 40)}; {hint}")
-    if value is not None and name in OF_SEASON:
-        season_in_force(Season("any"), {name: value})
-    elif value is not None:
+    if value is not None:
         unit = units[name]
         least = _LEAST.get(name, _LEAST.get(unit, 1))
-        most = _MOST_DAYS if unit == "days" else _MOST
+        most = _MOST.get(name, _MOST.get(unit, 10**12))
         if not least <= value <= most:
             raise SeasonError(f"{name} must lie between {least} and {most}, not {value}")
 
@@ -142,20 +141,6 @@ def limits_in_force(changed: Mapping[str, int], usual: RemoteLimits = USUAL_LIMI
     """The limits with what an operator has changed."""
     known = (one.name for one in fields(usual) if one.name in changed)
     return replace(usual, **{name: changed[name] for name in known})
-
-
-def season_in_force(season: Season, changed: Mapping[str, int]) -> Season:
-    """A season with what an operator has set instead of its own."""
-    return season.with_settings({name: changed[name] for name in changed.keys() & OF_SEASON})
-
-
-def settings_in_force(season: Season, changed: Mapping[str, int]) -> tuple[Limit, ...]:
-    """Every setting; those that replace the season's own have its values as defaults."""
-    now = season_in_force(season, changed)
-    return limits_in_force(changed).table() + tuple(
-        Limit(name, attrgetter(name)(now), *about, attrgetter(name)(season))
-        for name, about in OF_SEASON.items()
-    )
 
 
 class Usage(NamedTuple):
@@ -261,7 +246,7 @@ def check_queue(limits: RemoteLimits, waiting: int) -> None:
 
 
 def check_tables(
-    settings: PlaySettings, tables: int, own: int, times: Sequence[int], at: int
+    limits: RemoteLimits, tables: int, own: int, times: Sequence[int], at: int
 ) -> None:
     """Raise `LimitReached` if a person may not begin a game now.
 
@@ -269,14 +254,14 @@ def check_tables(
     own     the person's own ones of them
     times   when the person's games of the last day began, in order
     """
-    if not settings.tables:
-        raise LimitReached("the season's operator lets nobody play here")
-    if own >= settings.tables_of_person:
+    if not limits.play_tables:
+        raise LimitReached("the ladder's operator lets nobody play here")
+    if own >= limits.play_tables_of_person:
         raise LimitReached(f"you have {own} games under way: end or leave one first")
     words = "you have begun {} games within a day; {} are the most"
-    _check_rate(times, at, settings.games_per_day, words)
-    if tables >= settings.tables:
-        raise LimitReached(f"all {settings.tables} tables are taken: try again later", SOON_S)
+    _check_rate(times, at, limits.play_games_per_day, words)
+    if tables >= limits.play_tables:
+        raise LimitReached(f"all {limits.play_tables} tables are taken: try again later", SOON_S)
 
 
 def size_in_words(count: int) -> str:

@@ -15,10 +15,9 @@ through JSON loses nothing; an invalid setting is refused in one line that names
     [rating]                    # mu, sigma, beta, tau, draw_probability
     [pairing]                   # same_author, former_versions, patience,
                                 # provisional_games
-    [play]                      # visitors, tables, tables_of_person, games_per_day,
-                                # silent_seconds: of people who play against its bots
-    [verdicts]                  # panel, seats, margin, blocks, seconds, seconds_per_hour: of new
-                                # versions that are compared with former ones and with a panel
+    [play]                      # visitors, silent_seconds: of people who play against its bots
+    [verdicts]                  # panel, seats, margin, blocks: of new versions that are compared
+                                # with former ones and with a panel
 """
 
 from __future__ import annotations
@@ -92,18 +91,11 @@ class PlaySettings:
 
     visitors: bool = False
     """Whether people without an account may play, too."""
-    tables: int = 4
-    """Games of people at once, of all together; with 0 nobody plays."""
-    tables_of_person: int = 1
-    """Games at once of one person; all visitors from one address count as one."""
-    games_per_day: int = 20
-    """Games of one person in a day; visitors count in the same way."""
     silent_seconds: int = 120
     """After so long without an answer the default action is played."""
 
     def __post_init__(self) -> None:
-        ranges = {"tables": (0, 100), "tables_of_person": (1, 100), "games_per_day": (1, 10_000)}
-        _check("play", self, **ranges, silent_seconds=(10, 86_400))
+        _check("play", self, silent_seconds=(10, 86_400))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +110,9 @@ class VerdictSettings:
     """The largest difference in placement score that counts as none."""
     blocks: int = 2000
     """The most blocks of a comparison."""
-    seconds: int = 600
-    """CPU seconds for all comparisons of a version; with 0 there are none."""
-    seconds_per_hour: int = 900
-    """CPU seconds of the ladder's runners in an hour, for all comparisons."""
 
     def __post_init__(self) -> None:
-        _check("verdicts", self, blocks=(1, 100_000), seconds=(0, 1_000_000))
-        _check("verdicts", self, margin=(0.001, 1), seconds_per_hour=(0, 1_000_000))
+        _check("verdicts", self, blocks=(1, 100_000), margin=(0.001, 1))
         if self.seats:
             _check("verdicts", self, seats=(MIN_PLAYERS, MAX_PLAYERS))
 

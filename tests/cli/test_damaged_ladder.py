@@ -81,7 +81,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert store.analyses.finish(lease, plan.policy, found, submissions.LIMITS)
         ladder.submit(store, "anna", "anna, once more")
         comparisons.add(store, comparisons.claim(store), verdict="better")
-        for name in ("bots", "verdicts.seconds"):
+        for name in ("bots", "verdict_seconds"):
             store.settings.change(name, 600, MACHINE)
     return path
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +15,7 @@ from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import AuditEntry, AuditKind
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import Job, StoredSeason
-from deepsea_ladder.season import PlaySettings, Season
+from deepsea_ladder.season import Season
 from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
@@ -50,13 +49,11 @@ def nothing(store: Store) -> None:
     """Leave a ladder as it is."""
 
 
-def stocked(
-    store: Store, bots: int = 4, seats: tuple[int, ...] = (4,), play: PlaySettings | None = None
-) -> StoredSeason:
+def stocked(store: Store, bots: int = 4, seats: tuple[int, ...] = (4,)) -> StoredSeason:
     """Give a store bots and a season."""
     for name in NAMES[:bots]:
         submit(store, name)
-    return store.seasons.open(replace(a_season(seats=seats), play=play or PlaySettings()), SEED)
+    return store.seasons.open(a_season(seats=seats), SEED)
 
 
 def many_sizes(store: Store, crashing: Mapping[str, Collection[str]]) -> None:

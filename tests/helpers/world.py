@@ -19,7 +19,6 @@ from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisPlan, SeatLog
-from deepsea_ladder.season import PlaySettings
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_web.server.access import Access
@@ -78,8 +77,9 @@ def stock_of(folder: Path) -> Stock:
     """Make the ladder: games, a log of anna's, a submission and a game of hers, three people."""
     path = folder / "ladder.db"
     with ladder.created(path) as store:
-        play = PlaySettings(tables=100, tables_of_person=100, games_per_day=100)
-        season = ladder.stocked(store, play=play)
+        for name in ("play_tables", "play_tables_of_person", "play_games_per_day"):
+            store.settings.change(name, 100, MACHINE.by)
+        season = ladder.stocked(store)
         ladder.play_all(store, season, {"s1-2": ["anna"]}, games=4)
         game = store.history.get("s1-2")
         seat = next(n for n, one in enumerate(game.seats) if one.version.bot == "anna")

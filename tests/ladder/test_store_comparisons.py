@@ -73,7 +73,7 @@ def test_what_comes_later_is_planned_when_it_is_there(store: Store) -> None:
         (lambda store: store.bots.withdraw("anna"), ""),
         (lambda store: store.seasons.close("s1"), ""),
         (lambda store: store.seasons.set_paused("s1", MACHINE, paused=True), ""),
-        (lambda store: another_season(store, seconds=0), ""),
+        (lambda store: store.settings.change("verdict_seconds", 0, MACHINE), ""),
         (lambda store: another_season(store, panel=("dan",)), "v1 dan"),
     ],
 )
@@ -176,7 +176,8 @@ def test_a_newer_version_ends_the_comparisons_of_the_older_one(store: Store) -> 
 
 
 def test_a_version_has_so_much_cpu_time_for_all_its_comparisons(store: Store) -> None:
-    another_season(store, panel=("ben",), seconds=3)
+    another_season(store, panel=("ben",))
+    store.settings.change("verdict_seconds", 3, MACHINE)
     lease = claim(store)
     assert lease.cpu_ms == 3000
     assert add(store, lease, 0, cpu_ms=2900)
@@ -196,7 +197,8 @@ def test_a_comparison_has_so_many_blocks(store: Store) -> None:
 
 
 def test_an_hour_has_so_much_cpu_time_for_all(store: Store) -> None:
-    another_season(store, panel=("ben",), seconds_per_hour=3)
+    another_season(store, panel=("ben",))
+    store.settings.change("verdict_seconds_per_hour", 3, MACHINE)
     lease = claim(store)
     assert add(store, lease, 0, cpu_ms=2000)
     assert claim(store).cpu_ms == 1000

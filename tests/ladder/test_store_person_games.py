@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
 
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import LimitReached, NotOnLadder, PersonGameError, SeasonClosed
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisPlan, PersonGame, PersonGameState, Presence
-from deepsea_ladder.season import PlaySettings
 from deepsea_ladder.store import Store
 from deepsea_rules.game import Decision
 from helpers import ladder
 from helpers.full_ladder import StoreClock
-from helpers.people import SEED, Runner, new_game, replayed, step
+from helpers.people import Runner, new_game, replayed, step
 
 QUEUED, PLAYING, ASKED, DONE, VOID = PersonGameState
 HERE, SILENT, LEFT = Presence
@@ -249,14 +247,14 @@ def begin(store: Store, number: int, author_id: int | None = None, address: str 
     new_game(store, author_id=author_id, address=address, game_id=name)
 
 
-def opened(store: Store, **settings: Any) -> None:
-    """Open a season with these settings."""
-    season = replace(ladder.a_season("s2"), play=PlaySettings(**settings))
-    store.seasons.open(season, SEED)
+def limited(store: Store, **limits: int) -> None:
+    """Change settings of the ladder, without the `play_` before their names."""
+    for name, value in limits.items():
+        store.settings.change(f"play_{name}", value, MACHINE)
 
 
 def test_limits_hold_for_each_person_and_for_all(store: Store) -> None:
-    opened(store, tables=3, tables_of_person=1)
+    limited(store, tables=3, tables_of_person=1)
     ids = [store.authors.get(f"{name}-senior").id for name in ladder.NAMES[:3]]
     begin(store, 1, ids[0])
     with pytest.raises(LimitReached, match="you have 1 games under way"):
@@ -271,7 +269,7 @@ def test_limits_hold_for_each_person_and_for_all(store: Store) -> None:
 
 
 def test_a_day_has_so_many_games(store: Store, clock: StoreClock) -> None:
-    opened(store, games_per_day=2)
+    limited(store, games_per_day=2)
     author = store.authors.get("anna-senior").id
     for number in (1, 2):
         begin(store, number, author)
@@ -285,17 +283,17 @@ def test_a_day_has_so_many_games(store: Store, clock: StoreClock) -> None:
     begin(store, 3, author)
 
 
-def test_nobody_plays_where_the_season_has_no_table_or_is_closed(store: Store) -> None:
-    opened(store, tables=0)
+def test_nobody_plays_where_there_is_no_table_or_the_season_is_closed(store: Store) -> None:
+    limited(store, tables=0)
     with pytest.raises(LimitReached, match="nobody"):
         begin(store, 1)
-    store.seasons.close("s2")
+    store.seasons.close("s1")
     with pytest.raises(SeasonClosed):
         begin(store, 1)
 
 
 def test_people_take_turns(store: Store) -> None:
-    opened(store, tables_of_person=5, tables=9)
+    limited(store, tables_of_person=5, tables=9)
     authors = [store.authors.get(f"{name}-senior").id for name in ladder.NAMES[:2]]
     for number in range(3):
         begin(store, number, authors[0])
@@ -305,7 +303,7 @@ def test_people_take_turns(store: Store) -> None:
 
 
 def test_a_games_list_is_its_persons(store: Store) -> None:
-    opened(store, tables_of_person=5)
+    limited(store, tables_of_person=5)
     anna = store.authors.get("anna-senior").id
     begin(store, 1, anna)
     begin(store, 2)

@@ -8,30 +8,28 @@ import pytest
 
 from deepsea_ladder.accounts import MACHINE, Actor, AuditKind
 from deepsea_ladder.errors import LimitReached, SeasonError
-from deepsea_ladder.limits import OF_SEASON, USUAL_LIMITS, RemoteLimits, settings_in_force
-from deepsea_ladder.season import Season
+from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits, limits_in_force
 from deepsea_ladder.store import Store
 from helpers.comparisons import add, claim, to_compare
 from helpers.people import new_game
 
 pytestmark = pytest.mark.databases
 CONTENTS = to_compare
-NAMES = [one.name for one in fields(RemoteLimits)] + [*OF_SEASON]
+NAMES = [one.name for one in fields(RemoteLimits)]
 
 
 def test_a_setting_survives_a_restart_and_goes_back(store: Store, target: str) -> None:
-    season = store.seasons.get("s1").season
-    for name, value in {"bots": 8, "queue": 50, "play.tables": 7}.items():
+    for name, value in {"bots": 8, "queue": 50, "play_tables": 7}.items():
         store.settings.change(name, value, MACHINE)
     with Store.open(target) as again:
-        assert again.settings.changed() == {"bots": 8, "queue": 50, "play.tables": 7}
-        assert again.settings.limits() == RemoteLimits(bots=8, queue=50)
+        assert again.settings.changed() == {"bots": 8, "queue": 50, "play_tables": 7}
+        assert again.settings.limits() == RemoteLimits(bots=8, queue=50, play_tables=7)
         assert again.settings.limits(RemoteLimits(tokens=1)).tokens == 1
         again.settings.change("bots", None, MACHINE)
-    found = {one.name: one for one in settings_in_force(season, store.settings.changed())}
+    found = {one.name: one for one in limits_in_force(store.settings.changed()).table()}
     assert list(found) == NAMES
     assert (found["bots"].value, found["queue"].value, found["queue"].default) == (5, 50, 100)
-    assert (found["play.tables"].value, found["play.tables"].default) == (7, 4)
+    assert (found["play_tables"].value, found["play_tables"].default) == (7, 4)
 
 
 def test_every_change_is_in_the_audit_log_and_nothing_else_is(store: Store, ada: int) -> None:
@@ -55,8 +53,9 @@ def test_every_change_is_in_the_audit_log_and_nothing_else_is(store: Store, ada:
         ("bots", 2**63, "not 9223372036854775808"),
         ("token_days", 36_501, "between 1 and 36500"),
         ("pages_per_minute", 1, "between 10 and"),
-        ("play.tables", 101, "play.tables must lie between 0 and 100, not 101"),
-        ("verdicts.seconds", -1, "verdicts.seconds must lie between 0 and"),
+        ("play_tables", 101, "play_tables must lie between 0 and 100, not 101"),
+        ("play_tables_of_person", 0, "play_tables_of_person must lie between 1 and 100"),
+        ("verdict_seconds", -1, "verdict_seconds must lie between 0 and"),
     ],
 )
 def test_what_cannot_be_changes_nothing(
@@ -70,7 +69,7 @@ def test_what_cannot_be_changes_nothing(
 
 
 def test_every_default_may_be_set(store: Store) -> None:
-    usual = {one.name: one.default for one in settings_in_force(Season("any"), {})}
+    usual = {one.name: one.default for one in USUAL_LIMITS.table()}
     assert [*usual] == NAMES
     for name, default in usual.items():
         store.settings.change(name, default, MACHINE)
@@ -87,16 +86,16 @@ def test_tables_and_games_of_people_are_those_of_the_setting(store: Store) -> No
         return ""
 
     numbers = iter(range(99))
-    store.settings.change("play.tables_of_person", 9, MACHINE)
-    store.settings.change("play.tables", 2, MACHINE)
+    store.settings.change("play_tables_of_person", 9, MACHINE)
+    store.settings.change("play_tables", 2, MACHINE)
     assert [begun() for _ in range(3)] == ["", "", "all 2 tables are taken: try again later"]
-    store.settings.change("play.tables", 3, MACHINE)
+    store.settings.change("play_tables", 3, MACHINE)
     assert begun() == ""
-    store.settings.change("play.games_per_day", 3, MACHINE)
+    store.settings.change("play_games_per_day", 3, MACHINE)
     assert "3 are the most" in begun()
-    for name in ("play.games_per_day", "play.tables_of_person"):
+    for name in ("play_games_per_day", "play_tables_of_person"):
         store.settings.change(name, None, MACHINE)
-    assert "you have 3 games under way" in begun()  # the season's own one again
+    assert "you have 3 games under way" in begun()  # the default again
 
 
 def test_comparisons_have_the_cpu_time_of_the_settings(store: Store) -> None:
@@ -106,11 +105,11 @@ def test_comparisons_have_the_cpu_time_of_the_settings(store: Store) -> None:
     assert add(store, lease, 0, cpu_ms=3000)
     store.comparisons.hand_back("runner")
     for name, value, left_ms in (
-        ("verdicts.seconds_per_hour", 3, None),
-        ("verdicts.seconds_per_hour", 10, 7_000),
-        ("verdicts.seconds_per_hour", None, 597_000),
-        ("verdicts.seconds", 0, None),
-        ("verdicts.seconds", 5, 2_000),
+        ("verdict_seconds_per_hour", 3, None),
+        ("verdict_seconds_per_hour", 10, 7_000),
+        ("verdict_seconds_per_hour", None, 597_000),
+        ("verdict_seconds", 0, None),
+        ("verdict_seconds", 5, 2_000),
     ):
         store.settings.change(name, value, MACHINE)
         assert store.comparisons.due() == (left_ms is not None)
@@ -118,7 +117,6 @@ def test_comparisons_have_the_cpu_time_of_the_settings(store: Store) -> None:
         assert (found and found.cpu_ms) == left_ms
         store.comparisons.hand_back("runner")
     lease = claim(store)
-    store.settings.change("verdicts.seconds", 1, MACHINE)
+    store.settings.change("verdict_seconds", 1, MACHINE)
     add(store, lease, 1, cpu_ms=1000)
     assert "the 1 s that a version gets are used" in store.comparisons.get(lease.id).reason
-    assert store.seasons.get("s1").season.verdicts.seconds == 600  # its own stays

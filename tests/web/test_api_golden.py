@@ -256,7 +256,7 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
     ],
     "GET /settings": [
         ask(VISITOR, "/settings"),
-        ask(VISITOR, "/settings?name=play.tables&season=spring"),
+        ask(VISITOR, "/settings?name=play_tables"),
         ask(VISITOR, "/settings?name=bot"),
     ],
     "GET /seasons": [ask(READERS, "/seasons")],
@@ -448,7 +448,7 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/settings/bots", {"value": 9}, times=2),
         ask("head", "/admin/settings/bots", {"value": 0}),
         ask("head", "/admin/settings/bots", {"value": 2**63}),
-        ask("head", "/admin/settings/play.tables", {"value": 101}),
+        ask("head", "/admin/settings/play_tables", {"value": 101}),
         ask("head", "/admin/settings/play.visitors", {"value": 1}),
         ask("head", "GET /settings?name=bots"),
         ask("head", "/admin/settings/bots", {}, times=2),

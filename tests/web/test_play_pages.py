@@ -159,7 +159,7 @@ def test_visitors_play_where_the_season_lets_them(world: World) -> None:
     store = world.service.store
     store.seasons.close("s1")
     season = ladder.a_season("s2")
-    open_to_all = type(season)(name="s2", play=PlaySettings(visitors=True, tables_of_person=2))
+    open_to_all = type(season)(name="s2", play=PlaySettings(visitors=True))
     store.seasons.open(open_to_all, ladder.SEED)
     visitor, other = world.person(), world.person()
     address = begin(world, visitor)

@@ -117,10 +117,10 @@ def test_the_page_shows_authors_the_limits_of_the_moment(played: Store) -> None:
 
     site = a_site(played)
     assert shown()["bots"] == "5"
-    assert shown()["play.tables"] == "4"
+    assert shown()["play_tables"] == "4"
     assert "codes" not in shown()
     before = get(site, "/how").headers["etag"]
     played.settings.change("bots", 12, MACHINE.by)
-    played.settings.change("play.tables", 1, MACHINE.by)
-    assert (shown()["bots"], shown()["play.tables"]) == ("12", "1")
+    played.settings.change("play_tables", 1, MACHINE.by)
+    assert (shown()["bots"], shown()["play_tables"]) == ("12", "1")
     assert get(site, "/how").headers["etag"] != before

@@ -36,9 +36,8 @@ from deepsea_arena.reports.tournaments import (
 from deepsea_arena.reports.verdicts import Verdicts, show_verdicts
 from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_ladder.accounts import Role
-from deepsea_ladder.limits import Limit, check_setting, settings_in_force
+from deepsea_ladder.limits import Limit, check_setting, limits_in_force
 from deepsea_ladder.model.games import GameFilter
-from deepsea_ladder.season import Season
 from deepsea_ladder.values import Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -122,15 +121,11 @@ class ReadMethods(LadderPart):
         )
 
     @method("GET", "/settings")
-    def settings(self, *, name: str = "", season: str = "") -> SettingList:
-        """List the settings of the ladder, or only the one with this name; `season` has the
-        defaults of those that replace a season's own."""
+    def settings(self, *, name: str = "") -> SettingList:
+        """List the settings of the ladder, or only the one with this name."""
         if name:
             check_setting(name, None)
-        store = self.store
-        opened = [store.seasons.get(season)] if season else open_seasons(store.seasons.all())
-        own = opened[-1].season if opened else Season("any")
-        found = settings_in_force(own, store.settings.changed())
+        found = limits_in_force(self.store.settings.changed()).table()
         return SettingList(tuple(one for one in found if name in ("", one.name)))
 
     @method("GET", "/seasons")

@@ -32,7 +32,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import now
 from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
 from deepsea_ladder.store.seasons import by_id
-from deepsea_ladder.store.settings import season_now
+from deepsea_ladder.store.settings import limits_now
 from deepsea_ladder.store.versions import SELECT_VERSIONS, versions_by_id
 
 _rows, _blocks = schema.comparisons, schema.comparison_blocks
@@ -79,7 +79,7 @@ class Comparisons(LeasedRows):
             if (found := _open_season(connection)) is None:
                 return False
             season, at = found[0], now(connection)
-            if _left_of_hour(connection, season, at) <= 0:
+            if _left_of_hour(connection, at) <= 0:
                 return False
             waits = or_(_LINE.is_waiting, _LINE.is_leased & (_rows.c.until <= at))
             first = connection.execute(_waiting(season, waits)).first()
@@ -106,13 +106,14 @@ class Comparisons(LeasedRows):
     def _lease(
         self, connection: Connection, season: StoredSeason, owner: str, at: int, seconds: float
     ) -> ComparisonLease | None:
-        left = _left_of_hour(connection, season, at)
+        left = _left_of_hour(connection, at)
         waiting = [(one.id, one.author_id) for one in connection.execute(_waiting(season))]
         order = _LINE.order(connection, waiting) if left > 0 else []
         if not order:
             return None
         row = connection.execute(select(_rows).where(_rows.c.id == order[0])).one()
-        of_version = season.season.verdicts.seconds * 1000 - _spent(connection, row)
+        limits = limits_now(connection)
+        of_version = limits.verdict_seconds * 1000 - _spent(connection, row)
         found = versions_by_id(connection, [row.version_id, row.other_id])
         return ComparisonLease(
             id=row.id,
@@ -165,7 +166,7 @@ class Comparisons(LeasedRows):
 
 
 def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
-    """The newest open season, as it is in force, with its secret, if it has comparisons now."""
+    """The newest open season with its secret, if it has comparisons now."""
     table = schema.seasons
     newest = (
         select(table.c.id)
@@ -174,10 +175,10 @@ def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
     )
     if (number := connection.execute(newest.limit(1)).scalar()) is None:
         return None
-    found, secret = by_id(connection, number)
-    season = season_now(connection, found.season)
-    idle = found.paused_at is not None or not season.verdicts.seconds
-    return None if idle else (msgspec.structs.replace(found, season=season), secret)
+    season, secret = by_id(connection, number)
+    limits = limits_now(connection)
+    idle = season.paused_at is not None or not limits.verdict_seconds
+    return None if idle else (season, secret)
 
 
 def _lacking(connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
@@ -232,15 +233,16 @@ def _supersede(connection: Connection, row: Row[Any], at: int) -> None:
 
 
 def _end(connection: Connection, row: Row[Any], number: int, at: int, *, is_decided: bool) -> None:
-    """End what has its verdict, or has used all that the season gives it."""
-    settings = season_now(connection, by_id(connection, row.season_id)[0].season).verdicts
+    """End what has its verdict, or has used its blocks or its CPU time."""
+    season, _ = by_id(connection, row.season_id)
+    blocks, limits = season.season.verdicts.blocks, limits_now(connection)
     if is_decided:
         _LINE.release(connection, row, at, state=_DECIDED)
-    elif number + 1 >= settings.blocks:
-        words = f"the {settings.blocks} blocks that the season gives it are played"
+    elif number + 1 >= blocks:
+        words = f"the {blocks} blocks that the season gives it are played"
         _LINE.release(connection, row, at, state=_SPENT, reason=words)
-    if _spent(connection, row) >= settings.seconds * 1000:
-        words = f"the {settings.seconds} s that a version gets are used"
+    if _spent(connection, row) >= limits.verdict_seconds * 1000:
+        words = f"the {limits.verdict_seconds} s that a version gets are used"
         is_open = or_(_LINE.is_waiting, (_rows.c.id == row.id) & _LINE.is_leased)
         for one in connection.execute(select(_rows).where(_of_version(row), is_open)).all():
             _LINE.release(connection, one, at, state=_SPENT, reason=words)
@@ -257,10 +259,12 @@ def _spent(connection: Connection, row: Row[Any]) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def _left_of_hour(connection: Connection, season: StoredSeason, at: int) -> int:
+def _left_of_hour(connection: Connection, at: int) -> int:
+    """The CPU time that is left for comparisons in this hour, in milliseconds."""
     lately = select(func.sum(_blocks.c.cpu_ms)).where(_blocks.c.at > at - HOUR_MS)
     spent = connection.execute(lately).scalar() or 0
-    return season.season.verdicts.seconds_per_hour * 1000 - int(spent)
+    limits = limits_now(connection)
+    return limits.verdict_seconds_per_hour * 1000 - int(spent)
 
 
 def _waiting(

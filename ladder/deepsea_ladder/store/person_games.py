@@ -31,7 +31,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.leases import LeasedRows, Line
 from deepsea_ladder.store.seasons import by_id
-from deepsea_ladder.store.settings import season_now
+from deepsea_ladder.store.settings import limits_now
 from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of
 from deepsea_rules.game import Decision
 
@@ -76,7 +76,7 @@ class PersonGames(LeasedRows):
                 mine = _rows.c.author_id.is_(None) & (_rows.c.address == address)
             lately = select(_rows.c.created_at).where(mine, _rows.c.created_at > at - DAY_MS)
             check_tables(
-                season_now(connection, season.season).play,
+                limits_now(connection),
                 _count(connection, _IS_OPEN),
                 _count(connection, _IS_OPEN & mine),
                 connection.execute(lately.order_by(_rows.c.created_at)).scalars().all(),

@@ -14,9 +14,7 @@ from deepsea_ladder.limits import (
     RemoteLimits,
     check_setting,
     limits_in_force,
-    season_in_force,
 )
-from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import StorePart, now
@@ -49,9 +47,9 @@ class Settings(StorePart):
             note(connection, now(connection), AuditKind.SETTING, name, words, by=by)
 
 
-def season_now(connection: Connection, season: Season) -> Season:
-    """A season with what an operator has set instead of its own."""
-    return season_in_force(season, _changed(connection))
+def limits_now(connection: Connection) -> RemoteLimits:
+    """The limits in force in the running transaction."""
+    return limits_in_force(_changed(connection))
 
 
 def _changed(connection: Connection) -> dict[str, int]:

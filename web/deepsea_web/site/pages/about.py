@@ -16,7 +16,7 @@ from deepsea_arena.api.openapi import openapi
 from deepsea_arena.seasons import SeasonInfo, preset_of, seat_a_begins
 from deepsea_bundle.archive import pack
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.limits import OF_SEASON, Limit
+from deepsea_ladder.limits import Limit
 from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.scaffold import check_name, starter
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
@@ -33,7 +33,8 @@ _OPPONENTS = ("greedy", "cautious", "heuristic", "steady", "random")
 _OF_AUTHORS = (
     *("archive_bytes", "open_submissions", "submissions_per_hour", "submissions_per_day"),
     *("check_seconds_per_hour", "bots", "author_bytes", "analyses_per_day", "tokens"),
-    *("calls_per_minute", "pages_per_minute", "heavy", *OF_SEASON),
+    *("calls_per_minute", "pages_per_minute", "heavy", "play_tables", "play_tables_of_person"),
+    *("play_games_per_day", "verdict_seconds", "verdict_seconds_per_hour"),
 )
 """The settings that concern authors."""
 
@@ -46,7 +47,7 @@ class How(SeasonInfo, frozen=True, kw_only=True):
 
 def _read_how(ladder: LadderApi, query: Query) -> How:
     season = ladder.season(season=season_of(ladder, query))
-    found = ladder.settings(season=season.name).settings
+    found = ladder.settings().settings
     limits = tuple(one for one in found if one.name in _OF_AUTHORS)
     return How(**asdict(season), limits=limits)
 
