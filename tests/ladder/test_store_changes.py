@@ -1,4 +1,4 @@
-"""The last changes of games and closed seasons, and stores that are opened to be read only."""
+"""The last changes of games and closed seasons."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from deepsea_ladder.store.records import Record
 
@@ -532,7 +533,17 @@ def create_tables(connection: Connection) -> None:
             for index in table.indexes:
                 where = index.dialect_options["sqlite"]["where"]
                 index.dialect_options["postgresql"]["where"] = where
-    metadata.create_all(connection, checkfirst=False)
+    for table in metadata.sorted_tables:
+        connection.execute(CreateTable(table))
+        # Of two indexes that fit alike SQLite takes the one that was made last: that is the one
+        # with a condition, which has fewer rows.
+        for index in sorted(table.indexes, key=_condition_and_name):
+            connection.execute(CreateIndex(index))
+
+
+def _condition_and_name(index: Index) -> tuple[bool, str]:
+    has_condition = index.dialect_options["sqlite"]["where"] is not None
+    return has_condition, str(index.name)
 
 
 def _digest() -> str:
