@@ -34,6 +34,7 @@ from deepsea_referee.choices import (
 )
 from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_referee.person import Asked
+from deepsea_referee.results.summary import VoidGame
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
 from deepsea_rules.printable import quoted
@@ -44,6 +45,7 @@ from deepsea_rules.time_control import duration_text
 from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.refereed_game import RefereedGame
 
 MOST_NEWS = 8
 COMMANDS = "? rules   h hint   l last turns   q leave"
@@ -82,9 +84,12 @@ class TerminalPerson:
         self._hint_effort = hint_effort
         self._closed = False
         self._deciding = threading.Lock()
-        self.begin(())
+        self._prepare(())
 
-    def begin(self, names: Sequence[str]) -> None:
+    def begin(self, game: RefereedGame, seat: int) -> None:
+        self._prepare(game.names)
+
+    def _prepare(self, names: Sequence[str]) -> None:
         self.hints = 0
         """The number of hints that were shown in this game."""
         self._names = names
@@ -168,6 +173,11 @@ class TerminalPerson:
         self.skips = False
         if judging:
             echo("judging your decisions takes some seconds; Ctrl-C skips it")
+
+    def void(self, void: VoidGame, *, more: bool) -> None:
+        """Print that a game does not count."""
+        click.echo()
+        echo(f"game {void.game} is void: {void.reason}")
 
     def judged(self, found: GameAnalysis | None, seat: int) -> None:
         """Print what the person's decisions lost, its luck, and its worst decisions."""

@@ -1,7 +1,8 @@
 """`deepsea-referee play`: a person plays against bots in the terminal or in a browser.
 
 A match like any other (match.py), with one seat that a person decides, at the terminal (person.py)
-or at a page (deepsea_web/play); afterwards its decisions are judged by the coach.
+or on the page of a throw-away ladder (deepsea_web/throwaway.py); afterwards its decisions are
+judged by the coach.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -43,11 +45,11 @@ from deepsea_rules.ruleset import MAX_PLAYERS, SEAT_LETTERS
 from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
+    from deepsea_arena.play.stored_person import StoredPerson
     from deepsea_cli.person import TerminalPerson
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
-    from deepsea_referee.results.summary import GameResult, MatchResult
-    from deepsea_web.play.seat import PageSeat
+    from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 
 OPPONENTS = ("cautious", "greedy", "heuristic")
 """Sample bots of rising strength."""
@@ -139,7 +141,7 @@ def command(
     control = None if clock is None else TimeControl.parse(clock)
     with ExitStack() as opened:
         results = None if out is None else opened.enter_context(ResultsFolder(out))
-        person = _at_page(opened) if browser else _at_terminal(opened)
+        person = _at_page(opened, settings, number) if browser else _at_terminal(opened)
         sitting = _Sitting(
             settings, number, person, results, judges=not no_judge, skips=not browser
         )
@@ -179,29 +181,26 @@ def _at_terminal(opened: ExitStack) -> TerminalPerson:
     return TerminalPerson(read, waker, in_place=True)
 
 
-def _at_page(opened: ExitStack) -> PageSeat:
-    """The person at a page that is there as long as the games, and then until it is closed, for a
-    minute or until Ctrl-C."""
+def _at_page(opened: ExitStack, settings: MatchSettings, number: int) -> StoredPerson:
+    """The person at the page of a ladder that is there as long as the games, and then until the
+    page is closed, for a minute or until Ctrl-C."""
     from deepsea_referee.system import SYSTEM
     from deepsea_referee.timing.clock import SystemClock
-    from deepsea_web.play.seat import PageSeat
-    from deepsea_web.play.server import PlayServer
+    from deepsea_web.throwaway import ThrowawayLadder
 
-    person = PageSeat(SystemClock())
-    server = PlayServer(person, SystemClock())
-    opened.callback(server.close)
+    ladder = opened.enter_context(ThrowawayLadder(settings, number, SystemClock()))
 
     @opened.callback
     def stay() -> None:
-        if not person.interrupted:
+        if not ladder.person.interrupted:
             with suppress(KeyboardInterrupt):
-                server.wait()
+                ladder.wait()
 
-    click.echo(f"play at {server.address}\nclosing the page or Ctrl-C ends the game", err=True)
+    click.echo(f"play at {ladder.address}\nclosing the page or Ctrl-C ends the game", err=True)
     # A browser in the terminal would hide this; and some return when their window is closed.
     if SYSTEM.opens_browsers():
-        threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
-    return person
+        threading.Thread(target=webbrowser.open, args=(ladder.address,), daemon=True).start()
+    return ladder.person
 
 
 class _Skipped(Exception):
@@ -215,7 +214,7 @@ class _Sitting:
     settings: MatchSettings
     number: int
     """That of the person among the bots."""
-    person: TerminalPerson | PageSeat
+    person: TerminalPerson | StoredPerson
     results: ResultsFolder | None
     judges: bool
     skips: bool
@@ -250,7 +249,7 @@ class _Sitting:
             return await play_match(
                 self.settings,
                 self._on_game,
-                None if self.results is None else self.results.add_void,
+                self._on_void,
                 clock=clock,
                 interrupt=self.end,
                 players={self.number: partial(PersonSeat, self.person, control, clock)},
@@ -270,18 +269,30 @@ class _Sitting:
         self.person.over(outcome.game, record, seat, judging=judging, more=more)
         if self.person.away:
             self.end.set()
+        judge = partial(self._judge, outcome.game, record, seat)
+        return self._pause(judge if judging else None)
+
+    def _on_void(self, void: VoidGame) -> Future[None]:
+        if self.results is not None:
+            self.results.add_void(void)
+        self.is_playing = False
+        self.person.void(void, more=void.game < self.settings.games and not self.person.away)
+        return self._pause()
+
+    def _pause(self, judge: Callable[[], object] | None = None) -> Future[None]:
+        """Judge the decisions of a game, and wait until the next one is wanted."""
+
+        def pause() -> None:
+            if judge is not None:
+                judge()
+            self.person.wait_for_next()
+            self.is_playing = not self.person.dropped
+
         # In a thread: bots stay frozen, and signals are heard.
         thread = ThreadPoolExecutor(1)
-        between = thread.submit(self._between, outcome.game, record, seat, judging=judging)
+        paused = thread.submit(pause)
         thread.shutdown(wait=False)
-        return between
-
-    def _between(self, game: int, record: GameRecord, seat: int, *, judging: bool) -> None:
-        """Judge the decisions of a game, and wait until the next one is wanted."""
-        if judging:
-            self._judge(game, record, seat)
-        self.person.wait_for_next()
-        self.is_playing = not self.person.dropped
+        return paused
 
     def _judge(self, game: int, record: GameRecord, seat: int) -> None:
         from deepsea_arena.coach.own import judge_seat, seat_document

@@ -1,8 +1,8 @@
 """A seat for a person: the same views, events and legal actions as a bot's, decided in a thread.
 
-Invariants: the person gets nothing but views and events of its seat; the event loop never waits for
-it, so that clocks of bots and the freezer go on; one decision at a time; an answer that comes after
-a timeout is dropped.
+Invariants: a decision is asked for with nothing but the view and events of the seat; the event loop
+never waits for it, so that clocks of bots and the freezer go on; one decision at a time; an answer
+that comes after a timeout is dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from deepsea_referee.timing.clock import Alarm, Clock
 from deepsea_referee.transport.session import OnAnswer, TimedAnswer
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
-from deepsea_rules.narration import SeenPosition, seen
 from deepsea_rules.time_control import TimeControl, overrun
 from deepsea_rules.view import View
 from deepsea_sdk.clock import NO_CLOCK, TimeLeft
@@ -30,8 +29,8 @@ LATE = "the time is up: the default action was played"
 class Person(Protocol):
     """Somebody who decides; `begin` and `wake` are called by the event loop, `decide` is not."""
 
-    def begin(self, names: Sequence[str]) -> None:
-        """A game begins; `names` says who sits where, seat A first."""
+    def begin(self, game: RefereedGame, seat: int) -> None:
+        """A game begins, of which nothing is shown but what the seat knows."""
 
     def decide(self, asked: Asked) -> str | None:
         """An action, which may take any time; None once it is not wanted, or to leave for good."""
@@ -49,8 +48,6 @@ class Asked(NamedTuple):
     time_left: TimeLeft
     is_wanted: Callable[[], bool]
     """False after the timeout."""
-    course: Callable[[], Sequence[SeenPosition]] = tuple
-    """The game so far as the seat saw it; takes some milliseconds."""
 
 
 class PersonSeat:
@@ -79,7 +76,7 @@ class PersonSeat:
         self._since_us = 0
         self._on_answer: OnAnswer | None = None
         self._alarm: Alarm | None = None
-        person.begin(game.names)
+        person.begin(game, seat)
 
     def send(self, message: bytes) -> None:
         """Do nothing: what bots get as messages, a person is shown otherwise."""
@@ -96,7 +93,7 @@ class PersonSeat:
             due_us = self._since_us + limit_us + 1
             self._alarm = self._clock.at(due_us, partial(self._give_up, limit_us))
         wanted = partial(self._is_wanted, self._asked)
-        asked = Asked(view, events, time_left, wanted, partial(seen, self._game, self._seat))
+        asked = Asked(view, events, time_left, wanted)
         # A daemon: a read that nothing can end must not keep the program from ending.
         threading.Thread(target=self._think, args=(self._asked, asked), daemon=True).start()
         return self._asked

@@ -19,7 +19,6 @@ from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.workers import Died, Event, Failed, Task
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord, verify
-from deepsea_rules.ruleset import preset
 from helpers import ladder
 from helpers.bundles import bundle_of
 from helpers.people import Runner, new_game
@@ -76,7 +75,7 @@ def tables(store: Store, folder: Path, kept: int = 8) -> Tables:
 
 def answered(game: PersonGame, played: PlayedOn) -> PersonGame:
     """The next step: the person takes the last of its choices."""
-    state = Game(preset(game.rules), len(game.names), game.seed)
+    state = Game(game.ruleset, len(game.names), game.seed)
     for decision in played.decisions:
         state.pending()
         state.decide(*decision[1:])

@@ -26,6 +26,7 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
 from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.refereed_game import RefereedGame
 from helpers.commands import NAMES, Done, Run, called, one_line, start
 from helpers.games import Chooser, other_values
 from helpers.programs import opponent_in
@@ -274,6 +275,11 @@ def test_a_terminal_that_cannot_be_redrawn_gets_lines(
 # What is seen
 
 
+def seated(game: Game) -> RefereedGame:
+    """The game with names of its seats."""
+    return RefereedGame(game, "demo", None, [(name, "") for name in NAMES[: game.players]])
+
+
 class Script:
     """A person with keys drawn from a salt, and what it was shown."""
 
@@ -291,7 +297,7 @@ class Script:
     def play(self, game: Game, seat: int, salt: str) -> set[int]:
         """Play the game; returns the chips whose values the seat knew before its end."""
         others, mark, known = Chooser(salt, takes=True), 0, set[int]()
-        self.person.begin(NAMES[: game.players])
+        self.person.begin(seated(game), seat)
         while (question := game.pending()) is not None:
             if question.seat != seat:
                 game.decide(others.action(question.legal))
@@ -370,7 +376,7 @@ def test_a_decision_that_is_not_wanted_any_more_ends_wherever_it_is(keys: str) -
         return key
 
     person = TerminalPerson(read, waker, in_place=True)
-    person.begin(NAMES[:2])
+    person.begin(seated(Game(PRESETS["manual"], 2, bytes(32))), 0)
     with redirect_stdout(io.StringIO()):
         asked = Asked(view_for(state, 0), [], NO_CLOCK, lambda: wanted[0])
         assert person.decide(asked) is None
@@ -383,7 +389,7 @@ def test_cargo_that_sinks_is_laid_piece_by_piece(capsys: pytest.CaptureFixture[s
     state, _ = read_position(position, PRESETS["manual"], seed_from_text("x"))
     keys, waker = iter("x42h1"), WakePipe()
     person = TerminalPerson(lambda: next(keys), waker, in_place=False, hint_effort=Effort.of(2))
-    person.begin(NAMES[:2])
+    person.begin(seated(Game(PRESETS["manual"], 2, bytes(32))), 0)
     view = view_for(state, 0)
     action = person.decide(Asked(view, [], NO_CLOCK, lambda: True))
     waker.close()

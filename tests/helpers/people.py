@@ -16,7 +16,6 @@ from deepsea_referee.workers import Done, Event, Task
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import preset
 
 from .background import OneWorker, Watcher
 
@@ -25,7 +24,7 @@ SEED = seed_from_text("a game of a person")
 
 def replayed(game: PersonGame) -> Game:
     """The game with the decisions that were made."""
-    played = Game(preset(game.rules), len(game.names), game.seed)
+    played = Game(game.ruleset, len(game.names), game.seed)
     for decision in game.decisions:
         played.pending()
         played.decide(*decision[1:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
 
 import pytest
 
@@ -33,8 +32,8 @@ class Somebody:
         self.asked: list[Asked] = []
         self.woken = ""
 
-    def begin(self, names: Sequence[str]) -> None:
-        assert names == ["bot", "you"]
+    def begin(self, game: RefereedGame, seat: int) -> None:
+        assert (game.names, seat) == (["bot", "you"], SEAT)
 
     def decide(self, asked: Asked) -> str | None:
         self.asked.append(asked)

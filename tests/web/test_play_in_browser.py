@@ -7,10 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deepsea_rules.game import Game
-from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import verify
-from deepsea_rules.ruleset import PRESETS
 from helpers.chromium import SCHEMES, WIDTHS, fits, keep_screenshot, visited, without_violations
 from helpers.pages import RUN
 from helpers.seat_page import sitting
@@ -18,10 +15,6 @@ from helpers.tiers import daily
 
 pytestmark = pytest.mark.slow
 ASKED = '#seat-actions input[name="asked"]'
-
-
-def game(preset: str = "manual", seats: int = 3) -> Game:
-    return Game(PRESETS[preset], seats, seed_from_text("demo"))
 
 
 def begun(page: Page) -> None:
@@ -35,10 +28,10 @@ def begun(page: Page) -> None:
 )
 def test_a_whole_game(chromium: Browser, preset: str, by: str) -> None:
     with (
-        sitting(game(preset)) as table,
+        sitting(preset) as table,
         visited(
             chromium,
-            table.server.address,
+            table.ladder.address,
             width=min(WIDTHS) if by == "touch" else max(WIDTHS),
             reduced_motion="reduce",
             has_touch=by == "touch",
@@ -66,8 +59,8 @@ def test_a_whole_game(chromium: Browser, preset: str, by: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_everybody_can_use_it(chromium: Browser, scheme: str) -> None:
     with (
-        sitting(game(seats=6), bot=RUN) as table,
-        visited(chromium, table.server.address, reduced_motion="reduce") as page,
+        sitting(seats=6, bot=RUN) as table,
+        visited(chromium, table.ladder.address, reduced_motion="reduce") as page,
     ):
         begun(page)
         assert page.evaluate("window.ran") is None
@@ -92,8 +85,8 @@ def test_everybody_can_use_it(chromium: Browser, scheme: str) -> None:
 
 def test_moves_come_at_a_pace_and_are_skipped(chromium: Browser) -> None:
     with (
-        sitting(game(seats=6)) as table,
-        visited(chromium, table.server.address) as page,
+        sitting(seats=6) as table,
+        visited(chromium, table.ladder.address) as page,
     ):
         begun(page)
         page.get_by_label("pace of the game").select_option("slow")

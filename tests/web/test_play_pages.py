@@ -24,7 +24,7 @@ from deepsea_rules import randomness
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.record import GameRecord, verify
-from deepsea_rules.ruleset import PRESETS, preset
+from deepsea_rules.ruleset import PRESETS
 from helpers import ladder
 from helpers.full_ladder import StoreClock
 from helpers.games import other_values
@@ -187,7 +187,7 @@ def played_until_now(store: Store, game_id: str) -> Game:
     """The game, to its next question or its end."""
     game = store.person_games.get(game_id)
     decisions = read_record(game.record).decisions if game.record else game.decisions
-    played = Game(preset(game.rules), len(game.names), game.seed)
+    played = Game(game.ruleset, len(game.names), game.seed)
     played.pending()
     for decision in decisions:
         played.decide(*decision[1:])

@@ -9,27 +9,23 @@ its reader has left or its source is closed.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import re
-import socket
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, TypeVar
 from urllib.parse import parse_qsl
 
-import uvicorn
-from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.responses import PlainTextResponse
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Alarm, Clock, time_limit
+from deepsea_referee.timing.clock import Clock, time_limit
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -52,8 +48,6 @@ FILE_KINDS = {
     "svg": "image/svg+xml",
 }
 """The media types of files by their endings."""
-MOST_STREAMS = 32
-"""Event streams at once of one page that is served alone."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _PORT = re.compile(r":[0-9]*\Z")
 LONGEST_FORM = 64 * 1024
@@ -62,8 +56,6 @@ _FORM = "application/x-www-form-urlencoded"
 MOST_DIGITS = 20
 LARGEST = 2**53 - 1
 """The largest number that every JSON reader has exactly."""
-GRACE_US = 3_000_000
-"""The time for which nobody may read a page: while it is loaded again, or the machine is busy."""
 T = TypeVar("T")
 
 
@@ -145,53 +137,9 @@ async def read_fields(request: Request, clock: Clock) -> list[tuple[str, str]]:
         raise UserError("the form cannot be read") from None
 
 
-def same_secret(one: str, other: str) -> bool:
-    """Whether somebody's text is a secret, in a time that does not tell how much of it is."""
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
-
-
 def last_event(request: Request) -> str:
     """The place of a reader of a stream, as its browser or its address says it."""
     return request.headers.get("last-event-id", request.query_params.get("after", ""))
-
-
-# Pages that are served alone
-
-
-def page_app(path: str, routes: Iterable[BaseRoute], files: Mapping[str, str]) -> ASGIApp:
-    """The application of a page below a path: its routes, and its scripts and styles by name."""
-
-    async def file(request: Request) -> Response:
-        name = request.url.path.rpartition("/")[2]
-        kind = FILE_KINDS[name.rpartition(".")[2]]
-        return Response(files[name], media_type=kind, headers={"Cache-Control": "no-cache"})
-
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)
-
-    below = [*routes, *(Route(f"/{name}", file) for name in files)]
-    inner = Starlette(
-        routes=[Mount(path, routes=below)], exception_handlers={HTTPException: refused}
-    )
-    return Guarded(inner, LOOPBACK)
-
-
-def loopback_server(app: ASGIApp) -> tuple[socket.socket, uvicorn.Server]:
-    """A port of this machine, and what serves an application there."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
-    return listening, uvicorn.Server(config)
 
 
 class Source(Generic[T]):
@@ -249,24 +197,6 @@ class Source(Generic[T]):
                 self.on_readers()
 
 
-class Leaving:
-    """Acts when the last reader has left for longer than it takes to load a page again."""
-
-    def __init__(self, source: Source[Any], clock: Clock, act: Callable[[], object]) -> None:
-        self._source = source
-        self._clock = clock
-        self._act = act
-        self._alarm: Alarm | None = None
-
-    def look(self) -> None:
-        """See whether anybody reads."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if not self._source.readers:
-            self._alarm = self._clock.at(self._clock.now_us() + GRACE_US, self._act)
-
-
 class EventStream(Generic[T]):
     """The response to a reader who has something already.
 
@@ -281,13 +211,6 @@ class EventStream(Generic[T]):
         self._source = source
         self._has = has
         self._place = place or nullcontext()
-
-    @classmethod
-    def of_page(cls, source: Source[T], has: T) -> Self:
-        """The same for a page that is served alone; 503 if too many are open."""
-        if source.readers >= MOST_STREAMS:
-            raise HTTPException(503, "too many pages are open")
-        return cls(source, has)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]

@@ -34,6 +34,8 @@ from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, PRESETS, SEAT_LETTERS
 
 RANDOM = "random"
+HINT = "hint"
+NEXT = "next"
 LISTED = 50
 """The games of a person's list."""
 _LATELY = 20
@@ -106,9 +108,14 @@ class PersonGameMethods(LadderPart):
         """Answer the question with the number `asked`, by the key of a choice or a whole action."""
         from deepsea_arena.reports.seat import PICKS, choosing_of  # loads the SDK
 
-        game = self._own_game(game_id)
-        number, whole = asked // PICKS, None
-        if (found := choosing_of(game)) is not None and found[0] == asked:
+        game, host = self._own_game(game_id), self.service.host
+        number, whole, found = asked // PICKS, None, choosing_of(game)
+        if host is not None and action in (HINT, NEXT):
+            if action == HINT and (found is None or found[0] != asked):
+                raise PersonGameError("that question is past")
+            host.request(game_id, action)
+            return Done()
+        if found is not None and found[0] == asked:
             try:
                 whole = found[1].choose(action)
             except ValueError as error:
@@ -117,6 +124,8 @@ class PersonGameMethods(LadderPart):
             raise PersonGameError("that choice has been made already")
         picks = f"{game.answer or ''} {action}".strip()
         self.store.person_games.answer(game_id, number, whole or picks, whole=whole is not None)
+        if host is not None and whole is not None:
+            host.settle()
         return Done()
 
     @method("POST", "/play/{game_id}/leave")
@@ -124,6 +133,8 @@ class PersonGameMethods(LadderPart):
         """Leave a game: default actions are played to its end, or with `drop` it is void."""
         self._own_game(game_id)
         self.store.person_games.leave(game_id, drop=drop)
+        if self.service.host is not None:
+            self.service.host.settle()
         return Done()
 
     @method("GET", "/play/{game_id}/game")
@@ -171,10 +182,12 @@ class PersonGameMethods(LadderPart):
 
         news = None
         while True:
-            document = seat_document(game, self.store.now())
+            host = self.service.host
+            fields = {} if host is None else host.fields(game.game_id)
+            document = seat_document(game, self.store.now(), fields)
             text = SeatText(person_game_line(game), json.dumps(document))
             yield None if document["news"] == news else text
-            if game.state.is_final:
+            if game.state.is_final and not fields:
                 return
             news = document["news"]
             game = self.store.person_games.get(game.game_id)

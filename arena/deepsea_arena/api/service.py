@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.declarations import Method
@@ -46,6 +46,19 @@ class Login(NamedTuple):
     caller: Caller
 
 
+class SeatHost(Protocol):
+    """Who plays the games of people, where that is the server itself."""
+
+    def fields(self, game_id: str) -> Mapping[str, Any]:
+        """Fields of the seat's document beside what is stored; none of a game that is past."""
+
+    def request(self, game_id: str, what: str) -> None:
+        """Request a "hint" or the "next" game. Raises PersonGameError."""
+
+    def settle(self) -> None:
+        """Go on with what was answered, and return soon."""
+
+
 def _seconds() -> float:
     return SystemClock().now_us() / 1_000_000
 
@@ -59,6 +72,7 @@ class LadderService:
     private  whether visitors may read nothing
     limits   the defaults of the ladder's settings
     clock    the time in seconds, from any origin
+    host     who plays the games of people, if that is this process; None: a runner
     """
 
     def __init__(
@@ -70,11 +84,13 @@ class LadderService:
         private: bool = False,
         limits: RemoteLimits = USUAL_LIMITS,
         clock: Callable[[], float] = _seconds,
+        host: SeatHost | None = None,
     ) -> None:
         self.store = store
         self.entropy = entropy
         self.uploads = uploads or Uploads(SystemClock())
         self.private = private
+        self.host = host
         self._usual = limits
         self.limits: RemoteLimits
         """The limits, from the settings when they were last read."""

@@ -25,7 +25,6 @@ from deepsea_referee.timing.pauses import Freezer
 from deepsea_referee.transport.session import OnAnswer, TimedAnswer
 from deepsea_referee.workers import Link, Perform
 from deepsea_rules.game import Decision, Game
-from deepsea_rules.ruleset import preset
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import wire
 from deepsea_sdk.clock import TimeLeft
@@ -127,7 +126,7 @@ class _Table:
     def __init__(self, game: PersonGame, pool: BotPool, clock: Clock, suspects: set[int]) -> None:
         seats = [(version.label, version.digest) for version in game.versions]
         seats.insert(game.seat, (PERSON, ""))
-        played = Game(preset(game.rules), len(seats), game.seed)
+        played = Game(game.ruleset, len(seats), game.seed)
         control = TimeControl.parse(game.season.clock)
         self._game = RefereedGame(played, game.game_id, control, seats)
         self._game.set_clock(game.seat, None)

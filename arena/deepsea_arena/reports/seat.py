@@ -1,4 +1,4 @@
-"""What the page of a person's seat shows, as a document of JSON: of a game here or on a ladder.
+"""What the page of a person's seat shows, as a document of JSON.
 
 Invariants: of a game under way nothing is read but what the seat saw; which actions there are, and
 in what words, `choices` says.
@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from deepsea_arena.reports.frames import frames
+from deepsea_arena.coach.analysis import GameAnalysis
+from deepsea_arena.coach.own import in_words, worst
+from deepsea_arena.reports.frames import LONGEST_NAME, frames
 from deepsea_arena.reports.games import read_record
 from deepsea_ladder.model.games import PersonGame, PersonGameState, Presence
 from deepsea_referee.choices import QUESTIONS, Choosing, rules_of
+from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
 from deepsea_rules.game import Game
+from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import SEAT_LETTERS, preset
+from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.scoring import Result
-from deepsea_rules.view import View
 
 YOU = "you"
 """The person's name on the page of its seat."""
+THINKING = "the coach is looking at it"
+"""The note while a hint is found."""
 PICKS = 64
 """More choices than an order takes: the number of a question is that of its decision times this."""
 
@@ -37,7 +42,7 @@ class SeatDocument(TypedDict):
     game: int
     """The number of the game, from 1."""
     seat: str
-    """The person's letter; "" before its first decision."""
+    """The person's letter."""
     rules: str
     names: list[str]
     frames: list[dict[str, Any]]
@@ -46,6 +51,8 @@ class SeatDocument(TypedDict):
     """The decision: `id`, `words`, `choices` (each `key`, `action`, `meaning`) and `rules`."""
     left_us: int | None
     """The time that is left for it."""
+    hints: bool
+    """The coach may be asked."""
     note: list[str]
     """Words for the person, such as a hint."""
     table: list[str]
@@ -59,56 +66,6 @@ class SeatDocument(TypedDict):
     """Why nothing comes any more; "" while something may."""
 
 
-def nothing_yet() -> SeatDocument:
-    """The document before a game."""
-    return {
-        "news": 0,
-        "game": 0,
-        "seat": "",
-        "rules": "",
-        "names": [],
-        "frames": [],
-        "asked": None,
-        "left_us": None,
-        "note": [],
-        "table": [],
-        "judging": False,
-        "judged": None,
-        "more": False,
-        "ended": "",
-    }
-
-
-def course(seen: Iterable[narration.SeenPosition]) -> list[dict[str, Any]]:
-    """The `frames` of a game under way."""
-    return [{"t": one.turn, "p": one.text, "dice": one.dice, "say": one.lines} for one in seen]
-
-
-def question(number: int, view: View, choosing: Choosing) -> dict[str, Any]:
-    """What is `asked`."""
-    assert view.kind is not None
-    return {
-        "id": number,
-        "words": QUESTIONS[view.kind],
-        "choices": [choice._asdict() for choice in choosing.offered],
-        "rules": rules_of(view),
-    }
-
-
-def ending(record: GameRecord, seat: int, names: Sequence[str]) -> dict[str, Any]:
-    """The `frames` and the `table` of a game that is over, as the seat saw it."""
-    seats = [one._replace(name=name) for one, name in zip(record.seats, names, strict=True)]
-    shown = frames(replace(record, seats=tuple(seats)), seat)["frames"]
-    table = narration.tell_end(Result(record.points, record.placements), names)
-    return {
-        "frames": [{key: frame[key] for key in ("t", "p", "dice", "say")} for frame in shown],
-        "table": list(table),
-    }
-
-
-# On a ladder
-
-
 def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, Choosing] | None:
     """The number of the question that waits for the person, and its choices; None for none."""
     if game.state is not PersonGameState.ASKED:
@@ -120,44 +77,88 @@ def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, Choo
     return len(game.decisions) * PICKS + len(picks), choosing
 
 
-def seat_document(game: PersonGame, now: int) -> dict[str, Any]:
-    """What the page of the seat shows; `now` is the store's time."""
-    names = [YOU if seat == game.seat else name for seat, name in enumerate(game.names)]
+def seat_document(
+    game: PersonGame, now: int, host_fields: Mapping[str, Any] | None = None
+) -> SeatDocument:
+    """What the page of the seat shows.
+
+    now          the store's time
+    host_fields  fields that the game's host adds or replaces, `left_us` among them
+    """
+    fields = host_fields or {}
+    names = fields.get("names") or [
+        YOU if seat == game.seat else name for seat, name in enumerate(game.names)
+    ]
     is_void = game.state is PersonGameState.VOID
-    document = {
-        **nothing_yet(),
+    document: SeatDocument = {
+        "news": 0,
         "game": 1,
         "seat": SEAT_LETTERS[game.seat],
-        "rules": game.rules,
+        "rules": one_line(game.rules, LONGEST_NAME),
         "names": names,
+        "frames": [],
+        "asked": None,
+        "left_us": None,
+        "hints": False,
         "note": _note(game),
+        "table": [],
+        "judging": False,
+        "judged": None,
+        "more": False,
         "ended": f"the game is void: {game.reason}" if is_void else "",
-        **(ending(read_record(game.record), game.seat, names) if game.record else _under_way(game)),
     }
-    news = zlib.crc32(json.dumps(document).encode())
-    left = None if game.until is None else max(0, game.until - now) * 1000
-    return {**document, "news": news, "left_us": left}
+    if game.record:
+        _add_end(document, read_record(game.record), game.seat)
+    else:
+        _add_course(document, game)
+    note = [*document["note"], *fields.get("note", ())]
+    document |= {**fields, "note": note, "left_us": None}  # type: ignore[typeddict-item]
+    document["news"] = zlib.crc32(json.dumps(document).encode())
+    if fields:
+        document["left_us"] = fields["left_us"]
+    elif game.until is not None:
+        document["left_us"] = max(0, game.until - now) * 1000
+    return document
+
+
+def _add_end(document: SeatDocument, record: GameRecord, seat: int) -> None:
+    """The course of a game that is over as the seat saw it, and the final table."""
+    names = document["names"]
+    seats = [one._replace(name=name) for one, name in zip(record.seats, names, strict=True)]
+    shown = frames(replace(record, seats=tuple(seats)), seat)["frames"]
+    table = narration.tell_end(Result(record.points, record.placements), names)
+    document["frames"] = [{key: frame[key] for key in ("t", "p", "dice", "say")} for frame in shown]
+    document["table"] = list(table)
+
+
+def _add_course(document: SeatDocument, game: PersonGame) -> None:
+    """The course as the seat saw it, and what is asked."""
+    played = _played(game)
+    document["frames"] = [
+        {"t": one.turn, "p": one.text, "dice": one.dice, "say": one.lines}
+        for one in narration.seen(played, game.seat)
+    ]
+    if (found := choosing_of(game, played)) is not None:
+        number, choosing = found
+        view = played.view(game.seat)
+        assert view.kind is not None
+        document["asked"] = {
+            "id": number,
+            "words": QUESTIONS[view.kind],
+            "choices": [choice._asdict() for choice in choosing.offered],
+            "rules": rules_of(view),
+        }
+        document["note"] += choosing.note
 
 
 def _played(game: PersonGame) -> Game:
     """The game up to the person's next decision, or the bots' first one."""
-    played = Game(preset(game.rules), len(game.names), game.seed)
+    played = Game(game.ruleset, len(game.names), game.seed)
     played.pending()
     for decision in game.decisions:
         played.decide(*decision[1:])
         played.pending()
     return played
-
-
-def _under_way(game: PersonGame) -> dict[str, Any]:
-    """The course as the seat saw it, and what is asked."""
-    played = _played(game)
-    shown: dict[str, Any] = {"frames": course(narration.seen(played, game.seat))}
-    if (found := choosing_of(game, played)) is not None:
-        number, choosing = found
-        shown["asked"] = question(number, played.view(game.seat), choosing)
-        shown["note"] = [*_note(game), *choosing.note]
-    return shown
 
 
 def _note(game: PersonGame) -> list[str]:
@@ -170,3 +171,19 @@ def _note(game: PersonGame) -> list[str]:
     if game.reason:
         found = [*found, "a step failed and is tried again; nothing of the game is lost"]
     return found
+
+
+def judgement(found: GameAnalysis, seat: int) -> dict[str, Any]:
+    """What is `judged`: the worth of the seat's decisions in words, and the worst ones."""
+    decisions = [
+        {
+            "turn": one.turn,
+            "dive": one.judged.dive,
+            "position": str(game_at(found.record, one.number).view(seat)),
+            "played": one.judged.played,
+            "better": one.judged.best,
+            "lost": round(one.judged.regret.mean, 2),
+        }
+        for one in worst(found)
+    ]
+    return {"words": in_words(found, seat), "worst": decisions}

@@ -16,6 +16,7 @@ from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
 from deepsea_ladder.values import Int64, Time
 from deepsea_rules.game import Decision
+from deepsea_rules.ruleset import RuleSet, preset
 
 Seating = Sequence[int]
 """The line-up of one game: ids of versions by seat."""
@@ -406,6 +407,12 @@ class PersonGame(Struct, frozen=True, kw_only=True):
     changed_at: int
     owner: str
     attempt: int
+
+    @property
+    def ruleset(self) -> RuleSet:
+        """Those of the season, if they have this name; else the preset."""
+        own = self.season.rules
+        return own if own.name == self.rules else preset(self.rules)
 
     @property
     def names(self) -> list[str]:

@@ -79,7 +79,11 @@ class Site:
         links = [(page.nav, page.path) for page in pages if page.nav]
         self.sessions = SessionAuth(access, gateway)
         self.renderer = PageRenderer(
-            access, links, self.sessions.author.name, private=gateway.service.private
+            access,
+            links,
+            self.sessions.author.name,
+            private=gateway.service.private,
+            alone=gateway.service.host is not None,
         )
         self.broadcast = Broadcast(gateway, access.url)
         self._answers = Answers(self.sessions, members, self.renderer, self.with_error_pages)

@@ -191,16 +191,16 @@ def _texts() -> Mapping[str, str]:
         "feed.js": _read("feed.js"),
         "tv.js": _linked("tv.js"),
         "own.css": _read("own.css"),
-        "play.css": file_text("play/play.css"),
-        "play.js": _linked("play.js", file_text("play/play.js")),
+        "play.css": _read("play.css"),
+        "play.js": _linked("play.js"),
         **{name: _read(name) for name in OWN},
         "icon.svg": _read("icon.svg"),
     }
 
 
-def _linked(name: str, text: str = "") -> str:
+def _linked(name: str) -> str:
     """A script whose imports have their names with a digest."""
-    text = text or _read(name)
+    text = _read(name)
     for module, its_text in (("viewer.js", script()), ("feed.js", _read("feed.js"))):
         text = text.replace(f'"./{module}"', f'"./{_served(module, its_text)}"')
     return text
@@ -245,6 +245,8 @@ class PageRenderer:
     """The name of the cookie by which scripts know who is logged in."""
     private: bool = False
     """Whether visitors see the login and nothing else."""
+    alone: bool = False
+    """Whether its pages are those of one seat, without the others of a ladder."""
 
     def url(self, path: str, **query: object) -> str:
         return self.access.url(path, **query)

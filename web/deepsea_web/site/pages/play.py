@@ -1,34 +1,40 @@
 """Pages of games of people: begin one, sit at it, and for everybody the one that is over.
 
-Invariant: the page of a seat and its news are made of the seat's state alone, which has nothing
-that the seat does not know; what its forms ask for, the service decides.
+Invariants: the page of a seat and its news are made of the seat's document alone, which has nothing
+that the seat does not know; what its forms ask for, the service decides; a form for a question that
+is over does nothing, since a page may be old or be sent twice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element, tostring
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from deepsea_arena.api.ladder_api import METHODS
-from deepsea_arena.api.person_games import RANDOM
+from deepsea_arena.api.person_games import HINT, NEXT, RANDOM
 from deepsea_arena.coach.ladder_analyses import record_file
 from deepsea_arena.reports.games import PersonGameReport, SeatText, read_record
-from deepsea_ladder.model.games import PERSON, PersonGameState
+from deepsea_arena.reports.seat import THINKING, SeatDocument
+from deepsea_ladder.model.games import PERSON
+from deepsea_referee.choices import LAST_TURNS
 from deepsea_referee.errors import UserError
-from deepsea_rules.ruleset import MAX_PLAYERS, PRESETS, SEAT_LETTERS
-from deepsea_web.http import last_event
-from deepsea_web.play.page import deed_of, place_of, values
-from deepsea_web.play.seat import news_of
+from deepsea_rules.notation import read_position
+from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, PRESETS, SEAT_LETTERS
+from deepsea_rules.state import GameState
+from deepsea_web.http import last_event, whole_number
 from deepsea_web.server.http_api import AnswerStream
 from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
 from deepsea_web.site.page import GAME_OVER, Page, Query, Visit
 from deepsea_web.site.sessions import Seen, SessionAuth
 from deepsea_web.site.words import name
+from deepsea_web.viewer.assets import LAYOUT
 from deepsea_web.viewer.game_page import PageGame
+from deepsea_web.viewer.picture import place_words, scene
 
 NAV = "Play"
 _DEED = ("what", "asked", "action")
@@ -73,16 +79,42 @@ def _begin(visit: Visit, form: Form) -> Redirect:
 BEGIN = Action(path="/play", page=PLAY, act=_begin, fields=("bots", "opponents", "rules", "seat"))
 
 
+# A person's seat
+
+
+class Deed(NamedTuple):
+    """What a form of the seat's page asks for."""
+
+    what: str
+    asked: int = 0
+    """The question that it answers; 0 for "next"."""
+    action: str = ""
+    """Of "answer": an action or a key."""
+
+
+DEEDS = ("answer", HINT, "play on", "drop", NEXT)
+Cursor = tuple[int, int, int]
+"""What a reader has: the number of its news, the game, and how many of its frames."""
+
+
 def _read_seat(visit: Visit, query: Query) -> Values:
     game_id = query.text("id") or ""
     state = next(filter(None, visit.ladder.watch_seat(game_id=game_id)))
+    document: SeatDocument = json.loads(state.document)
+    frames, judged = document["frames"], document["judged"]
+    lines = [line for frame in frames for line in frame["say"]]
+    position = frames[-1]["p"]
     return {
-        **values(json.loads(state.document)),
         "current": NAV,
         "game_id": game_id,
-        "address": f"/play/{game_id}/",
-        "hidden": {"id": game_id},
-        "is_over": state.person_game.state is PersonGameState.DONE,
+        "seat": document,
+        "last": frames[-1],
+        "place": f"{document['news']}.{document['game']}.{len(frames)}",
+        "lines": lines[-LAST_TURNS:],
+        "board": board(position),
+        "divers": _divers(position, document["names"]),
+        "boards": [board(one["position"]) for one in judged["worst"]] if judged else [],
+        "waits": waits(document),
     }
 
 
@@ -95,19 +127,89 @@ SEAT = OwnPage(
 )
 
 
+def waits(document: SeatDocument) -> bool:
+    """Whether something comes without a deed of the person."""
+    looks = document["judging"] or THINKING in document["note"]
+    return looks or not (document["asked"] or document["table"] or document["ended"])
+
+
+def board(position: str) -> str:
+    """The viewer's board of a position in notation, as an SVG element."""
+    box = f"0 0 {LAYOUT['width']} {LAYOUT['height']}"
+    root = Element("svg", {"class": "ds-board", "viewBox": box, "aria-hidden": "true"})
+    root.extend(scene(*_read_position(position)))
+    return tostring(root, encoding="unicode")
+
+
+def _read_position(position: str) -> tuple[GameState, dict[int, int]]:
+    # Where cargo is laid, nobody moves: a position in which the mover has no choice is read too.
+    if position.endswith(" order"):
+        position = position.replace("*", "").removesuffix("order") + "over"
+    return read_position(position, PRESETS[DEFAULT])
+
+
+def _divers(position: str, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Letter, name, place, cargo and points of each diver."""
+    state, known = _read_position(position)
+    rows: list[tuple[str, ...]] = []
+    for seat, diver in enumerate(names):
+        place, bank = state.place[seat], state.bank[seat]
+        hidden = sum(chip not in known for chip in bank)
+        points = sum(known.get(chip, 0) for chip in bank)
+        cargo = " ".join(unit.name for unit in state.cargo[seat])
+        more = f" + {hidden} hidden" if hidden else ""
+        rows.append((SEAT_LETTERS[seat], diver, place_words(place), cargo, f"{points}{more}"))
+    return rows
+
+
+def deed_of(fields: Sequence[tuple[str, str]]) -> Deed | None:
+    """What a form asks for; None if that makes no sense."""
+    given = dict(fields)
+    asked = whole_number(given.get("asked", "0"))
+    if asked is None or (what := given.get("what", "answer")) not in DEEDS:
+        return None
+    return Deed(what, asked, given.get("action", ""))
+
+
 def _do(visit: Visit, form: Form) -> Redirect:
-    game_id = form.text("id")
+    game_id, ladder = form.text("id"), visit.ladder
     deed = deed_of([(one, form.text(one)) for one in _DEED if form.list(one)])
     if deed is None:
         raise UserError("this form makes no sense")
     if deed.what in ("play on", "drop"):
-        visit.ladder.leave(game_id=game_id, drop=deed.what == "drop")
+        ladder.leave(game_id=game_id, drop=deed.what == "drop")
     else:
-        visit.ladder.decide(game_id=game_id, asked=deed.asked, action=deed.action)
+        action = deed.action if deed.what == "answer" else deed.what
+        ladder.decide(game_id=game_id, asked=deed.asked, action=action)
+    if deed.what == NEXT:
+        game_id = ladder.person_games().games[0].game_id
     return Redirect(path=f"/play/{game_id}")
 
 
 DEED = Action(path="/play/{id}/deed", page=SEAT, act=_do, fields=("id", *_DEED))
+
+
+def place_of(text: str) -> Cursor:
+    """What a reader says that it has; nothing if that makes no sense."""
+    numbers = [whole_number(part) or 0 for part in text.split(".")[:3]]
+    news, game, known = (*numbers, 0, 0, 0)[:3]
+    return news, game, known
+
+
+def news_of(document: SeatDocument, has: Cursor) -> tuple[Cursor, str]:
+    """What a reader lacks, as an event with its new place as id; "" if that is nothing."""
+    news, game, known = has
+    if news == document["news"]:
+        return has, ""
+    begin = known if game == document["game"] else 0
+    place = (document["news"], document["game"], len(document["frames"]))
+    parts = {
+        "names": document["names"],
+        "frames": document["frames"][begin:],
+        "waits": waits(document),
+    }
+    text = json.dumps(parts)
+    return place, f"id: {'.'.join(map(str, place))}\ndata: {text}\n\n"
 
 
 async def seat_news(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
@@ -122,6 +224,9 @@ async def seat_news(sessions: SessionAuth, seen: Seen, request: Request) -> ASGI
     wanted = {"game_id": request.path_params["id"]}
     steps = sessions.gateway.stream(seen.visit.caller, METHODS["watch_seat"], wanted)
     return await AnswerStream.begun(sessions.gateway, steps, write=write)
+
+
+# A game that is over
 
 
 def _extras(data: PersonGameReport) -> Mapping[str, Any]:

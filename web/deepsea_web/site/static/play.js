@@ -103,8 +103,9 @@ function sit(root) {
   }
 
   root.addEventListener("submit", (event) => {
-    event.preventDefault();
     const { target: form, submitter } = event;
+    if (form.elements.what.value === "next") return;  // its answer is another page
+    event.preventDefault();
     fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(new FormData(form, submitter)), redirect: "manual" })
       .catch(lost);
     part("panel").setAttribute("aria-busy", "true");

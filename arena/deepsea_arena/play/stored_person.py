@@ -1,0 +1,281 @@
+"""A person who decides on the seat's page of a ladder, in a match of this process.
+
+To the match it is a referee's `Person`, to the ladder's service the host of the game: the question
+is stored as a runner stores it, and the page stores the answer.
+
+Invariants: the ladder keeps each game of the match as a game of its person, which nobody else
+leases; the seat's page is made of what is stored, and of `fields`, which has nothing that the seat
+does not know; a request or an answer for a question that is over does nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from deepsea_arena.coach.analysis import GameAnalysis
+from deepsea_arena.lease_owner import own_name
+from deepsea_arena.reports.frames import LONGEST_NAME
+from deepsea_arena.reports.seat import THINKING, judgement
+from deepsea_ladder.errors import PersonGameError
+from deepsea_ladder.model.games import PersonGame, PersonGameState, Presence
+from deepsea_ladder.store import Store
+from deepsea_referee.choices import HINT_EFFORT, hint
+from deepsea_referee.person import Asked
+from deepsea_referee.results.summary import VoidGame
+from deepsea_referee.timing.clock import Clock
+from deepsea_rules.game import Decision
+from deepsea_rules.printable import one_line
+from deepsea_rules.record import GameRecord
+from deepsea_sdk.clock import NO_CLOCK
+from deepsea_sdk.coach.decisions import Effort
+from deepsea_sdk.refereed_game import RefereedGame
+
+LOOK_S = 1.0
+"""The time between two looks for an answer, if nothing rings before."""
+SETTLE_S = 1.0
+"""The longest wait for the next question, once an answer is stored."""
+LEASE_S = 86_400.0
+"""Longer than bots play between two decisions of a person."""
+NEXT_S = 30.0
+"""The longest wait for the next game to begin, once it is requested."""
+
+
+class StoredPerson:
+    """The person of a match; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        season_id: int,
+        author_id: int,
+        versions: Mapping[str, int],
+        clock: Clock,
+        hint_effort: Effort = HINT_EFFORT,
+    ) -> None:
+        """`versions` has the ids of the bots' versions by the names of the match."""
+        self.on_drop: Callable[[], object] = lambda: None
+        """Called when the person drops the game."""
+        self.hints = 0
+        """The number of hints that were shown in this game."""
+        self.away = False
+        """It has left: default actions are played."""
+        self.dropped = False
+        self.skips = False
+        """It does not wait for the judgement of its decisions."""
+        self.interrupted = False
+        self._is_over = False
+        self.game_id = ""
+        """That of the game at hand, or of the last one."""
+        self._games = store.person_games
+        self._season_id = season_id
+        self._author_id = author_id
+        self._versions = versions
+        self._clock = clock
+        self._hint_effort = hint_effort
+        self._owner = own_name()
+        self._number = 0
+        self._lease: PersonGame | None = None
+        self._game: RefereedGame | None = None
+        self._due_us: int | None = None
+        """When the time for the decision at hand is up."""
+        self._fields: dict[str, Any] = {}
+        self._turns = 0
+        """Questions that were stored, and ends of games."""
+        self._deciding = threading.Lock()
+        self._changed = threading.Condition()
+        """Rings at a stored answer, a request, a changed field, and at the end of a wait."""
+        self._has_news = False
+        """Whether it has rung since the last look for an answer."""
+        self._requested = ""
+
+    # Of the match
+
+    def store_new(self, game: RefereedGame, seat: int) -> None:
+        """Store a game that begins; the first one before its bots have started."""
+        others = [name for place, name in enumerate(game.names) if place != seat]
+        self._games.begin(
+            [self._versions[name] for name in others],
+            author_id=self._author_id,
+            address="",
+            visitor=None,
+            season_id=self._season_id,
+            game_id=game.game_id,
+            rules=game.game.rules.name,
+            seed=game.game.seed,
+            seat=seat,
+        )
+        self._lease = self._games.claim(self._owner, LEASE_S)
+        with self._changed:
+            self._number += 1
+            self.game_id, self._requested = game.game_id, ""
+            self._fields = {
+                "game": self._number,
+                "names": [one_line(name, LONGEST_NAME) for name in game.names],
+            }
+            self._ring()
+
+    def begin(self, game: RefereedGame, seat: int) -> None:
+        if game.game_id != self.game_id:
+            self.store_new(game, seat)
+        self._game = game
+        self.hints = 0
+        self._set(hints=True)
+
+    def wake(self, why: str) -> None:
+        """End the decision that waits, after a timeout."""
+        self._set(note=[why])
+
+    def decide(self, asked: Asked) -> str | None:
+        """Store the question, and wait for the page to store an answer."""
+        with self._deciding:  # one that is not wanted any more may still be ending
+            if self.away:
+                return asked.view.legal[0]
+            assert self._game is not None
+            limit_us = sum(asked.time_left)
+            limited = asked.time_left != NO_CLOCK
+            self._due_us = self._clock.now_us() + limit_us if limited else None
+            try:
+                return self._answer(asked, self._game.game.decisions)
+            finally:
+                self._due_us = None
+                if asked.is_wanted():
+                    self._set(note=[])
+
+    # Of who plays the match
+
+    def over(self, game: int, record: GameRecord, place: int, *, judging: bool, more: bool) -> None:
+        """Store and show the end of a game.
+
+        judging  its decisions are being judged, which a request for the next game skips
+        """
+        with self._deciding:  # a decision that came too late may still give its lease back
+            assert self._lease is not None
+            self._games.finish(self._lease, record.to_json())
+        self.skips = False
+        self._turns += 1
+        self._set(judging=judging, more=more, hints=False)
+
+    def void(self, void: VoidGame, *, more: bool) -> None:
+        """Show that a game does not count."""
+        self._turns += 1
+        self._set(ended=f"the game is void: {void.reason}", more=more, hints=False)
+        self._games.leave(self.game_id, drop=True)
+
+    def judged(self, found: GameAnalysis | None, place: int) -> None:
+        """Show what the person's decisions were worth."""
+        self._set(judging=False, judged=None if found is None else judgement(found, place))
+
+    def wait_for_next(self) -> None:
+        """Wait until the person wants another game, or leaves."""
+        with self._changed:
+            while self._fields.get("more") and not (self.interrupted or self.dropped):
+                if self._requested == "next":
+                    break
+                self._changed.wait()
+
+    def interrupt(self) -> None:
+        """End all waiting for the person."""
+        self.interrupted = True
+        self._set()
+
+    def drop(self) -> None:
+        """Leave, and drop a game that is under way."""
+        self.dropped = True
+        self._set()
+        self.on_drop()
+
+    def end(self, why: str) -> None:
+        """Show that nothing comes any more."""
+        self.on_drop = lambda: None
+        self._is_over = True
+        self._set(asked=None, more=False, judging=False, ended=why)
+
+    # Of the ladder's service
+
+    def fields(self, game_id: str) -> Mapping[str, Any]:
+        """Fields of the seat's document beside what is stored; none of a game that is past."""
+        with self._changed:
+            if game_id != self.game_id:
+                return {}
+            left = None if self._due_us is None else max(0, self._due_us - self._clock.now_us())
+            return {**self._fields, "left_us": left}
+
+    def request(self, game_id: str, what: str) -> None:
+        """Request a "hint", or the "next" game, whose beginning is waited for."""
+        with self._changed:
+            offered = self._fields.get("hints" if what == "hint" else "more")
+            if game_id != self.game_id or not offered:
+                raise PersonGameError(f"the {what} cannot be had now: load the page again")
+            self._requested = what
+            self.skips = what == "next"
+            self._ring()
+            if what == "next":
+                self._changed.wait_for(lambda: self.game_id != game_id or self._is_over, NEXT_S)
+
+    def settle(self) -> None:
+        """See what was stored just now, and wait for the next question or the end of the game."""
+        with self._changed:
+            before = self._turns
+            self._ring()
+            self._changed.wait_for(lambda: self._turns != before, SETTLE_S)
+
+    # ----------------------------------------------------------------------------------- within
+
+    def _answer(self, asked: Asked, decisions: Sequence[Decision]) -> str | None:
+        """The action that the page stores; None if none is wanted any more."""
+        assert self._lease is not None
+        game_id, made = self.game_id, tuple(decisions)
+        self._games.ask(self._lease, made)
+        self._turns += 1
+        self._set()
+        while (found := self._look(game_id)).state is not PersonGameState.VOID:
+            if found.state is PersonGameState.QUEUED:
+                if (lease := self._games.claim(self._owner, LEASE_S)) is None:
+                    continue
+                self._lease = lease
+                self.away = lease.presence is Presence.LEFT
+                return lease.answer or asked.view.legal[0]
+            if not asked.is_wanted() or self.interrupted or self.dropped:
+                self._take_back(asked, len(made))
+                return None
+            if not self._gives_hint(asked):
+                with self._changed:
+                    self._changed.wait_for(lambda: self._has_news, LOOK_S)
+        if game_id == self.game_id and not self._fields.get("ended"):
+            self.drop()
+        return None
+
+    def _look(self, game_id: str) -> PersonGame:
+        with self._changed:
+            self._has_news = False
+        return self._games.get(game_id)
+
+    def _take_back(self, asked: Asked, number: int) -> None:
+        """End the stored question without an answer of the person."""
+        with suppress(PersonGameError):  # the person has answered just now, too late
+            self._games.answer(self.game_id, number, asked.view.legal[0])
+        self._lease = self._games.claim(self._owner, LEASE_S) or self._lease
+
+    def _gives_hint(self, asked: Asked) -> bool:
+        """Show a hint, if one was requested; whether it was."""
+        with self._changed:
+            if self._requested != "hint":
+                return False
+            self._requested = ""
+        self._set(note=[THINKING])
+        lines = hint(asked.view, self._hint_effort)
+        self.hints += 1
+        self._set(note=lines)
+        return True
+
+    def _set(self, **fields: object) -> None:
+        with self._changed:
+            self._fields |= fields
+            self._ring()
+
+    def _ring(self) -> None:
+        self._has_news = True
+        self._changed.notify_all()
