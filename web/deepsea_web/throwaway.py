@@ -27,7 +27,7 @@ from deepsea_arena.play.stored_person import StoredPerson
 from deepsea_bundle.names import name_from
 from deepsea_bundle.reader import BotBundle, BundleFacts
 from deepsea_ladder.accounts import MACHINE, code_digest, new_code
-from deepsea_ladder.season import PlaySettings, Season
+from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.choices import HINT_EFFORT
@@ -47,6 +47,8 @@ from deepsea_web.site.pages import games, play
 from deepsea_web.site.sessions import Seen, SessionAuth
 
 AUTHOR = "you"
+NO_LIMIT = 1_000_000
+"""Games of the person in a day."""
 LINGER_S = 60.0
 """The time for which the page stays after the games, at most."""
 GRACE_US = 3_000_000
@@ -102,6 +104,7 @@ class ThrowawayLadder:
         folder = SYSTEM.private_folder()
         self._opened.callback(SYSTEM.remove_folder, folder)
         store = self._opened.enter_context(Store.create(folder / "ladder.db"))
+        store.settings.change("play_games_per_day", NO_LIMIT, MACHINE)
         season = store.seasons.open(_season(settings), fresh_seed())
         bots = [bot for number, bot in enumerate(settings.named) if number != person]
         ids = {digest: _take_in(store, bot) for digest, bot in {b.digest: b for b in bots}.items()}
@@ -117,7 +120,7 @@ class ThrowawayLadder:
         self._serve(store, clock)
 
     def _serve(self, store: Store, clock: Clock) -> None:
-        service = LadderService(store, store, entropy=fresh_seed, private=True, host=self.person)
+        service = LadderService(store, entropy=fresh_seed, private=True, host=self.person)
         gateway = Gateway(service, SystemClock())
         self._opened.callback(gateway.close)
         self.loop = asyncio.new_event_loop()
@@ -178,7 +181,6 @@ def _season(settings: MatchSettings) -> Season:
         seats=(len(settings.bots),),
         clock=settings.time_control.format(),
         isolation="process",
-        play=PlaySettings(games_per_day=10_000, silent_seconds=86_400),
     )
 
 
