@@ -30,12 +30,10 @@ MATCH: Final = (
 )
 SHOWN_TURN: Final = "36"
 DRAW: Final = """([position, size, styles]) => {
-    const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    const [width, height] = size;
-    picture.setAttribute("class", "ds-board");
-    picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    picture.setAttribute("width", width);
-    picture.setAttribute("height", height);
+    const picture = window.emptyBoard();
+    picture.removeAttribute("aria-hidden");
+    picture.setAttribute("width", size[0]);
+    picture.setAttribute("height", size[1]);
     window.draw(picture, window.parsePosition(position));
     const style = document.createElementNS(picture.namespaceURI, "style");
     style.textContent = styles;

@@ -20,7 +20,7 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_web.http import HEADERS
-from deepsea_web.site.pages.play import Deed, board, deed_of, place_of
+from deepsea_web.site.pages.play import Deed, board_words, deed_of, place_of
 from deepsea_web.throwaway import GRACE_US
 from helpers.games import Chooser, other_values
 from helpers.pages import RUN
@@ -294,6 +294,10 @@ def test_names_are_text_and_nothing_else() -> None:
     assert "&lt;script&gt;" in page
 
 
-def test_the_board_is_that_of_a_position_whatever_is_asked_for() -> None:
-    position = "1 2 3 4 1 2 3 4 | *A3v:1,2,3,4 B1v:1 | d1 a0 order"
-    assert board(position).count('class="ds-space"') == 8
+def test_the_board_is_in_words_whatever_is_asked_for() -> None:
+    position = "1 x 3=9 {1=0,2} [24] 2 3 4 | *A3v:1,2,3,4 B1v:1 | d1 a0 order"
+    trail = [
+        *("level 1, diver B", "blank", "level 3 worth 9, diver A"),
+        *("stack of levels 1 worth 0, 2", "stack of levels 2, 4", "level 2", "level 3", "level 4"),
+    ]
+    assert board_words(position) == (position, 1, 0, trail)

@@ -30,7 +30,7 @@ EXPORTED = {
     "dom": ("h",),
     "viewer": ("mount",),
     "page": ("start",),
-    "board": ("draw", "glide"),
+    "board": ("draw", "emptyBoard", "glide"),
     "notation": ("parsePosition",),
     "panels": ("seats", "spoken"),
 }

@@ -1,8 +1,13 @@
 // A board in an SVG element: a position, and how divers move from one to the next.
 
-import { build } from "./dom.js";
+import { build, s } from "./dom.js";
 import { LAYOUT } from "./layout.js";
 import { scene } from "./scene.js";
+
+/** A board without a position. */
+export function emptyBoard() {
+  return s("svg", { class: "ds-board", viewBox: `0 0 ${LAYOUT.width} ${LAYOUT.height}`, "aria-hidden": "true" });
+}
 
 /** Draw a position. */
 export function draw(board, position) {

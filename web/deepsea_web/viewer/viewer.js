@@ -13,7 +13,7 @@
 // page leads by `show`: there are no keys and controls, no address, and nothing of what comes later.
 
 import { address, addressWith } from "./address.js";
-import { draw, glide } from "./board.js";
+import { draw, emptyBoard, glide } from "./board.js";
 import * as coach from "./coach.js";
 import { h, icon, s } from "./dom.js";
 import { LAYOUT } from "./layout.js";
@@ -84,7 +84,7 @@ export function mount(element, given, options = {}) {
 
   const status = h("p", { class: "ds-status" });
   const dice = h("span", { class: "ds-dice" });
-  const board = s("svg", { class: "ds-board", viewBox: `0 0 ${LAYOUT.width} ${LAYOUT.height}`, "aria-hidden": "true" });
+  const board = emptyBoard();
   const say = h("div", { class: "ds-say" });
   const live = h("div", { class: "ds-hidden", role: "status", "aria-live": "polite" });
   const spoken = h("ol", { class: "ds-hidden", "aria-label": "the board" });

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from xml.etree.ElementTree import Element, tostring
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -23,8 +22,9 @@ from deepsea_arena.reports.seat import THINKING, SeatDocument
 from deepsea_ladder.model.games import PERSON
 from deepsea_referee.choices import LAST_TURNS
 from deepsea_referee.errors import UserError
+from deepsea_rules.actions import LEVEL_OF, Unit
 from deepsea_rules.notation import read_position
-from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, PRESETS, SEAT_LETTERS
+from deepsea_rules.ruleset import ABOARD, DEFAULT, HOME, MAX_PLAYERS, PRESETS, SEAT_LETTERS
 from deepsea_rules.state import GameState
 from deepsea_web.http import last_event, whole_number
 from deepsea_web.server.http_api import AnswerStream
@@ -32,9 +32,7 @@ from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
 from deepsea_web.site.page import GAME_OVER, Page, Query, Visit
 from deepsea_web.site.sessions import Seen, SessionAuth
 from deepsea_web.site.words import name
-from deepsea_web.viewer.assets import LAYOUT
 from deepsea_web.viewer.game_page import PageGame
-from deepsea_web.viewer.picture import place_words, scene
 
 NAV = "Play"
 _DEED = ("what", "asked", "action")
@@ -111,9 +109,9 @@ def _read_seat(visit: Visit, query: Query) -> Values:
         "last": frames[-1],
         "place": f"{document['news']}.{document['game']}.{len(frames)}",
         "lines": lines[-LAST_TURNS:],
-        "board": board(position),
+        "board": board_words(position),
         "divers": _divers(position, document["names"]),
-        "boards": [board(one["position"]) for one in judged["worst"]] if judged else [],
+        "boards": [board_words(one["position"]) for one in judged["worst"]] if judged else [],
         "waits": waits(document),
     }
 
@@ -133,14 +131,6 @@ def waits(document: SeatDocument) -> bool:
     return looks or not (document["asked"] or document["table"] or document["ended"])
 
 
-def board(position: str) -> str:
-    """The viewer's board of a position in notation, as an SVG element."""
-    box = f"0 0 {LAYOUT['width']} {LAYOUT['height']}"
-    root = Element("svg", {"class": "ds-board", "viewBox": box, "aria-hidden": "true"})
-    root.extend(scene(*_read_position(position)))
-    return tostring(root, encoding="unicode")
-
-
 def _read_position(position: str) -> tuple[GameState, dict[int, int]]:
     # Where cargo is laid, nobody moves: a position in which the mover has no choice is read too.
     if position.endswith(" order"):
@@ -148,17 +138,56 @@ def _read_position(position: str) -> tuple[GameState, dict[int, int]]:
     return read_position(position, PRESETS[DEFAULT])
 
 
+class BoardWords(NamedTuple):
+    """A board for readers without scripts."""
+
+    position: str
+    """In notation, from which scripts draw it."""
+    dive: int
+    air: int
+    trail: list[str]
+    """The unit on each space, and the diver who is there."""
+
+
+def board_words(position: str) -> BoardWords:
+    """The board of a position in notation."""
+    state, known = _read_position(position)
+    at = {place: f", diver {SEAT_LETTERS[seat]}" for seat, place in enumerate(state.place)}
+    trail = [
+        f"{_unit_words(unit, known)}{at.get(space, '')}"
+        for space, unit in enumerate(state.trail[1:], start=1)
+    ]
+    return BoardWords(position, state.dive, state.air, trail)
+
+
+def _unit_words(unit: Unit, known: Mapping[int, int]) -> str:
+    """A unit as the viewer reads it out."""
+    if not unit:
+        return "blank"
+    chips = [f"{LEVEL_OF[chip]}{f' worth {known[chip]}' if chip in known else ''}" for chip in unit]
+    return f"level {chips[0]}" if len(chips) == 1 else f"stack of levels {', '.join(chips)}"
+
+
+def _place_words(state: GameState, seat: int) -> str:
+    place = state.place[seat]
+    if place in (HOME, ABOARD):
+        return "home" if place == HOME else "submarine"
+    return f"space {place}, going {'home' if state.homeward[seat] else 'down'}"
+
+
 def _divers(position: str, names: Sequence[str]) -> list[tuple[str, ...]]:
     """Letter, name, place, cargo and points of each diver."""
     state, known = _read_position(position)
     rows: list[tuple[str, ...]] = []
     for seat, diver in enumerate(names):
-        place, bank = state.place[seat], state.bank[seat]
+        bank = state.bank[seat]
         hidden = sum(chip not in known for chip in bank)
         points = sum(known.get(chip, 0) for chip in bank)
         cargo = " ".join(unit.name for unit in state.cargo[seat])
         more = f" + {hidden} hidden" if hidden else ""
-        rows.append((SEAT_LETTERS[seat], diver, place_words(place), cargo, f"{points}{more}"))
+        rows.append(
+            (SEAT_LETTERS[seat], diver, _place_words(state, seat), cargo, f"{points}{more}")
+        )
     return rows
 
 

@@ -2,11 +2,20 @@
 // then the panel of the same page, made by the server, takes the place of the old one. What may be
 // done, the panel's buttons say.
 
-import { draw, glide, h, parsePosition, seats, spoken } from "./viewer.js";
+import { draw, emptyBoard, glide, h, parsePosition, seats, spoken } from "./viewer.js";
 
 const PACES = [["0.5", "slow"], ["1", "normal"], ["2", "fast"], ["4", "faster"], ["0", "at once"]];
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const part = (id) => document.getElementById(`seat-${id}`);
+
+/** Draw the boards of a part of the page, which has their positions in notation. */
+function drawBoards(root) {
+  for (const place of root.querySelectorAll("[data-position]")) {
+    const board = emptyBoard();
+    draw(board, parsePosition(place.dataset.position));
+    place.replaceChildren(board);
+  }
+}
 
 /** Follow the seat of the page. */
 function sit(root) {
@@ -30,8 +39,8 @@ function sit(root) {
   function show(frame, gliding) {
     const now = parsePosition(frame.p);
     const svg = part("board").firstElementChild;
-    if (svg) draw(svg, now);
-    if (svg && gliding && position && !calm.matches) glide(svg, position, now, 450 / pace);
+    draw(svg, now);
+    if (gliding && position && !calm.matches) glide(svg, position, now, 450 / pace);
     position = now;
     part("status").textContent = `Turn ${frame.t}, dive ${now.dive}`;
     part("dice").replaceChildren(...(frame.dice ?? []).map((face) => h("span", { class: "ds-die" }, String(face))));
@@ -70,8 +79,8 @@ function sit(root) {
       if (!fresh || number !== asks || waiting.length) return;
       document.title = asked.response.title;
       document.querySelector("h1").textContent = asked.response.querySelector("h1").textContent;
-      if (!part("board").firstElementChild) { location.reload(); return; }
       part("panel").replaceWith(document.adoptNode(fresh));
+      drawBoards(part("panel"));
       arrived();
     };
     asked.open("GET", location.pathname);
@@ -133,8 +142,8 @@ function sit(root) {
   part("pace").append(chosen, skipping);
   part("pace").hidden = false;
 
-  const last = JSON.parse(root.dataset.last);
-  if (last) show(last, false);
+  drawBoards(root);
+  show(JSON.parse(root.dataset.last), false);
   arrived();
   const stream = new EventSource(`${address}news?after=${place}`);
   stream.onmessage = (event) => {
