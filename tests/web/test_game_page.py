@@ -99,7 +99,7 @@ def test_the_script_is_one_module_made_of_all_the_others() -> None:
         "export const { h } = $dom;",
         "export const { mount } = $viewer;",
         "export const { start } = $page;",
-        "export const { draw, glide } = $board;",
+        "export const { draw, emptyBoard, glide } = $board;",
         "export const { parsePosition } = $notation;",
         "export const { seats, spoken } = $panels;",
     ]
