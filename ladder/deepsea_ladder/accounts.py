@@ -12,7 +12,7 @@ import ipaddress
 import re
 import zlib
 from base64 import b32encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
@@ -29,7 +29,6 @@ RESERVED = frozenset({FIRST_ADMIN, "machine"})
 """Names that nobody may choose."""
 ANONYMOUS = "anonymous-"
 """The beginning of the names of authors who were anonymised."""
-HOUR = 3600.0
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET = 43
@@ -42,8 +41,6 @@ _CODE = re.compile(r"[A-Z2-7]{16}")
 _LONGEST_CODE = 64
 _MISREAD = str.maketrans({"0": "O", "1": "I", "8": "B", " ": None, "-": None})
 """Digits that no code has, and what they look like; what people put between its letters."""
-_FREE = 5
-"""Failures within an hour that cost no time."""
 
 
 class Role(IntEnum):
@@ -307,17 +304,3 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return mapped or parsed
-
-
-def failure_wait(failures: Sequence[float], now: float, most: int) -> float:
-    """Seconds until somebody may try again who has failed at these times, the oldest first.
-
-    The first few failures of an hour cost nothing, then each doubles the wait, from a second on;
-    after `most` of them it lasts until the oldest is an hour old.
-    """
-    recent = [at for at in failures if now - at < HOUR][-most:]
-    if len(recent) >= most:
-        return max(0.0, recent[0] + HOUR - now)
-    if len(recent) < min(_FREE, most):
-        return 0.0
-    return max(0.0, min(HOUR, 2.0 ** (len(recent) - _FREE)) + recent[-1] - now)

@@ -81,7 +81,7 @@ class RemoteLimits:
     verdict_seconds_per_hour: int = _limit(900, "CPU seconds", "All comparisons in an hour.")
 
     failures_per_hour: int = _limit(
-        20, "failures", "Wrong codes and logins from an address in an hour; the wait grows before."
+        20, "failures", "Wrong codes, tokens and logins from an address in an hour."
     )
     tokens: int = _limit(50, "tokens", "Of an author, that are valid.")
     sessions: int = _limit(50, "sessions", "Of an author in the pages.")

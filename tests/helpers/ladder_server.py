@@ -66,7 +66,7 @@ def application(store: Store, clock: ManualClock, how: Serving) -> Application:
         uploads=Uploads(clock),
         private=how.private,
         limits=how.limits,
-        clock=lambda: clock.now_us() / 1_000_000,
+        clock=clock,
     )
     service.url = "http://ladder.example/"
     reached = access("127.0.0.1", 80, proxies=["127.0.0.1"] if how.proxy else [])

@@ -7,10 +7,8 @@ import hashlib
 import pytest
 
 from deepsea_ladder.accounts import (
-    HOUR,
     address_prefix,
     code_digest,
-    failure_wait,
     new_code,
     new_session,
     new_token,
@@ -82,26 +80,6 @@ def test_a_session_is_known_by_its_hash() -> None:
     assert session_digest(secret) == hashlib.sha256(secret.encode()).hexdigest()
     for wrong in ("", secret[:-1], secret + "0", secret.upper(), secret * 100):
         assert session_digest(wrong) is None
-
-
-def test_the_wait_grows_with_failures_and_ends_with_the_hour() -> None:
-    times: list[float] = []
-    waits = []
-    now = 0.0
-    for _ in range(20):
-        waits.append(failure_wait(times, now, 20))
-        now += waits[-1]
-        times.append(now)
-    assert waits[:5] == [0.0] * 5
-    assert waits[5:10] == [1.0, 2.0, 4.0, 8.0, 16.0]
-    assert max(waits) <= HOUR
-    assert len([at for at in times if at < HOUR]) <= 20
-    assert failure_wait(times, times[-1] + HOUR, 20) == 0.0
-
-
-def test_twenty_failures_at_once_cost_an_hour() -> None:
-    assert failure_wait([0.0] * 20, 1.0, 20) == HOUR - 1.0
-    assert failure_wait([0.0] * 20, HOUR, 20) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,7 @@ def remote(
     store: Store, clock: ManualClock | None = None, access: Access | None = None, **given: Any
 ) -> Iterator[Remote]:
     """A ladder that listens."""
-    seconds = (lambda: clock.now_us() / 1e6) if clock else (lambda: 0.0)
-    service = a_service(store, clock=seconds, **given)
+    service = a_service(store, clock=clock or ManualClock(), **given)
     with served(service, clock=clock, access=access) as server:
         yield Remote(server)
 

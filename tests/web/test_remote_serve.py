@@ -23,7 +23,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_web.server.access import Access
 from deepsea_web.server.connections import Certificate
-from deepsea_web.server.gateway import MINUTE_US, Rate, Slots
+from deepsea_web.server.gateway import Slots
 from deepsea_web.server.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line, serving
@@ -266,35 +266,6 @@ def test_a_pair_that_does_not_belong_together_is_refused(tmp_path: Path) -> None
 
 
 # Small parts
-
-
-def test_a_rate_is_kept_however_it_is_spread() -> None:
-    clock = ManualClock()
-    rate = Rate(lambda: 3, MINUTE_US, clock.now_us, most_keys=4)
-
-    def take(key: str) -> int | None:
-        try:
-            rate.take(key, "too many")
-        except ApiError as error:
-            return error.retry_after
-        return 0
-
-    assert [take("a") for _ in range(4)] == [0, 0, 0, 20]
-    assert take("b") == 0
-    clock.jump(20_000_000)
-    assert [take("a"), take("a")] == [0, 20]
-    clock.jump(3_600_000_000)
-    end, taken = clock.now_us() + MINUTE_US, 0
-    while clock.now_us() < end:  # all at once, and then whenever it may
-        wait = take("c") or 0
-        taken += not wait
-        clock.jump(wait * 1_000_000)
-    assert taken == 2 * 3 - 1
-    clock.jump(3_600_000_000)
-    assert [take("a") for _ in range(4)] == [0, 0, 0, 20]
-    for key in range(100):
-        take(str(key))
-    assert len(rate._full_us) <= 4
 
 
 def test_slots_are_given_back() -> None:

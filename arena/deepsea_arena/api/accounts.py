@@ -111,7 +111,7 @@ class AccountMethods(LadderPart):
             prefix = address_prefix(self.caller.address)
             found = self.store.accounts.redeem(digest, author, token, prefix)
         except CodeRefused:
-            self.service.failures.add(self.caller.address)
+            self.service.count_failure(self.caller.address)
             raise
         return Redeemed(secret, account_of(found))
 

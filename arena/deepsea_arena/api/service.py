@@ -9,23 +9,19 @@ both. Bodies check only what depends on the arguments of a call.
 
 from __future__ import annotations
 
-import math
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.declarations import Method
 from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind, refused_as_api_error
+from deepsea_arena.api.rates import HOUR_US, Rate
 from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.accounts import (
     Credential,
     Role,
     address_prefix,
-    failure_wait,
     new_session,
     session_digest,
     source,
@@ -33,9 +29,7 @@ from deepsea_ladder.accounts import (
 )
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import SystemClock
-
-MOST_SOURCES = 10_000
+from deepsea_referee.timing.clock import Clock, SystemClock
 
 
 class Login(NamedTuple):
@@ -59,10 +53,6 @@ class SeatHost(Protocol):
         """Go on with what was answered, and return soon."""
 
 
-def _seconds() -> float:
-    return SystemClock().now_us() / 1_000_000
-
-
 class LadderService:
     """The state that all calls share. Threads may share one.
 
@@ -71,7 +61,7 @@ class LadderService:
     uploads  what is taken in; None: as strangers' uploads
     private  whether visitors may read nothing
     limits   the defaults of the ladder's settings
-    clock    the time in seconds, from any origin
+    clock    of uploads and of failures
     host     who plays the games of people, if that is this process; None: a runner
     """
 
@@ -83,12 +73,13 @@ class LadderService:
         uploads: Uploads | None = None,
         private: bool = False,
         limits: RemoteLimits = USUAL_LIMITS,
-        clock: Callable[[], float] = _seconds,
+        clock: Clock | None = None,
         host: SeatHost | None = None,
     ) -> None:
         self.store = store
         self.entropy = entropy
-        self.uploads = uploads or Uploads(SystemClock())
+        clock = clock or SystemClock()
+        self.uploads = uploads or Uploads(clock)
         self.private = private
         self.host = host
         self._usual = limits
@@ -97,7 +88,7 @@ class LadderService:
         self.read_settings()
         self.url = ""
         """Of its pages and its HTTP API, set by the server once it listens."""
-        self.failures = Failures(clock, lambda: self.limits.failures_per_hour)
+        self._failures = Rate(lambda: self.limits.failures_per_hour, HOUR_US, clock.now_us)
 
     def read_settings(self) -> None:
         """Read the limits again: what begins from now on has these."""
@@ -147,8 +138,8 @@ class LadderService:
     def log_in(self, token: str, address: str) -> Login:
         """Open a session of the pages with a token; a failure is counted by address.
 
-        Raises ApiError if the token is not valid; after too many failures it says when to try
-        again. The holder of a valid token is not kept out by others at the same address.
+        Raises ApiError if the token is not valid. The holder of a valid token is not kept out by
+        others at the same address.
         """
         digest = token_digest(token)
         secret = new_session(self.entropy())
@@ -161,8 +152,15 @@ class LadderService:
                 digest, stored, limits.session_days, limits.sessions, address_prefix(address)
             )
         if found is None:
-            self.failures.add(address)
+            self.count_failure(address)
         return Login(secret, _caller(found, address, INVALID))
+
+    def count_failure(self, address: str) -> None:
+        """Count a wrong code, token or login of an address. Raises ApiError if there were too many.
+
+        Never called for a valid one, so that nobody is kept out by others behind the same address.
+        """
+        self._failures.take(source(address), "too many wrong codes or tokens from your address")
 
     @refused_as_api_error
     def log_out(self, caller: Caller) -> None:
@@ -194,42 +192,3 @@ def _caller(found: Credential | None, address: str, refusal: str) -> Caller:
         session_id=found.session_id,
         address=address,
     )
-
-
-@dataclass(slots=True)
-class Failures:
-    """Failed codes and logins of an hour, counted by where they come from. Threads may share one.
-
-    A valid code or token is never asked about here, so that nobody is kept out by others behind
-    the same address. What is kept is bounded, however many addresses fail.
-
-    clock         the time in seconds, from any origin
-    most          failures of one source in an hour
-    most_sources  the number of sources that are remembered, the latest ones
-    """
-
-    clock: Callable[[], float]
-    most: Callable[[], int]
-    most_sources: int = MOST_SOURCES
-    _failed: OrderedDict[str, list[float]] = field(default_factory=OrderedDict, init=False)
-    _lock: Lock = field(default_factory=Lock, init=False)
-
-    def add(self, address: str) -> None:
-        """Count a failure. Raises ApiError instead as long as this address has to wait."""
-        key = source(address)
-        with self._lock:
-            failed = self._failed.setdefault(key, [])
-            now, most = self.clock(), self.most()
-            wait = math.ceil(failure_wait(failed, now, most))
-            if wait <= 0:
-                failed.append(now)
-                del failed[:-most]
-            self._failed.move_to_end(key)
-            if len(self._failed) > self.most_sources:
-                self._failed.popitem(last=False)
-        if wait > 0:
-            raise ApiError(
-                Kind.EXHAUSTED,
-                f"too many wrong codes or tokens from your address; try again in {wait} s",
-                wait,
-            )

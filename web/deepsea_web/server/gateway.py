@@ -32,14 +32,13 @@ from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.rates import MINUTE_US, MOST_KEYS, Rate
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.uploads import Upload
 from deepsea_ladder.accounts import is_loopback, source, token_digest
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
 
-MOST_KEYS = 20_000
-MINUTE_US = 60_000_000
 _SECOND_US = 1_000_000
 Part = dict[str, Any] | bytes
 Parts = Callable[[], Awaitable[Part | None]]
@@ -71,47 +70,6 @@ class Batch:
     ended: bool = False
     quiet: bool = False
     """Whether there is nothing new after these."""
-
-
-class Rate:
-    """At most `most()` at once for each key, and as many in each period that follows.
-
-    A period has less than twice as many, right after a time in which the key did not ask.
-    now_us  the time, in microseconds since any moment
-    """
-
-    def __init__(
-        self,
-        most: Callable[[], int],
-        period_us: int,
-        now_us: Callable[[], int],
-        most_keys: int = MOST_KEYS,
-    ) -> None:
-        self._most = most
-        self._period_us = period_us
-        self._now_us = now_us
-        self._most_keys = most_keys
-        self.refused = 0
-        self._full_us: dict[Hashable, int] = {}
-        """When a key has everything again."""
-
-    def take(self, key: Hashable, sentence: str) -> None:
-        """Count one more. Raises ApiError instead, with this sentence, if there were too many."""
-        now, most = self._now_us(), self._most()
-        each_us = self._period_us // most
-        full = max(self._full_us.get(key, now), now) + each_us
-        if (over := full - each_us * most - now) > 0:
-            self.refused += 1
-            raise ApiError(Kind.EXHAUSTED, sentence, -(-over // _SECOND_US))
-        self._full_us.pop(key, None)  # to the end
-        self._full_us[key] = full
-        if len(self._full_us) > self._most_keys:
-            self._forget(now)
-
-    def _forget(self, now: int) -> None:
-        """Forget those who have everything again, else those who asked longest ago."""
-        left = [(key, full) for key, full in self._full_us.items() if full > now]
-        self._full_us = dict(left[-(self._most_keys // 2) :])
 
 
 class Slots:
@@ -218,7 +176,7 @@ class Gateway:
         except ApiError as error:
             if error.kind is Kind.UNAUTHENTICATED:
                 self._authors.pop(digest, None)
-                self.service.failures.add(address)
+                self.service.count_failure(address)
             raise
         if author is None:
             self._authors[digest] = caller.author_id
