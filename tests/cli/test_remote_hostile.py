@@ -146,27 +146,26 @@ def test_pages_of_games_without_end_are_given_up(
 
 
 @pytest.mark.parametrize(
-    ("head", "drips"),
+    "head",
     [
-        (b"", b""),
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
-        (begun({"Content-Length": "100000000"}), b" "),
-        (begun(), b" "),
+        b"",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: ",
+        begun({"Content-Length": "100000000"}) + b" ",
+        begun() + b" ",
     ],
 )
-def test_an_answer_that_never_comes_is_given_up(head: bytes, drips: bytes) -> None:
+def test_an_answer_that_never_comes_is_given_up(head: bytes) -> None:
     given_up = threading.Event()
 
     def reply(_asked: Asked) -> Iterator[bytes]:
         yield head
-        while not given_up.wait(0.01):
-            yield drips
+        given_up.wait()
 
     with Answering(reply) as server:
         try:
             with (
-                RemoteLadder(server.url, TOKEN, deadline=0.3) as remote,
+                RemoteLadder(server.url, TOKEN, timeout=0.3) as remote,
                 pytest.raises(Unreachable, match="does not answer in time"),
             ):
                 remote.server()

@@ -3,19 +3,16 @@
 Invariants: requests and answers follow from the declarations; nothing is sent before the
 certificate is accepted, a redirection is not followed, and a ladder on this machine is asked
 without the environment's proxies, so that those carry TLS alone; an answer has at most LARGEST
-bytes and is there within a deadline, a line of a stream has at most LARGEST_LINE, and a stream is
-silent for SILENCE_S at most; an answer that makes no sense is BadServer, with the path to the
-value.
+bytes, a line of a stream has at most LARGEST_LINE, and each of its parts has a timeout; an answer
+that makes no sense is BadServer, with the path to the value.
 """
 
 from __future__ import annotations
 
 import json
-import socket
 import ssl
-import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NoReturn, Self
 from urllib.parse import quote
 
@@ -40,10 +37,10 @@ LARGEST_LINE = 1 << 20
 MOST_EVENTS = 10_000
 """Events of a stream that has an end, such as those of a check."""
 CONNECT_S = 10.0
-DEADLINE_S = 30.0
-"""The time for a whole answer, however slowly the server drips."""
+TIMEOUT_S = 30.0
+"""Timeout of the next part of an answer."""
 SILENCE_S = 120.0
-"""The time for which a stream may be silent."""
+"""Timeout of the next part of a stream, an export or a file."""
 _LONGEST_SENTENCE = 300
 
 
@@ -53,9 +50,9 @@ class RemoteLadder(LadderApi):
     Methods raise ApiError for what the ladder refuses, RemoteError if it cannot be used, and
     UserError for a certificate that is not the pinned one.
 
-    token     sent with every call; None: as a visitor
-    pinned    the one certificate that is accepted, as PEM
-    deadline  seconds after which an answer comes too late
+    token    sent with every call; None: as a visitor
+    pinned   the one certificate that is accepted, as PEM
+    timeout  seconds that the next part of an answer may take
     """
 
     def __init__(
@@ -64,11 +61,11 @@ class RemoteLadder(LadderApi):
         token: str | None = None,
         pinned: str | None = None,
         *,
-        deadline: float = DEADLINE_S,
+        timeout: float = TIMEOUT_S,
     ) -> None:
         self.url = url
         self._pinned = pinned
-        self._deadline = deadline
+        self._timeout = timeout
         # A bare one takes no time, and trusts nobody.
         secure = url.startswith("https:")
         self._settings = self._context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -80,7 +77,6 @@ class RemoteLadder(LadderApi):
                 headers=headers,
                 verify=self._settings,
                 limits=httpx.Limits(max_keepalive_connections=0),
-                timeout=httpx.Timeout(SILENCE_S, connect=CONNECT_S),
                 trust_env=not is_loopback(httpx.URL(url).host),
             )
         except (ImportError, ValueError, httpx.InvalidURL) as error:
@@ -161,7 +157,10 @@ class RemoteLadder(LadderApi):
                 # Dots, too: ".." would be a step in a path.
                 text = quote(str(value), safe="").replace(".", "%2E")
                 path = path.replace(f"{{{name}}}", text)
-            return self._client.build_request(declared.verb, f"{self.url}{ROOT}{path}", **more)
+            seconds = self._timeout if declared.flow is Flow.ONE else SILENCE_S
+            timeout = httpx.Timeout(seconds, connect=CONNECT_S)
+            url = f"{self.url}{ROOT}{path}"
+            return self._client.build_request(declared.verb, url, timeout=timeout, **more)
         except (UnicodeError, httpx.InvalidURL):
             raise ApiError(Kind.INVALID, "a name is too long, or no text") from None
 
@@ -177,7 +176,7 @@ class RemoteLadder(LadderApi):
         return found
 
     def _whole(self, request: httpx.Request) -> bytearray:
-        with self._answered(request, self._deadline) as response:
+        with self._answered(request) as response:
             return self._content(response)
 
     def _content(self, response: httpx.Response) -> bytearray:
@@ -235,13 +234,11 @@ class RemoteLadder(LadderApi):
     # -------------------------------------------------------------------------------- responses
 
     @contextmanager
-    def _answered(
-        self, request: httpx.Request, deadline: float | None = None
-    ) -> Generator[httpx.Response]:
-        """A response that is no refusal. The connection ends after `deadline` seconds."""
-        line = _Line(self._settings, self._accept)
-        request.extensions["trace"] = line.trace
-        with line.ended_after(deadline), self._named_errors(line):
+    def _answered(self, request: httpx.Request) -> Generator[httpx.Response]:
+        """A response that is no refusal."""
+        connection = _Connection(self._settings, self._accept)
+        request.extensions["trace"] = connection.trace
+        with self._named_errors(connection):
             response = self._client.send(request, stream=True)
             try:
                 self._check(response)
@@ -250,21 +247,16 @@ class RemoteLadder(LadderApi):
                 response.close()
 
     @contextmanager
-    def _named_errors(self, line: _Line) -> Generator[None]:
+    def _named_errors(self, connection: _Connection) -> Generator[None]:
         """Errors of the connection as those of this API."""
-        late = Unreachable(f"{self.url} does not answer in time")
         try:
             yield
-        except (httpx.TransportError, BadServer) as error:
-            if line.is_late or isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout):
-                raise late from None
-            if isinstance(error, BadServer):
-                raise
-            raise self._trouble(error, line) from None
-        if line.is_late:  # what was cut off may look whole
-            raise late
+        except httpx.TransportError as error:
+            raise self._trouble(error, connection) from None
 
-    def _trouble(self, error: httpx.TransportError, line: _Line) -> Exception:
+    def _trouble(self, error: httpx.TransportError, connection: _Connection) -> Exception:
+        if isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout):
+            return Unreachable(f"{self.url} does not answer in time")
         if isinstance(error, httpx.ProxyError):
             return Unreachable(f"the proxy does not reach {self.url}: {_reason(error)}")
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
@@ -272,7 +264,7 @@ class RemoteLadder(LadderApi):
                 if self._pinned is None:
                     return UnknownCertificate(self.url, why)
                 return self._changed(self._pinned, why)
-            if line.socket is not None:
+            if connection.is_open:
                 return Unreachable(f"{self.url} does not speak TLS: {_reason(error)}")
             return Unreachable(f"nobody answers at {self.url}: {_reason(error)}")
         cut_off = isinstance(error, httpx.NetworkError) or "without sending" in str(error)
@@ -332,8 +324,8 @@ class RemoteLadder(LadderApi):
         return ApiError(kind, text, seconds)
 
 
-class _Line:
-    """The connection of one call, as httpx reports it: to be checked, and to be ended.
+class _Connection:
+    """The connection of one call, as httpx reports it.
 
     settings  those of connections to the ladder; a proxy may have TLS of its own
     accept    called with the ladder's certificate as PEM; what it raises ends the call
@@ -342,17 +334,14 @@ class _Line:
     def __init__(self, settings: ssl.SSLContext, accept: Callable[[str], object]) -> None:
         self._settings = settings
         self._accept = accept
-        self.socket: socket.socket | None = None
-        self.is_late = False
+        self.is_open = False
 
     def trace(self, name: str, info: Mapping[str, Any]) -> None:
         """Called by httpx for each step; what it raises ends the call before anything is sent."""
         if not name.endswith(("connect_tcp.complete", "start_tls.complete")):
             return
         stream = info["return_value"]
-        self.socket = stream.get_extra_info("socket")
-        if self.is_late:
-            self._end()
+        self.is_open = True
         secured = stream.get_extra_info("ssl_object")
         if secured is not None and secured.context is self._settings:
             try:
@@ -360,26 +349,6 @@ class _Line:
             except BaseException:
                 stream.close()
                 raise
-
-    @contextmanager
-    def ended_after(self, seconds: float | None) -> Generator[None]:
-        """End the connection when the time is up."""
-        if seconds is None:
-            yield
-            return
-        timer = threading.Timer(seconds, self._end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _end(self) -> None:
-        self.is_late = True
-        if self.socket is not None:
-            with suppress(OSError):
-                self.socket.shutdown(socket.SHUT_RDWR)
 
 
 def _duration(seconds: int) -> str:
