@@ -19,7 +19,6 @@ from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.notes import Note
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import GameAnalysis
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from deepsea_referee.results.summary import GameResult
     from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
     from deepsea_referee.workbench.folder import ComparisonFolder
+    from deepsea_sdk.notes import Note
     from deepsea_web.charts.svg import Chart
     from deepsea_web.viewer.game_page import PageGame
 
