@@ -124,7 +124,7 @@ def command(
                 page.add(result, record)
             progress.advance(note=verdict_report.comparison_note(games.comparison))
 
-        interrupted = games.play(on_block, workers=play.workers, in_process=play.in_process)
+        ended = play.run(games.play, on_block)
     comparison = games.comparison
     drawn.write(verdict_report.comparison_facts(games), settings.time_control, games)
     if as_json:
@@ -135,4 +135,4 @@ def command(
     page.open()
     blocks, decided = comparison.blocks, comparison.verdict is not None
     status = verdict_report.verdict_status
-    ctx.exit(status(blocks, "block", out, interrupted=interrupted, decided=decided))
+    ctx.exit(status(blocks, "block", out, ended=ended, decided=decided))

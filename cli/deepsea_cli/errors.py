@@ -10,15 +10,31 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 from click.exceptions import NoArgsIsHelpError
+
+if TYPE_CHECKING:
+    from deepsea_referee.errors import BotHangs
 
 DONE, NEGATIVE, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
 
 class Interrupted(Exception):
     """Ctrl-C; the message says what was complete."""
+
+
+EndedEarly: TypeAlias = "bool | BotHangs"
+"""What has ended games early: True is Ctrl-C, False is nothing."""
+
+
+def raise_early_end(ended: EndedEarly, counted: str) -> None:
+    """Raise Interrupted after Ctrl-C, with what was complete, or the error of a bot that hangs."""
+    if ended is True:
+        raise Interrupted(f"after {counted}")
+    if ended:
+        raise ended
 
 
 class ClosedPipe(Exception):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from deepsea_cli.errors import NEGATIVE, Interrupted
+from deepsea_cli.errors import NEGATIVE, EndedEarly, raise_early_end
 from deepsea_cli.options import (
     GroupPlay,
     complete_bot,
@@ -31,6 +31,7 @@ from deepsea_cli.options import (
 )
 from deepsea_cli.output import count, echo, print_command, print_json
 from deepsea_cli.progress import Progress
+from deepsea_referee.errors import BotHangs
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.coach.decisions import Effort
@@ -70,8 +71,9 @@ class _Run:
     """Games that the bot did not win, the worst first."""
     analyses: list[GameAnalysis] = field(default_factory=list)
     comparison: CompareGames | None = None
-    interrupted: str = ""
-    """What Ctrl-C has ended."""
+    ended: EndedEarly = False
+    ended_at: str = ""
+    """What was complete then."""
 
 
 @click.command("improve")
@@ -159,16 +161,15 @@ def command(
     if bundle is not None and run.result.games:
         unpack(bundle.archive, bundle.digest, run.folder / "bot")
         (run.folder / "parameters").write_text(mine.parameters, encoding="utf-8")
-    if not run.interrupted:
+    if not run.ended:
         _judge(run)
-    if not run.interrupted and version is not None:
+    if not run.ended and version is not None:
         _compare(run, version.bot, text)
     if as_json:
         print_json(_document(run, text))
     else:
         _report(run, bot, version, text)
-    if run.interrupted:
-        raise Interrupted(f"{run.interrupted}; what there is so far is in {run.folder}")
+    raise_early_end(run.ended, f"{run.ended_at}; what there is so far is in {run.folder}")
     if not run.result.games:
         ctx.exit(NEGATIVE)
 
@@ -243,11 +244,14 @@ def _play(run: _Run, results: ResultsFolder) -> None:
 
     with Progress(run.settings.games, printed=True) as progress, suppress(_Enough):
         workers, in_process = run.play.workers, run.play.in_process
-        played = run_match(run.settings, workers, on_game, on_void, in_process=in_process)
+        try:
+            played = run_match(run.settings, workers, on_game, on_void, in_process=in_process)
+            run.ended = played.interrupted
+        except BotHangs as error:
+            played, run.ended = error.result, error
         run.result.logs, run.result.tables = played.logs, played.tables
-        if played.interrupted:
-            run.result.interrupted = True
-            run.interrupted = f"after {run.result.games} of {run.settings.games} games"
+        run.result.interrupted = played.interrupted
+        run.ended_at = f"{run.result.games} of {run.settings.games} games"
     results.finish(run.result)
     run.lost.sort(key=lambda one: _badness(one[0]), reverse=True)
 
@@ -274,7 +278,7 @@ def _judge(run: _Run) -> None:
             except KeyboardInterrupt:
                 analysis.interrupted = "before its first decision"
             if analysis.interrupted:
-                run.interrupted = f"while {name} was judged"
+                run.ended, run.ended_at = True, f"{run.result.games} games, while {name} was judged"
                 return
             progress.advance()
             refuse_more()
@@ -303,8 +307,8 @@ def _compare(run: _Run, version: BotSpec, text: str) -> None:
         refuse_more()
 
     with Progress(games.left, "blocks", printed=True) as progress, suppress(_Enough):
-        if games.play(on_block, workers=run.play.workers, in_process=run.play.in_process):
-            run.interrupted = f"after {count(games.comparison.blocks, 'block')}"
+        run.ended = run.play.run(games.play, on_block)
+        run.ended_at = count(games.comparison.blocks, "block")
 
 
 # Output

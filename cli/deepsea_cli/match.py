@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
-from deepsea_cli.errors import NEGATIVE, Interrupted
+from deepsea_cli.errors import NEGATIVE, EndedEarly, raise_early_end
 from deepsea_cli.options import (
     bot_uids_option,
     browser_option,
@@ -35,7 +35,7 @@ from deepsea_cli.options import (
 from deepsea_cli.output import echo
 from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_option
 from deepsea_cli.progress import Progress
-from deepsea_referee.errors import UserError
+from deepsea_referee.errors import BotHangs, UserError
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
@@ -166,7 +166,7 @@ def command(
     drawn.begin(specs)
     with ResultsFolder(out) if out or as_json else nullcontext() as results:
         with Progress(games, wanted=not (quiet or show_output) and games > 1) as progress:
-            result = _play(play, results, progress, (drawn.add, page.add))
+            result, ended = _play(play, results, progress, (drawn.add, page.add))
         drawn.write(match_report.facts(result, text), settings.time_control)
         if as_json and results is not None:
             for piece in results.document.pieces(result):
@@ -180,9 +180,8 @@ def command(
         if result.games:
             drawn.say_where()
     page.open()
-    if result.interrupted:
-        where = f"; their records are in {out}" if out and result.games else ""
-        raise Interrupted(f"after {result.games} of {games} games{where}")
+    where = f"; their records are in {out}" if out and result.games else ""
+    raise_early_end(ended, f"{result.games} of {games} games{where}")
     if not result.games:
         ctx.exit(NEGATIVE)
 
@@ -192,7 +191,7 @@ def _play(
     results: ResultsFolder | None,
     progress: Progress,
     watching: Iterable[Callable[[GameResult, GameRecord], object]],
-) -> MatchResult:
+) -> tuple[MatchResult, EndedEarly]:
     """Play the match, and let what watches it have each game that counts."""
 
     def on_game(outcome: GameResult, record: GameRecord) -> object:
@@ -205,10 +204,14 @@ def _play(
         progress.advance()
         return None if results is None else results.add_void(void)
 
-    result = play(on_game=on_game, on_void=on_void)
+    try:
+        result = play(on_game=on_game, on_void=on_void)
+        ended: EndedEarly = result.interrupted
+    except BotHangs as error:
+        result, ended = error.result, error
     if results is not None:
         results.finish(result)
-    return result
+    return result, ended
 
 
 def _shown(

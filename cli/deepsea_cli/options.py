@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from deepsea_referee.errors import UserError
+from deepsea_cli.errors import EndedEarly
+from deepsea_referee.errors import BotHangs, UserError
 from deepsea_referee.sandbox.interface import BOT_USERS, IsolationLevel
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.randomness import seed_from_text
@@ -224,6 +225,13 @@ class GroupPlay(NamedTuple):
     isolation: IsolationLevel
     freeze: bool
     workers: int
+
+    def run(self, games: Callable[..., bool], on_news: Callable[..., object]) -> EndedEarly:
+        """Play games by their `play`, which calls `on_news`; returns what ended them early."""
+        try:
+            return games(on_news, workers=self.workers, in_process=self.in_process)
+        except BotHangs as error:
+            return error
 
     def settings(self, text: str) -> dict[str, Any]:
         """What the settings of any match take from it; `text` is that of the seed."""

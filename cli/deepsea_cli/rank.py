@@ -104,11 +104,11 @@ def command(
         def on_group(_number: int, group: PlayedBlock, _pair: object) -> None:
             progress.advance(len(group), note=verdict_report.ranking_note(ranking))
 
-        interrupted = played.play(on_group, workers=play.workers, in_process=play.in_process)
+        ended = play.run(played.play, on_group)
     if as_json:
         print_json(verdict_report.ranking_document(played))
     elif ranking.games:
         verdict_report.report_ranking(played, markdown=markdown)
     rounds, decided = ranking.rounds, ranking.decided
     status = verdict_report.verdict_status
-    ctx.exit(status(rounds, "round", out, interrupted=interrupted, decided=decided))
+    ctx.exit(status(rounds, "round", out, ended=ended, decided=decided))

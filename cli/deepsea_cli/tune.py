@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
+from deepsea_cli.errors import DONE, NEGATIVE, raise_early_end
 from deepsea_cli.options import (
     GroupPlay,
     complete_bot,
@@ -96,13 +96,9 @@ def command(
     with ExitStack() as opened:
         tuned = TuneGames(mine, settings, limit, SystemClock().now_us, opened, out)
         progress = opened.enter_context(Progress(100, "%", printed=True))
-        interrupted = tuned.play(
-            lambda: progress.reach(tuned.percent, _note(tuned)),
-            workers=play.workers,
-            in_process=play.in_process,
-        )
+        ended = play.run(tuned.play, lambda: progress.reach(tuned.percent, _note(tuned)))
     compared = tuned.compared
-    better = None if interrupted else bool(compared and compared.comparison.verdict == "A")
+    better = None if ended else bool(compared and compared.comparison.verdict == "A")
     if plot is not None:
         _draw(plot, tuned)
     if as_json:
@@ -111,9 +107,8 @@ def command(
         _report(tuned, better)
         if plot is not None:
             echo(f"plots: {plot}")
-    if interrupted:
-        kept = f"; what there is is in {out}, from where the same command goes on" if out else ""
-        raise Interrupted(f"after {count(tuned.search.steps, 'step')}{kept}")
+    kept = f"; what there is is in {out}, from where the same command goes on" if out else ""
+    raise_early_end(ended, f"{count(tuned.search.steps, 'step')}{kept}")
     ctx.exit(DONE if better else NEGATIVE)
 
 

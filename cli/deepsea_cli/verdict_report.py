@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
+from deepsea_cli.errors import DONE, NEGATIVE, EndedEarly, raise_early_end
 from deepsea_cli.match_report import explain_faults
 from deepsea_cli.output import Column, count, echo, grid, span
 from deepsea_referee.errors import UserError
@@ -36,15 +36,14 @@ _KEY = "> better, = level, ? open, < worse, each against the bot of that rank"
 
 
 def verdict_status(
-    counted: int, unit: str, out: Path | None, *, interrupted: bool, decided: bool
+    counted: int, unit: str, out: Path | None, *, ended: EndedEarly, decided: bool
 ) -> int:
     """The exit status; `counted` is how many blocks or rounds count, and `unit` what they are.
 
-    Raises Interrupted after Ctrl-C, and UserError if nothing counts.
+    Raises what ended it early, and UserError if nothing counts.
     """
-    if interrupted:
-        kept = f"; they are in {out}, from where the same command goes on" if out else ""
-        raise Interrupted(f"after {count(counted, unit)}{kept}")
+    kept = f"; they are in {out}, from where the same command goes on" if out else ""
+    raise_early_end(ended, f"{count(counted, unit)}{kept}")
     if not counted:
         raise UserError(f"no {unit} counts: every one had a void game")
     return DONE if decided else NEGATIVE

@@ -17,13 +17,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from deepsea_referee.errors import RefereeError, UserError
+    from deepsea_referee.errors import BotHangs, RefereeError, UserError
     from deepsea_referee.results.summary import BotSummary, GameResult, MatchResult, VoidGame
     from deepsea_referee.script import run_comparison, run_match
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.confidence import ConfidenceSequence
 
 __all__ = [
+    "BotHangs",
     "BotSummary",
     "Comparison",
     "ConfidenceSequence",
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "errors": ("RefereeError", "UserError"),
+    "errors": ("BotHangs", "RefereeError", "UserError"),
     "results.summary": ("BotSummary", "GameResult", "MatchResult", "VoidGame"),
     "script": ("run_comparison", "run_match"),
     "workbench.comparison": ("Comparison",),

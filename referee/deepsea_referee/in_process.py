@@ -6,52 +6,53 @@ busy host gave it no CPU; bots are not isolated. What they print is kept, writte
 of bots with processes of their own, by the bot that is being asked: what its threads print while
 another one is asked is taken for the other's.
 
-A bot that does not return ends the run: a Python thread cannot be killed. What is measured is
-progress and not time, so that a process that was stopped or suspended harms nobody; what ends the
-run is raised in the bot's own code, so that its stack is there; a bot that catches even that ends
-the process. Ctrl-C, too, is raised where bots' code runs, and the game is dropped: anywhere else it
-could leave something half done, such as giving the terminal back.
+Games are played in a thread of their own while the caller's thread waits for Ctrl-C and for bots
+that do not return. Nothing is raised in bots' code: a game that is given up goes on in its thread,
+without effect, until the process ends. So it is given up only while a bot's code runs, never while
+a result is counted. What is measured of a bot that hangs is progress and not time, so that a
+process that was stopped or suspended harms nobody.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import io
-import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
-from typing import Self
+from typing import Any, cast
 
-from deepsea_referee.bots.loading import load
+from deepsea_referee.bots.loading import MODULE_PREFIX, load
 from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, author_error, show_hints
-from deepsea_referee.bots.resolve import BotSpec, with_unique_names
-from deepsea_referee.errors import UserError
-from deepsea_referee.interrupts import on_signals
+from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.errors import BotHangs
+from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import GameResult, MatchResult
-from deepsea_referee.system import SYSTEM
 from deepsea_referee.timing.clock import ThreadClock
-from deepsea_rules.game import Game
-from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import AnyBot, misspelt
+from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play_to_end
 
-_PACKAGE = __name__.partition(".")[0]
 ISOLATION = "in-process"
 """What results say where others name the level of isolation."""
 SHORTEST_S = 10.0
 BUDGETS = 10
-_TICKS = 10
-"""Interval of the checks for progress, until there was none for too long."""
-_REPEATS = 5
-"""How often it is raised again if the bot catches it."""
+_PACKAGE = __name__.partition(".")[0]
+_TICK_S = 0.1
+"""Interval of the looks for Ctrl-C and for progress."""
+FINISHING = "finishing the game that is being played; Ctrl-C again ends at once"
+
+
+def longest_s(control: TimeControl) -> float:
+    """How long a bot may make no progress: ten budgets, at least 10 s, and the bank."""
+    return max(SHORTEST_S, BUDGETS * control.budget_us / 1e6) + control.bank_us / 1e6
 
 
 def run_match(
@@ -59,191 +60,192 @@ def run_match(
     on_game: OnGame | None = None,
     *,
     now_us: Callable[[], int] | None = None,
-    watch: GameWatch | None = None,
+    limit_s: float | None = None,
+    stop: StopRequests | None = None,
 ) -> MatchResult:
     """Play a match; Ctrl-C ends it early and cleanly. `settings.hosting` is not used.
 
-    now_us  the clock that bots are charged by; a ThreadClock's unless another is given
-    watch   ends the run for a bot that does not return, and when its `stop` is called; by default
-            after what the bots' clock suggests, and at Ctrl-C
-    Raises UserError for a bot that cannot be imported or does not return.
+    on_game  called in the thread in which the games are played
+    now_us   the clock that bots are charged by; a ThreadClock's unless another is given
+    limit_s  how long a bot may make no progress; by default after what the bots' clock suggests
+    stop     ends the match after the game at hand, or at once; by default Ctrl-C does
+    Raises UserError for a bot that cannot be imported, BotHangs for one that does not return.
     """
-    now_us = now_us or ThreadClock().now_us
     result = settings.result(ISOLATION)
     output = InProcessOutput(result.bots, settings.output)
+    games = _Games(settings, on_game, now_us, result, output, stop or StopRequests(), stop is None)
+    in_main = threading.current_thread() is threading.main_thread()
     troubled: set[int] = set()
-    with ExitStack() as opened:
-        if watch is None:
-            watch = GameWatch.of(settings.time_control)
-            if watch.works:
-                opened.enter_context(on_signals(watch.stop))
-        try:
-            players = [*_loaded(settings, output, watch)]
-            with watch:
-                for number in settings.numbers():
-                    outcome, record = play_number(settings, number, players, now_us, watch, output)
-                    troubled |= {outcome.seats[fault.seat] for fault in outcome.faults}
-                    result.add(outcome, record.decisions)
-                    if on_game is not None:
-                        room = on_game(outcome, record)
-                        if isinstance(room, Future):
-                            room.result()
-        except KeyboardInterrupt:
-            result.interrupted = True
-        finally:
-            result.logs += output.logs(troubled)
-    result.interrupted |= watch.stopped
+    try:
+        with games.stop.on_signals() if stop is None and in_main else nullcontext():
+            games.play(longest_s(settings.time_control) if limit_s is None else limit_s)
+    except BotHangs as error:
+        result.interrupted = True
+        error.result = result
+        troubled.add(output.bot)
+        raise
+    finally:
+        troubled |= {kind.bot for kind in result.faults}
+        result.logs += output.logs(troubled)
     return result
 
 
-def _loaded(settings: MatchSettings, output: InProcessOutput, watch: GameWatch) -> Iterator[AnyBot]:
-    for number, bot in enumerate(settings.bots):
-        with output.redirected(number), watch.watching():
-            player = load(bot)
-        if settings.output.hints and settings.output.worker <= 1 and isinstance(player, type):
-            show_hints(bot.name, "\n".join(misspelt(player)))
-        yield player
+# The thread in which the games are played
 
 
-def play_number(
-    settings: MatchSettings,
-    number: int,
-    players: Sequence[AnyBot],
-    now_us: Callable[[], int],
-    watch: GameWatch,
-    output: InProcessOutput | None = None,
-) -> tuple[GameResult, GameRecord]:
-    """Play one game of a match; `number` counts from 0.
+@dataclass
+class _Games:
+    """The games of a match under way, and the thread in which they are played."""
 
-    now_us  the clock that bots are charged by
-    watch   a watch that is running
-    output  takes what bots print; without it that is lost
-    Raises UserError for a bot that does not return, whose stack is written to stderr, and
-    KeyboardInterrupt if the watch's `stop` is called.
-    """
-    line_up = settings.line_up(number)
-    output = output or InProcessOutput(settings.bots, OutputPlan())
+    settings: MatchSettings
+    on_game: OnGame | None
+    now_us: Callable[[], int] | None
+    result: MatchResult
+    output: InProcessOutput
+    stop: StopRequests
+    says_so: bool
+    """Say that a game is being finished after Ctrl-C."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _in_bots_code: bool = False
+    _game: RefereedGame | None = None
+    _number: int = 0
+    _given_up: bool = False
+    """The game is without effect from now on, whatever its thread does."""
+    _error: BaseException | None = None
 
-    def on_seat(seat: int) -> None:
-        output.bot = line_up[seat]
+    def play(self, limit_s: float) -> None:
+        """Play until all games are played or it is to stop; see `run_match`."""
+        thread = threading.Thread(target=self._run, name="games", daemon=True)
+        thread.start()
+        self._wait(thread, limit_s)
+        self.result.interrupted = self.stop.count > 0 or isinstance(self._error, KeyboardInterrupt)
+        if self._error is not None and not isinstance(self._error, KeyboardInterrupt):
+            raise self._error
 
-    game = settings.game(number)
-    hung: Hanging | None = None
-    try:
-        with output.redirected(), watch.watching(game.game):
+    def _wait(self, thread: threading.Thread, limit_s: float) -> None:
+        ticks = idle = 0
+        ticks_of_half = max(1, round(limit_s / 2 / _TICK_S))
+        before: tuple[int, int] | None = None
+        told = not self.says_so
+        try:
+            _print_stacks_after(limit_s)
+            while not self._over.wait(_TICK_S):
+                ticks += 1
+                if ticks % ticks_of_half == 0:
+                    _print_stacks_after(limit_s)
+                game = self._game
+                now = None if game is None else (self._number, len(game.game.decisions))
+                idle = idle + 1 if now is not None and now == before else 0
+                before = now
+                if self.stop.count and not told and self._in_bots_code:
+                    told = True
+                    self.output.terminal[1].write(f"{FINISHING}\n")
+                if self.stop.count > 1 and self._give_up(thread):
+                    return
+                if idle * _TICK_S >= limit_s and self._give_up(thread):
+                    self._error = self._hangs(thread, limit_s)
+                    return
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def _give_up(self, thread: threading.Thread) -> bool:
+        """Leave the thread to itself, if a bot's code runs there."""
+        with self._lock:
+            self._given_up = self._in_bots_code
+        if self._given_up:
+            self.output.give_back(thread)
+        return self._given_up
+
+    def _hangs(self, thread: threading.Thread, limit_s: float) -> BotHangs:
+        """The error that names the bot whose code runs, with its stack."""
+        frame = sys._current_frames()[thread.ident or 0]  # noqa: SLF001  (it is documented)
+        frames = [*traceback.walk_stack(frame)][::-1]
+        modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+        while modules and modules[-1].startswith(f"{_PACKAGE}."):  # it prints
+            modules.pop()
+        first = next((i for i, name in enumerate(modules) if name.startswith(MODULE_PREFIX)), 0)
+        stack = traceback.StackSummary.extract(iter(frames[first : len(modules)]))
+        last = stack[-1]
+        return BotHangs(
+            f"bot {self.result.bots[self.output.bot].name!r} did not return for {limit_s:g} s in "
+            f"game {self._number + 1} ({Path(last.filename).name}, line {last.lineno}, in "
+            f"{last.name}): nothing can end it in this process; fix it, or play it without "
+            "--in-process, where that is a timeout",
+            "".join(stack.format()),
+        )
+
+    # In the thread
+
+    def _run(self) -> None:
+        try:
+            now_us = self.now_us or ThreadClock().now_us
+            players = [*self._loaded()]
+            for number in self.settings.numbers():
+                if self.stop.count:
+                    break
+                self._play_number(number, players, now_us)
+        except BaseException as error:  # noqa: BLE001  (it is raised in the caller's thread)
+            self._error = error
+        finally:
+            self._over.set()
+
+    def _loaded(self) -> Iterator[AnyBot]:
+        hints = self.settings.output.hints and self.settings.output.worker <= 1
+        for number, bot in enumerate(self.settings.bots):
+            with self.output.redirected(number), self._bots_code():
+                player = load(bot)
+            if hints and isinstance(player, type):
+                show_hints(bot.name, "\n".join(misspelt(player)))
+            yield player
+
+    def _play_number(
+        self, number: int, players: Sequence[AnyBot], now_us: Callable[[], int]
+    ) -> None:
+        line_up = self.settings.line_up(number)
+        self._number, game = number, self.settings.game(number)
+
+        def on_seat(seat: int) -> None:
+            self.output.bot = line_up[seat]
+
+        with self.output.redirected(), self._bots_code(game):
             seated = [players[bot] for bot in line_up]
             play_to_end(game, seated, on_error="forfeit", now_us=now_us, on_seat=on_seat)
-    except Hanging as hanging:
-        hung = hanging
-    if hung is not None:
-        raise _hangs(hung, settings, number, players, watch.limit_s)
-    played = game.played()
-    folders = [settings.bots[bot].folder for bot in line_up]
-    faults = [
-        replace(report, error=author_error(report.error, folders[report.seat]))
-        for report in played.faults
-    ]
-    played = replace(played, faults=tuple(faults))
-    return GameResult.of(number, line_up, played), played.record
-
-
-def _hangs(
-    hanging: Hanging, settings: MatchSettings, number: int, players: Sequence[AnyBot], limit: float
-) -> UserError:
-    """Write the bot's stack to stderr; returns the error that ends the run."""
-    # Every bot's file is imported under a name of its own.
-    bots = {player.__module__: bot for bot, player in enumerate(players)}
-    frames = [*traceback.walk_tb(hanging.__traceback__)]
-    modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
-    while modules and modules[-1].startswith(f"{_PACKAGE}."):  # the last ones are of the watch
-        modules.pop()
-    frames = frames[: len(modules)]
-    first = next((i for i, module in enumerate(modules) if module in bots), None)
-    named = with_unique_names(settings.bots)
-    who = "a bot" if first is None else f"bot {named[bots[modules[first]]].name!r}"
-    stack = traceback.StackSummary.extract(iter(frames[first or 0 :]))
-    sys.stderr.write(f"{who} has been here for {limit:g} s:\n{''.join(stack.format())}")
-    where = f"{Path(stack[-1].filename).name}, line {stack[-1].lineno}, in {stack[-1].name}"
-    return UserError(
-        f"{who} did not return for {limit:g} s in game {number + 1} ({where}): nothing can end it "
-        "in this process; fix it, or play it without --in-process, where that is a timeout"
-    )
-
-
-# Bots that never return, and Ctrl-C
-
-
-class Hanging(BaseException):
-    """Raised in the code of a bot that does not return; not an Exception, which bots catch."""
-
-
-class GameWatch:
-    """Raises Hanging in the main thread when a game makes no progress for `limit_s`.
-
-    `stop` raises KeyboardInterrupt, but in bots' code alone. In another thread, where no signal
-    arrives, nothing is watched.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self.limit_s = limit_s
-        self.works = threading.current_thread() is threading.main_thread()
-        self.stopped = False
-        """Whether the run is to end."""
-        self._runs = False
-        """Whether bots' code runs."""
-        self._game: Game | None = None
-        self._seen: tuple[Game, int] | None = None
-        self._ticks = 0
-        self._ticking = ExitStack()
-
-    @classmethod
-    def of(cls, control: TimeControl) -> Self:
-        """Ten budgets, but at least 10 s, and the bank: far more than a timeout takes."""
-        return cls(max(SHORTEST_S, BUDGETS * control.budget_us / 1e6) + control.bank_us / 1e6)
-
-    def __enter__(self) -> Self:
-        if self.works:
-            self._ticking.enter_context(SYSTEM.ticking(self.limit_s / _TICKS, self._tick))
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._ticking.close()
-
-    def stop(self) -> None:
-        """End the run; for a signal handler.
-
-        The game under way is dropped, unless a bot catches what is raised: then the next one is.
-        """
-        self.stopped = True
-        if self._runs:
-            raise KeyboardInterrupt
+        played = game.played()
+        folders = [self.settings.bots[bot].folder for bot in line_up]
+        faults = tuple(
+            replace(report, error=author_error(report.error, folders[report.seat]))
+            for report in played.faults
+        )
+        outcome = GameResult.of(number, line_up, replace(played, faults=faults))
+        self.result.add(outcome, played.record.decisions)
+        if self.on_game is not None:
+            room = self.on_game(outcome, played.record)
+            if isinstance(room, Future):
+                room.result()
 
     @contextmanager
-    def watching(self, game: Game | None = None) -> Iterator[None]:
-        """Around bots' code: watch a game; raises KeyboardInterrupt if `stop` is called."""
-        self._runs, self._game = True, game
+    def _bots_code(self, game: RefereedGame | None = None) -> Iterator[None]:
+        """Around bots' code, which may be left to itself; a game is watched for progress."""
+        self._in_bots_code, self._game = True, game
         try:
-            if self.stopped:
-                raise KeyboardInterrupt
             yield
         finally:
-            self._runs, self._game = False, None
+            with self._lock:
+                self._in_bots_code, self._game = False, None
+            if self._given_up:
+                raise SystemExit
 
-    def _tick(self, frame: FrameType | None) -> None:
-        game = self._game
-        seen = (game, len(game.decisions)) if game is not None else None
-        self._ticks = self._ticks + 1 if seen is not None and seen == self._seen else 0
-        self._seen = seen
-        if self._ticks < _TICKS:
-            return
-        if self._ticks < _TICKS + _REPEATS:
-            raise Hanging
-        # Into the stream that is not redirected: what bots print may go nowhere.
-        stderr = sys.__stderr__ or sys.stderr
-        stderr.write("a bot does not return, and catches what would end it:\n")
-        traceback.print_stack(frame, file=stderr)
-        stderr.flush()
-        os._exit(2)
+
+def _print_stacks_after(limit_s: float) -> None:
+    """Print the stacks of all threads if this is not called again in time.
+
+    So is named what lets no other thread run: C code that keeps Python's lock. Nothing can end it,
+    and a process that was stopped for so long prints them too.
+    """
+    if sys.__stderr__ is not None:
+        with suppress(OSError, ValueError):  # it is closed, or no file
+            faulthandler.dump_traceback_later(limit_s, file=sys.__stderr__)
 
 
 # What bots print
@@ -258,13 +260,20 @@ class InProcessOutput:
         self._tails = [(OutputTail(), OutputTail()) for _ in bots]
         self.bot = 0
         """The bot with the code that runs."""
+        self.terminal = (sys.stdout, sys.stderr)
+        """Where it goes what is not printed by a bot."""
 
     @contextmanager
     def redirected(self, bot: int = 0) -> Iterator[None]:
         """Take what is printed inside; `bot` prints first."""
         self.bot = bot
+        self.terminal = (sys.stdout, sys.stderr)
         with redirect_stdout(self._stream(0)), redirect_stderr(self._stream(1)):
             yield
+
+    def give_back(self, thread: threading.Thread) -> None:
+        """Take no more; from now on nothing is heard of what this thread prints."""
+        sys.stdout, sys.stderr = (cast(Any, _Without(thread, one)) for one in self.terminal)
 
     def logs(self, troubled: Container[int]) -> list[BotLog]:
         """Close the files; the end of the output of those bots, and which have files."""
@@ -287,6 +296,22 @@ class InProcessOutput:
         self._tails[self.bot][which].take(data)
         if (sinks := self._outputs[self.bot].sinks()) is not None:
             sinks[which](data)
+
+
+class _Without:
+    """A stream into which one thread cannot write."""
+
+    def __init__(self, thread: threading.Thread, stream: object) -> None:
+        self._thread = thread
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        if threading.current_thread() is not self._thread:
+            self.__getattr__("write")(text)
+        return len(text)
 
 
 class _Router(io.BufferedIOBase):

@@ -45,6 +45,25 @@ def _handler(call: Callable[[], object]) -> Callable[[int, object], object]:
     return lambda _number, _frame: call()
 
 
+class StopRequests:
+    """How often the end of a match was asked for: it ends after the game at hand, then at once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def ask(self) -> None:
+        self.count += 1
+
+    def ask_at_once(self) -> None:
+        self.count += 2
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Ctrl-C asks for it, SIGTERM and a closed terminal at once; only in the main thread."""
+        with on_signals(self.ask, self.ask_at_once):
+            yield
+
+
 class WakePipe:
     """A pipe that wakes a `select`; may be rung from any thread or signal handler."""
 

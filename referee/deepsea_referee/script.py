@@ -45,8 +45,10 @@ def run_match(
     seed        as after `--seed`; by default a new match each time
     isolation   "auto" is the sandbox where it works, else plain processes
     in_process  import and call the bots in this process, fast and without any isolation
-    on_game     gets the result and the record of each game that counts, as it ends
-    Raises UserError for what cannot be played, such as a bot that is not there.
+    on_game     gets the result and the record of each game that counts, as it ends; with
+                `in_process` in the thread that plays
+    Raises UserError for what cannot be played, such as a bot that is not there, and BotHangs for a
+    bot in this process that does not return: the error has the complete games as `result`.
     """
     settings = MatchSettings(
         bots=[resolve(bot) for bot in bots],

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-import threading
+import sys
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -22,12 +20,12 @@ from typing import TypeAlias
 
 from deepsea_referee import in_process as in_this_process
 from deepsea_referee import match
-from deepsea_referee.errors import RefereeError
-from deepsea_referee.interrupts import WakePipe, on_signals
+from deepsea_referee.errors import BotHangs, RefereeError
+from deepsea_referee.interrupts import StopRequests, WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.folder import WriteBehind
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-from deepsea_referee.system import SYSTEM, equal_shares
+from deepsea_referee.system import equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.pauses import OffTurn
 from deepsea_referee.workers import (
@@ -47,8 +45,7 @@ from deepsea_rules.record import GameRecord
 
 DEATHS_IN_A_ROW = 3
 """The number of workers in a row that may end without having played a game."""
-_AGAIN_S = 0.5
-"""Interval of interrupts for bots in a worker's own process."""
+FINISHING = "finishing the games that are being played; Ctrl-C again ends at once"
 _log = logging.getLogger(__name__)
 
 
@@ -69,6 +66,9 @@ def run_match(
 ) -> MatchResult:
     """Play a match, with several workers in processes of their own; Ctrl-C ends it early.
 
+    Bots that are processes give up the games that are being played. Of bots in the workers' own
+    processes these games are finished, unless there is a second Ctrl-C.
+
     Bots whose decisions depend only on the game give the same records with any number of workers,
     except for times; games arrive in the order in which they end.
 
@@ -76,8 +76,9 @@ def run_match(
     pool         other workers than processes on this machine; they play shares
     needs        digests of the files that shares need there
     share_games  about how many games make a share; by default a share for each worker
-    Raises UserError for a bot that cannot be started or imported, RefereeError if workers keep
-    ending without having played a game.
+    Raises UserError for a bot that cannot be started or imported, BotHangs for one in a process
+    with others that does not return, RefereeError if workers keep ending without having played a
+    game.
     """
     if pool is None and workers == 1:
         if in_process:
@@ -96,9 +97,11 @@ def run_match(
     )
     if not in_process:
         result.off_turn = [OffTurn() for _ in settings.bots]
-    shared = _SharedMatch(settings, pool, result, on_game, on_void, replay, needs)
-    with closing(WakePipe()) as wake, closing(pool), on_signals(partial(shared.interrupt, wake)):
-        shared.play(wake, share_games)
+    shared = _SharedMatch(settings, pool, result, on_game, on_void, replay, needs, in_process)
+    with closing(WakePipe()) as wake, closing(pool):
+        interrupt, terminate = (partial(shared.interrupt, wake, requests) for requests in (1, 2))
+        with on_signals(interrupt, terminate):
+            shared.play(wake, share_games)
     return result
 
 
@@ -152,12 +155,16 @@ class _SharedMatch:
     on_void: OnVoid | None
     replay: bool
     needs: tuple[str, ...]
+    finishes: bool
+    """At the first Ctrl-C the games that are being played are finished."""
+    stop_requests: int = 0
     waiting: deque[_Progress] = field(default_factory=deque)
     playing: dict[Task, _Progress] = field(default_factory=dict)
     started: int = 0
 
-    def interrupt(self, wake: WakePipe) -> None:
-        """End the match early; for a signal handler."""
+    def interrupt(self, wake: WakePipe, requests: int) -> None:
+        """End the match early, at a second request at once; for a signal handler."""
+        self.stop_requests += requests
         self.result.interrupted = True
         wake.ring()
 
@@ -180,17 +187,27 @@ class _SharedMatch:
             for event in self.pool.wait(None, wake):
                 self._on_event(event)
         if self.result.interrupted:
-            self._break_off()
+            self._break_off(wake)
 
-    def _break_off(self) -> None:
+    def _break_off(self, wake: WakePipe) -> None:
         self.pool.stop()
+        if self.finishes:
+            if self.stop_requests < 2:
+                sys.stderr.write(f"{FINISHING}\n")
+            while self.playing and self.stop_requests < 2:
+                for event in self.pool.wait(None, wake):
+                    self._on_event(event)
+        else:
+            self._wait_for_shares()
+        for task in self.playing:
+            self.pool.kill(task)
+
+    def _wait_for_shares(self) -> None:
         clock = SystemClock()
         end_us = clock.now_us() + int(GRACE_S * 1_000_000)
         while self.playing and (left_us := end_us - clock.now_us()) > 0:
             for event in self.pool.wait(left_us / 1_000_000):
                 self._on_event(event)
-        for task in self.playing:
-            self.pool.kill(task)
 
     def _on_event(self, event: Event) -> None:
         progress = self.playing[event.task]
@@ -215,6 +232,9 @@ class _SharedMatch:
                 del self.playing[task]
                 self._finish_share(progress, ending)
             case Failed(_, error):
+                if isinstance(error, BotHangs):
+                    self.result.interrupted = True
+                    error.result = self.result
                 raise error
 
     def _finish_share(self, progress: _Progress, ending: str) -> None:
@@ -273,30 +293,9 @@ async def _play(link: Link, share: MatchSettings) -> MatchResult:
 
 
 def _play_in_process(link: Link, share: MatchSettings) -> MatchResult:
-    over, stopping = threading.Event(), threading.Event()
-    watch = in_this_process.GameWatch.of(share.time_control)
-
-    def on_signal(*_: object) -> None:
-        if stopping.is_set():  # and it is not the terminal's Ctrl-C, which comes to workers too
-            watch.stop()
-
-    def interrupt() -> None:
-        # Repeatedly: a signal that comes just before a bot begins to wait does not wake it.
-        for _ in range(int(GRACE_S / _AGAIN_S)):
-            SYSTEM.interrupt_main()
-            if over.wait(_AGAIN_S):
-                return
-        os._exit(1)
-
-    def stop() -> None:
-        stopping.set()
-        threading.Thread(target=interrupt, daemon=True).start()
-
-    former = signal.signal(signal.SIGINT, on_signal)
+    stop = StopRequests()
+    link.on_stop(stop.ask)
     try:
-        link.on_stop(stop)
-        return in_this_process.run_match(share, lambda *game: link.send(game), watch=watch)
+        return in_this_process.run_match(share, lambda *game: link.send(game), stop=stop)
     finally:
-        stopping.clear()
-        over.set()
-        signal.signal(signal.SIGINT, former)
+        link.on_stop(int)

@@ -341,18 +341,15 @@ WORKERS = ("--games", 9, "--workers", 2, "--clock", "600s")
 IN_PROCESS = ("--in-process",)
 
 
-# That bots of workers are gone: tests/referee/test_shared_match.py.
-@pytest.mark.parametrize("where", [IN_PROCESS, pytest.param(PLAIN, marks=pytest.mark.release)])
-def test_ctrl_c_reaches_workers_too_and_is_still_one_line(
-    sleeper: Sleeper, where: tuple[str, ...]
-) -> None:
-    process = start("match", sleeper.bot, "greedy", *WORKERS, *where, start_new_session=True)
+# Of bots in the workers' own processes: tests/cli/test_in_process_ends.py.
+def test_ctrl_c_reaches_workers_too_and_is_still_one_line(sleeper: Sleeper) -> None:
+    process = start("match", sleeper.bot, "greedy", *WORKERS, *PLAIN, start_new_session=True)
     pids = sleeper.wait_for(process, 2)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
     assert one_line(err) == "deepsea-referee: interrupted after 0 of 9 games"
-    assert len(pids) == (2 if where == IN_PROCESS else 4)
+    assert len(pids) == 4
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 

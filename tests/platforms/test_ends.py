@@ -130,6 +130,7 @@ def test_a_bot_that_hangs_is_at_fault_and_ends(desk: Desk) -> None:
     assert left(pids) == []
 
 
+@pytest.mark.parametrize("desk", WINDOWS, indirect=True)
 def test_a_bot_in_this_process_that_never_returns_ends_the_run(desk: Desk) -> None:
     (desk.folder / "loops.py").write_text(
         "from deepsea_sdk import Bot, run\n"
@@ -140,38 +141,13 @@ def test_a_bot_in_this_process_that_never_returns_ends_the_run(desk: Desk) -> No
         encoding="utf-8",
     )
     done = desk.python(
+        "from deepsea_cli import main\n"
         "from deepsea_referee import in_process\n"
-        "from deepsea_referee.bots.process import Hosting\n"
-        "from deepsea_referee.bots.resolve import resolve\n"
-        "from deepsea_referee.errors import UserError\n"
-        "from deepsea_referee.in_process import GameWatch\n"
-        "from deepsea_referee.match import MatchSettings\n"
-        "from deepsea_referee.system import SYSTEM\n"
-        "bots = [resolve('loops.py'), resolve('greedy')]\n"
-        "settings = MatchSettings(bots, Hosting(SYSTEM.choose('process')))\n"
-        "try:\n"
-        "    in_process.run_match(settings, watch=GameWatch(0.1))\n"
-        "except UserError as error:\n"
-        "    print(error)\n"
+        "in_process.SHORTEST_S = 0.3\n"
+        "main(['match', 'loops.py', 'greedy', '--in-process', '--clock', '1ms'])\n"
     )
-    assert "'loops' did not return for 0.1 s" in done.out, done.err
-    assert "loops.py, line 4" in done.out
-
-
-def test_ctrl_c_in_an_in_process_comparison_ends_it(desk: Desk) -> None:
-    done = desk.python(
-        "import _thread, signal, threading\n"
-        "from deepsea_referee.system import SYSTEM\n"
-        "ticks = []\n"
-        "with SYSTEM.ticking(0.001, ticks.append):\n"
-        "    while len(ticks) < 3: pass\n"
-        "    try:\n"
-        "        signal.raise_signal(signal.SIGINT)\n"
-        "        while True: pass\n"
-        "    except KeyboardInterrupt:\n"
-        "        print('interrupted')\n"
-    )
-    assert done.out.strip() == "interrupted", done.err
+    assert done.status == 2
+    assert "'loops' did not return for 0.3 s in game 1 (loops.py, line 4" in done.err
 
 
 # In both forms psutil looks at it and ends it.

@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -215,16 +214,6 @@ def test_a_sandbox_is_refused_in_a_line() -> None:
     with pytest.raises(SandboxUnavailable, match="needs Linux"):
         PORTABLE.choose("sandbox")
     assert PORTABLE.choose("auto").name == "process"
-
-
-def test_ticks_come_in_the_main_thread_until_the_end() -> None:
-    from deepsea_referee.system.threads import thread_ticks
-
-    seen: list[threading.Thread] = []
-    with thread_ticks(0.001, lambda _frame: seen.append(threading.current_thread())):
-        while len(seen) < 3:
-            pass
-    assert set(seen) == {threading.main_thread()}
 
 
 # Files

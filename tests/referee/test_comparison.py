@@ -10,7 +10,6 @@ import pytest
 
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
-from deepsea_referee.in_process import GameWatch, play_number
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.blocks import BlockLuck, BlockSettings, PlayedBlock, seated
 from deepsea_referee.workbench.comparison import LARGEST_LEAD, MOST_POINTS, Comparison, largest_lead
@@ -18,12 +17,13 @@ from deepsea_referee.workbench.confidence import AdjustedSequence
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.record import GameRecord
 from deepsea_rules.view import View
 from deepsea_sdk import Bot
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.coach.chance_sum import Luck
+from deepsea_sdk.table import play_to_end
 from helpers.games import rng
-from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT
 from helpers.tiers import daily
 
@@ -142,9 +142,17 @@ def played(players: Sequence[AnyBot], seats: int, blocks: int) -> list[PlayedBlo
         spec, spec, seats=seats, blocks=blocks, hosting=PATIENT, seed=seed_from_text("identical")
     )
     size = settings.size
-    now_us, watch = ManualClock().now_us, GameWatch(60)
-    games = [play_number(settings, n, players, now_us, watch) for n in settings.numbers()]
+    games = [play_number(settings, number, players) for number in settings.numbers()]
     return [games[i : i + size] for i in range(0, len(games), size)]
+
+
+def play_number(
+    settings: BlockSettings, number: int, players: Sequence[AnyBot]
+) -> tuple[GameResult, GameRecord]:
+    game, line_up = settings.game(number), settings.line_up(number)
+    play_to_end(game, [players[bot] for bot in line_up])
+    played = game.played()
+    return GameResult.of(number, line_up, played), played.record
 
 
 def results(block: PlayedBlock) -> list[GameResult]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
-import signal
-import subprocess
 import sys
+import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.errors import UserError
-from deepsea_referee.in_process import GameWatch
+from deepsea_referee.errors import BotHangs, UserError
+from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.timing.clock import ThreadClock
@@ -154,74 +151,124 @@ def test_what_bots_print_stays_off_the_terminal(
     assert capsys.readouterr() == ("", "")
 
 
-def test_an_interrupt_keeps_the_games_that_are_complete() -> None:
-    """Whoever takes a game is not interrupted."""
+# Requests to stop, and bots that do not return
+
+
+class Host(types.ModuleType):
+    """A module that bots import, to meet the test: they say that they are here, and wait."""
+
+    def __init__(self) -> None:
+        super().__init__("host_of_this_test")
+        self.stop = StopRequests()
+        self.here = threading.Event()
+        self.go = threading.Event()
+
+    def wait(self) -> None:
+        self.here.set()
+        self.go.wait()
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    made = Host()
+    monkeypatch.setitem(sys.modules, made.__name__, made)
+    terminal = sys.stdout, sys.stderr
+    yield made
+    made.go.set()
+    for thread in threading.enumerate():
+        if thread.name == "games":
+            thread.join()
+    sys.stdout, sys.stderr = terminal
+
+
+def meeting(folder: Path, does: str, game: int = 2) -> BotSpec:
+    """A bot that does something at its decisions in one game."""
+    text = f"import host_of_this_test as host\ndef meet():\n    {does}\n"
+    return program(folder, "meeting", f"self.games == {game} and meet()", text)
+
+
+def test_a_request_to_stop_ends_the_match_after_the_game_at_hand(
+    tmp_path: Path, host: Host
+) -> None:
+    asks = meeting(tmp_path, "host.stop.count or host.stop.ask()")
+    result = in_process.run_match(settings(asks, resolve("greedy"), games=5), stop=host.stop)
+    assert (result.interrupted, result.games) == (True, 2)
+
+
+def test_a_request_between_two_games_ends_the_match(host: Host) -> None:
     taken: list[int] = []
 
-    def stop(result: GameResult, _record: GameRecord) -> None:
+    def on_game(result: GameResult, _record: GameRecord) -> None:
         if result.game == 2:
-            signal.raise_signal(signal.SIGINT)
+            host.stop.ask_at_once()
         taken.append(result.game)
 
-    usual = signal.getsignal(signal.SIGINT)
-    result = in_process.run_match(settings(resolve("greedy"), resolve("cautious"), games=5), stop)
-    assert result.interrupted
-    assert (result.games, taken) == (2, [1, 2])
-    assert signal.getsignal(signal.SIGINT) is usual
+    what = settings(resolve("greedy"), resolve("cautious"), games=5)
+    result = in_process.run_match(what, on_game, stop=host.stop)
+    # Whoever takes a game is not interrupted.
+    assert (result.interrupted, result.games, taken) == (True, 2, [1, 2])
 
 
-@pytest.mark.parametrize(("catches", "games"), [("OSError", 0), ("BaseException", 1)])
-def test_an_interrupt_ends_a_bot_that_takes_long(tmp_path: Path, catches: str, games: int) -> None:
-    waits = (
-        "import signal, threading\n"
-        "def wait():\n"
-        "    try:\n"
-        "        signal.raise_signal(signal.SIGINT)\n"
-        "        threading.Event().wait()\n"
-        f"    except {catches}: pass\n"
+def test_a_second_request_gives_the_game_up(
+    tmp_path: Path, host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = meeting(tmp_path, "host.stop.ask_at_once(); host.wait(); print('late')")
+    taken: list[int] = []
+    result = in_process.run_match(
+        settings(waits, resolve("greedy"), games=5),
+        lambda outcome, _: taken.append(outcome.game),
+        stop=host.stop,
     )
-    slow = program(tmp_path, "slow", "wait()", waits)
-    result = in_process.run_match(settings(slow, resolve("greedy"), games=5))
-    assert (result.interrupted, result.games) == (True, games)
+    sys.stdout.write("early\n")
+    host.go.set()
+    for thread in threading.enumerate():
+        if thread.name == "games":
+            thread.join()
+    # What its thread does from then on has no effect.
+    assert (result.interrupted, result.games, taken) == (True, 1, [1])
+    assert capsys.readouterr() == ("early\n", "")
 
 
-@pytest.mark.parametrize("part", daily([*range(4)], [0]))
-def test_an_interrupt_anywhere_gives_the_terminal_back(part: int) -> None:
-    """A Ctrl-C at each line that is not a game's own."""
-    files = {in_process.__file__, contextlib.__file__}
-    lines = 0
-    terminal = sys.stdout, sys.stderr
+@pytest.mark.parametrize(
+    "where", daily(["decide", "on_game_start", "on_event", "on_game_end"], ["decide", "on_event"])
+)
+def test_a_bot_that_does_not_return_is_named_with_its_stack(
+    tmp_path: Path, host: Host, where: str
+) -> None:
+    waits = written(
+        tmp_path,
+        "waits",
+        "import host_of_this_test as host\n"
+        "from deepsea_sdk import Bot, run\n"
+        "class Waits(Bot):\n"
+        f"    def {where}(self, *args):\n"
+        "        self.think()\n"
+        "        return args[0].default_action\n"
+        "    def think(self):\n"
+        "        host.wait()\n"
+        "run(Waits)\n",
+    )
+    what = settings(resolve("greedy"), waits, games=1)
+    with pytest.raises(BotHangs, match=r"'waits' did not return for 0.3 s in game 1 ") as caught:
+        in_process.run_match(what, limit_s=0.3)
+    assert f'File "{tmp_path}/waits.py", line 5, in {where}' in caught.value.detail
+    assert f'File "{tmp_path}/waits.py", line 8, in think' in caught.value.detail
+    assert "deepsea_sdk" not in caught.value.detail
+    assert (caught.value.result.games, caught.value.result.interrupted) == (0, True)
 
-    def trace(at: int) -> int:
-        nonlocal lines
-        lines = 0
 
-        def line(frame: types.FrameType, event: str, _: object) -> Any:
-            nonlocal lines
-            if event == "line":
-                lines += 1
-                if lines == at:
-                    signal.raise_signal(signal.SIGINT)
-            return line
+def test_slow_games_that_go_on_are_not_ended(tmp_path: Path) -> None:
+    slow = program(tmp_path, "slow", "sum(range(20_000))")
+    result = in_process.run_match(settings(slow, slow, games=8), limit_s=0.5)
+    assert result.games == 8
 
-        taken: list[GameResult] = []
-        former = sys.gettrace()
-        sys.settrace(lambda frame, *_: line if frame.f_code.co_filename in files else None)
-        try:
-            result = in_process.run_match(what, lambda outcome, _: taken.append(outcome))
-        except KeyboardInterrupt:
-            result = None  # before the first game, or after the last
-        finally:
-            sys.settrace(former)
-        assert (sys.stdout, sys.stderr) == terminal
-        if result is not None:
-            assert result.games == len(taken)
-            assert result.interrupted == (0 < at <= lines)
-        return lines
 
-    what = settings(resolve("greedy"), resolve("random"), games=2)
-    for at in range(1 + part, trace(0), 4):
-        trace(at)
+@pytest.mark.parametrize(("clock", "seconds"), [("100ms+2s", 12), ("5s", 50), ("1s+60s", 70)])
+def test_how_long_a_bot_may_make_no_progress(clock: str, seconds: int) -> None:
+    assert in_process.longest_s(TimeControl.parse(clock)) == seconds
+
+
+# Time
 
 
 HOST = "import host_of_this_test as host; host.wall.jump(900_000); host.waited.jump(850_000)"
@@ -240,71 +287,3 @@ def test_a_busy_host_costs_a_bot_no_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert in_process.run_match(what, now_us=now_us).faults.count == 0
     # By the time of day each of its decisions is a timeout.
     assert in_process.run_match(what, now_us=wall.now_us).faults.count >= 3
-
-
-@pytest.mark.parametrize(
-    "where", daily(["decide", "on_game_start", "on_event", "on_game_end"], ["decide", "on_event"])
-)
-def test_a_bot_that_never_returns_ends_the_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
-) -> None:
-    loops = written(
-        tmp_path,
-        "loops",
-        "from deepsea_sdk import Bot, run\n"
-        "class Loops(Bot):\n"
-        f"    def {where}(self, *args):\n"
-        "        self.think()\n"
-        "    def think(self):\n"
-        "        while True: pass\n"
-        "run(Loops)\n",
-    )
-    what = settings(resolve("greedy"), loops, games=1)
-    with pytest.raises(UserError, match=r"'loops' did not .* 0.1 s .*loops.py, line 6, in think"):
-        in_process.run_match(what, watch=GameWatch(0.1))
-    err = capsys.readouterr().err
-    assert f'File "{tmp_path}/loops.py", line 4, in {where}' in err
-    assert "deepsea_sdk" not in err
-
-
-def test_a_bot_that_catches_everything_is_ended_with_its_process(tmp_path: Path) -> None:
-    file = tmp_path / "stubborn.py"
-    file.write_text(
-        "from deepsea_sdk import Bot, run\n"
-        "class Stubborn(Bot):\n"
-        "    def decide(self, view):\n"
-        "        while True:\n"
-        "            try: self.think()\n"
-        "            except: pass\n"
-        "    def think(self):\n"
-        "        while True: pass\n"
-        "run(Stubborn)\n",
-        encoding="utf-8",
-    )
-    play = (
-        "from deepsea_referee.in_process import GameWatch\n"
-        "from deepsea_rules.game import Game\n"
-        "from deepsea_rules.ruleset import preset\n"
-        "from deepsea_referee.bots.loading import load\n"
-        "from deepsea_referee.bots.resolve import resolve\n"
-        f"bot = load(resolve({str(file)!r}))()\n"
-        "game = Game(preset('manual'), 2, bytes(32))\n"
-        "with GameWatch(0.1) as watch, watch.watching(game):\n"
-        "    bot.decide(None)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", play], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 2
-    assert f'File "{file}", line 8, in think' in done.stderr
-
-
-def test_slow_games_that_go_on_are_not_ended(tmp_path: Path) -> None:
-    slow = program(tmp_path, "slow", "sum(range(20_000))")
-    result = in_process.run_match(settings(slow, slow, games=8), watch=GameWatch(0.1))
-    assert result.games == 8
-
-
-@pytest.mark.parametrize(("clock", "seconds"), [("100ms+2s", 12), ("5s", 50), ("1s+60s", 70)])
-def test_how_long_a_bot_may_make_no_progress(clock: str, seconds: int) -> None:
-    assert GameWatch.of(TimeControl.parse(clock)).limit_s == seconds

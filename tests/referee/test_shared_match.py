@@ -35,7 +35,6 @@ from helpers.programs import (
     lines_bot,
     nothing_left_behind,
     open_descriptors,
-    soon,
     written,
 )
 from helpers.programs import workers as running
@@ -199,8 +198,8 @@ def test_a_worker_with_bots_that_is_killed_leaves_none_of_them(tmp_path: Path) -
     assert 1 <= len(listener.voids) <= 2
     numbers = {game.game for game in shared.games} | {void.game for void in listener.voids}
     assert numbers == {*range(1, 9)}
-    # What was left of them is cleaned up by a process of its own.
-    assert soon(lambda: not list(Path(tempfile.gettempdir()).iterdir()), 60_000)
+    # The worker that takes its place removes what is left of it.
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
 
 
 # In every run tests/referee/test_blocks.py has a worker that is killed under a comparison.
@@ -263,15 +262,6 @@ def test_an_interrupt_keeps_the_games_that_are_complete(tmp_path: Path, inside: 
     assert 1 <= shared.result.games < 10_000
     assert listener.voids == []
     assert signal.getsignal(signal.SIGINT) is usual
-
-
-def test_a_game_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    def on_game(result: GameResult, record: GameRecord) -> None:
-        if result.game == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    what = settings([special(tmp_path, (2,), "signal.pause()"), resolve("random")], 2)
-    assert run_match(what, 2, on_game, in_process=True).interrupted
 
 
 # Whoever takes the games says when there is room for more

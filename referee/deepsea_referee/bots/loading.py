@@ -23,6 +23,8 @@ from deepsea_referee.errors import UserError
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot, first_at_once
 from deepsea_sdk.launch import Parameters, apply_parameters
 
+MODULE_PREFIX = "_deepsea_bot_"
+"""How the name begins of the module that a bot's file becomes."""
 _numbers = itertools.count(1)
 
 
@@ -98,7 +100,7 @@ def python_file(bot: BotSpec) -> Path:
 
 def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
     # Its folder comes first on the path, as when it is started; "bot" alone may be taken.
-    name = f"_deepsea_bot_{next(_numbers)}_{file.stem}"
+    name = f"{MODULE_PREFIX}{next(_numbers)}_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
@@ -153,7 +155,7 @@ def _surroundings(folder: Path | None, given: list[NewBot]) -> Iterator[None]:
 def _home(module: ModuleType) -> Path | None:
     """The folder that a module was found in."""
     origin = next(iter(getattr(module, "__path__", ())), None) or module.__file__
-    own = module.__name__.startswith("_deepsea_bot_")
+    own = module.__name__.startswith(MODULE_PREFIX)
     return Path(origin).resolve().parent if origin and not own else None
 
 

@@ -10,14 +10,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from io import FileIO
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -145,18 +143,6 @@ class LinuxSystem:
         """What is readable once a process that was started here has exited; to be closed."""
         return os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0)
 
-    def interrupt_main(self) -> None:
-        """Deliver SIGINT to the main thread of this process, also if it sleeps."""
-        main = threading.main_thread().ident
-        assert main is not None
-        signal.pthread_kill(main, signal.SIGINT)
-
-    def ticking(
-        self, seconds: float, tick: Callable[[FrameType | None], object]
-    ) -> AbstractContextManager[None]:
-        """Call `tick` in the main thread every few seconds, between two steps of what it runs."""
-        return alarm_ticks(seconds, tick)
-
 
 class LoopReader:
     """Reads a pipe in the event loop itself."""
@@ -195,18 +181,6 @@ class LoopReader:
 
     def _resume(self) -> None:
         self._loop.add_reader(self._descriptor, self._ready)
-
-
-@contextmanager
-def alarm_ticks(seconds: float, tick: Callable[[FrameType | None], object]) -> Iterator[None]:
-    """Call `tick` periodically; see `LinuxSystem.ticking`."""
-    former = signal.signal(signal.SIGALRM, lambda _number, frame: tick(frame))
-    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
 
 
 def cpus_of(share: CpuShare, cpus: Iterable[int], core_of: Callable[[int], int]) -> list[int]:

@@ -22,7 +22,6 @@ import atexit
 import hmac
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -33,7 +32,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import psutil
@@ -181,25 +179,6 @@ class PortableSystem:
 
     def exit_signal(self, process: subprocess.Popen[bytes]) -> WakePipe:
         return threads.exit_signal(process)
-
-    def interrupt_main(self) -> None:
-        import _thread
-
-        if hasattr(signal, "pthread_kill"):
-            main = threading.main_thread().ident
-            assert main is not None
-            signal.pthread_kill(main, signal.SIGINT)
-        else:
-            _thread.interrupt_main(signal.SIGINT)
-
-    def ticking(
-        self, seconds: float, tick: Callable[[FrameType | None], object]
-    ) -> AbstractContextManager[None]:
-        if hasattr(signal, "setitimer"):
-            from deepsea_referee.system.linux import alarm_ticks  # macOS has this timer too
-
-            return alarm_ticks(seconds, tick)
-        return threads.thread_ticks(seconds, tick)
 
 
 # Bots

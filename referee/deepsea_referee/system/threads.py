@@ -1,4 +1,4 @@
-"""Waits in threads for what not every event loop can wait for: exits, pipes, ticks; and the pulse.
+"""Waits in threads for what not every event loop can wait for: exits, pipes; and the pulse.
 
 Invariants: a thread touches nothing of its owner; it hands over and calls the loop. All threads are
 daemons: one that waits for a process which nothing can end holds up nobody.
@@ -11,17 +11,14 @@ that was suspended is as late as one that was busy.
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import os
-import signal
 import subprocess
 import threading
 import time  # noqa: TID251  (measures how late it wakes itself)
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable
+from contextlib import suppress
 
 from deepsea_referee.interrupts import WakePipe
 
@@ -126,37 +123,6 @@ class ThreadReader:
     def _call(self) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._ready)
-
-
-@contextmanager
-def thread_ticks(seconds: float, tick: Callable[[FrameType | None], object]) -> Iterator[None]:
-    """Call `tick` periodically where there is no SIGALRM; see `LinuxSystem.ticking`.
-
-    As a SIGINT, which also ends a sleep on Windows; the user's own go to the former handler.
-    """
-    over, due = threading.Event(), threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        if due.is_set():
-            due.clear()
-            tick(frame)
-        elif callable(former):
-            former(number, frame)
-
-    def run() -> None:
-        while not over.wait(seconds):
-            due.set()
-            _thread.interrupt_main(signal.SIGINT)
-
-    former = signal.signal(signal.SIGINT, on_signal)
-    thread = threading.Thread(target=run, name="ticks", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-        signal.signal(signal.SIGINT, former)
 
 
 class Pulse:
