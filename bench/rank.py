@@ -23,7 +23,7 @@ from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.workbench.blocks import PlayedBlock, play_blocks
-from deepsea_referee.workbench.ranking import Pair, RankGames, Ranking, RankSettings
+from deepsea_referee.workbench.ranking import RankGames, Ranking, RankSettings
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.table import play
@@ -102,17 +102,15 @@ def wrong_verdicts(ranking: Ranking, truth: list[list[float]], margin: float) ->
     return found
 
 
-def marks(
-    ranking: Ranking, games: Iterable[int]
-) -> Callable[[int, PlayedBlock, Pair | None], None]:
+def marks(ranking: Ranking, games: Iterable[int]) -> Callable[[PlayedBlock], None]:
     """Prints the pairs that are decided after these numbers of games."""
     left = sorted(games)
 
-    def on_group(_number: int, _played: PlayedBlock, _pair: Pair | None) -> None:
+    def on_round(_played: PlayedBlock) -> None:
         while left and ranking.games >= left[0]:
             print(f"{left.pop(0):6} games: {ranking.counts[0]} of {ranking.counts[1]}", flush=True)
 
-    return on_group
+    return on_round
 
 
 def main() -> None:
@@ -129,11 +127,10 @@ def main() -> None:
     playing = RankGames(wanted)
     ranking = playing.ranking
     with ProcessPoolExecutor(given.workers) as pool:
-        on_group = marks(ranking, [250, 500, 1000, 2000, 3000, given.games])
-        playing.play(on_group, play=partial(match, pool))
+        on_round = marks(ranking, [250, 500, 1000, 2000, 3000, given.games])
+        playing.play(on_round, play=partial(match, pool))
         decided, pairs = ranking.counts
-        print(f"decided {decided} of {pairs} pairs in {ranking.games} games: ", end="")
-        print(f"{ranking.rounds} rounds, {ranking.duels} duels")
+        print(f"decided {decided} of {pairs} pairs in {ranking.games} games")
         truth = strengths(pool, given.seats, given.held_out)
     wrong = wrong_verdicts(ranking, truth, 0.05)
     print(f"wrong by {given.held_out} held-out games: {len(wrong)}")

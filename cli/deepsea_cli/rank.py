@@ -101,10 +101,10 @@ def command(
         ranking = played.ranking
         progress = opened.enter_context(Progress(max(played.left, 1), printed=True))
 
-        def on_group(_number: int, group: PlayedBlock, _pair: object) -> None:
-            progress.advance(len(group), note=verdict_report.ranking_note(ranking))
+        def on_round(games: PlayedBlock) -> None:
+            progress.advance(len(games), note=verdict_report.ranking_note(ranking))
 
-        ended = play.run(played.play, on_group)
+        ended = play.run(played.play, on_round)
     if as_json:
         print_json(verdict_report.ranking_document(played))
     elif ranking.games:

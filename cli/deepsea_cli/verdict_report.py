@@ -221,10 +221,9 @@ def report_ranking(games: RankGames, *, markdown: bool) -> None:
     """Print the order, the verdicts on pairs, and what open pairs still take."""
     ranking, settings = games.ranking, games.settings
     names = [printable(bot.name) for bot in settings.named]
-    duels = f" and {_many(ranking.duels, 'duel')}" if ranking.duels else ""
     echo(
         f"{len(names)} bots: {_many(ranking.games, 'game')} in "
-        f"{_many(ranking.rounds, 'round')}{duels}, {_terms(settings)}"
+        f"{_many(ranking.rounds, 'round')}, {_terms(settings)}"
     )
     click.echo()
     columns = _columns(ranking, names, "·" if markdown else " ")
@@ -317,7 +316,6 @@ def ranking_document(games: RankGames) -> dict[str, Any]:
         "top": games.settings.top,
         "games": ranking.games,
         "rounds": ranking.rounds,
-        "duels": ranking.duels,
         "order": [
             {
                 "name": names[bot],

@@ -130,7 +130,7 @@ def test_matches_and_comparisons_do_not_mix(tmp_path: Path) -> None:
 
 
 OLD = (
-    '{"block":0,"pair":[0,1],"games":[{"game":1,"game_id":"g","seats":[0,1],"points":[9,7],'
+    '{"block":0,"luck":[0.5,0.25],"games":[{"game":1,"game_id":"g","seats":[0,1],"points":[9,7],'
     '"placements":[1,2],"forfeits":[{"seat":1,"fault":"crash","decision":7}],"faults":[{"seat":1,'
     '"decision":7,"fault":"crash","kind":"search","legal":["leave","take"],'
     '"came":"its process ended","us":412,"played":"leave","forfeit":true,"error":"Traceback",'
@@ -144,7 +144,8 @@ def test_an_old_block_is_read_and_so_is_one_with_new_keys(tmp_path: Path) -> Non
         file.write(OLD + OLD.replace('"seat":', '"new":[1],"seat":').replace(":0,", ':1,"new":2,'))
     with ComparisonFolder(tmp_path, ASKED) as kept:
         (game, _), *_ = block(0, FAULT)
-        assert [(one.number, one.pair) for one in kept.blocks] == [(0, (0, 1)), (1, (0, 1))]
+        assert [one.number for one in kept.blocks] == [0, 1]
+        assert [one.luck for one in kept.blocks] == [(0.5, 0.25)] * 2
         assert [one.games for one in kept.blocks] == [[game], [game]]
 
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_referee.workbench.confidence import (
-    LARGEST_STAKE,
     AdjustedSequence,
     ConfidenceSequence,
     Interval,
@@ -81,9 +80,9 @@ def test_a_bet_does_not_depend_on_the_observation_that_it_is_for() -> None:
         found: list[float] = []
 
         class Noted(ConfidenceSequence):
-            def play(self, x: float, bet: float, stake: float = LARGEST_STAKE) -> None:
+            def _play(self, x: float, bet: float) -> None:
                 found.append(bet)
-                super().play(x, bet, stake)
+                super()._play(x, bet)
 
         sequence = Noted(-1, 1)
         for value in values:

@@ -1,21 +1,19 @@
-"""Statistics of a ranking: verdicts on pairs, rank sets, and when to play duels."""
+"""Statistics of a ranking: verdicts on pairs and rank sets; its games, in rounds."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import GameResult, MatchResult
-from deepsea_referee.workbench.blocks import PlayedBlock
+from deepsea_referee.workbench.folder import ComparisonFolder
 from deepsea_referee.workbench.ranking import (
-    FEWEST_ROUNDS,
-    Pair,
     RankGames,
     Ranking,
     RankSettings,
@@ -66,7 +64,7 @@ def test_the_best_is_first_once_it_is_sure() -> None:
     low, high = ranking.interval(1, 0)
     assert ranking.interval(0, 1) == (-high, -low)
     assert ranking.decided
-    assert (ranking.games, ranking.rounds, ranking.duels) == (180, 60, 0)
+    assert (ranking.games, ranking.rounds) == (180, 60)
 
 
 def test_bots_that_always_tie_are_level_and_share_their_ranks() -> None:
@@ -89,56 +87,6 @@ def test_only_those_who_may_be_at_the_top_are_wanted() -> None:
     assert top.decided
     assert not whole.decided
     assert whole.counts == top.counts
-
-
-def test_a_duel_counts_for_its_pair_alone() -> None:
-    ranking = Ranking(4)
-    for _ in range(30):
-        # 0 sits without 1, and 1 in its place.
-        ranking.add_duel((0, 1), [result((2, 0), [5, 1, 3, 0]), result((2, 1), [5, 1, 3, 0])])
-    assert ranking.verdict(0, 1) == "better"
-    assert ranking.counts == (1, 6)
-    assert (ranking.duels, ranking.games) == (30, 60)
-
-
-def test_a_duel_at_one_table_counts_both_of_its_games() -> None:
-    ranking = Ranking(2)
-    win, loss = result((0, 1), [1, 0]), result((0, 1), [0, 1])
-    exchanged = GameResult(1, "g", (1, 0), (7, 7), (1, 2), (), ())
-    for _ in range(60):
-        ranking.add_duel((0, 1), [win, exchanged])  # who sits first wins
-    assert ranking.interval(0, 1).within(0.3)
-    for _ in range(60):
-        ranking.add_duel((0, 1), [loss, exchanged])
-    assert ranking.verdict(1, 0) == "better"
-
-
-def test_the_widest_open_neighbours_play_duels_when_few_pairs_are_open() -> None:
-    ranking = Ranking(5, few=2)
-    strengths = [9.0, 1.02, 1.0, -5.0, -5.02]
-    rounds(ranking, strengths, FEWEST_ROUNDS - 1, noise=0.3)
-    assert ranking.next_duel() is None
-    rounds(ranking, strengths, 60, noise=0.3)
-    assert sorted(map(sorted, ranking.open_pairs)) == [[1, 2], [3, 4]]
-    first = ranking.next_duel()
-    assert first in [(1, 2), (3, 4)]
-    assert first is not None
-    games = [result((0, bot), strengths) for bot in first]
-    while (pair := ranking.next_duel()) == first:
-        ranking.add_duel(first, games)
-    assert pair in [(1, 2), (3, 4)]
-
-
-def test_duels_begin_when_the_open_pairs_are_a_quarter_of_the_bots() -> None:
-    ranking = Ranking(8)
-    strengths = [9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0]
-    seen: list[tuple[int, bool]] = []
-    chance = rng("quarter")
-    for _ in range(150):
-        ranking.add_round(a_round([own + 0.6 * chance.gauss(0, 1) for own in strengths]))
-        seen.append((len(ranking.open_pairs), ranking.next_duel() is not None))
-    assert all(duel == (0 < pairs <= 2) for pairs, duel in seen)
-    assert (True, True) in {(pairs > 0, duel) for pairs, duel in seen}
 
 
 def test_the_games_that_a_pair_still_takes_are_guessed() -> None:
@@ -182,7 +130,7 @@ def test_equal_bots_are_seldom_put_in_order(runs: int) -> None:
     assert wrong <= alpha * runs
 
 
-# The games of a ranking: every bot in every seat, in random company; duels exchange two bots
+# The games of a ranking: every bot in every seat, in random company
 
 
 RECORD = record_of(played())
@@ -225,28 +173,6 @@ def test_company_is_random() -> None:
     assert all(110 < number < 210 for number in met.values())
 
 
-def test_a_duel_is_the_same_game_with_both_bots_exchanged() -> None:
-    settings = wanted(7, 4, 30 + 2 * 300, pair=(2, 5), first_block=3, first_game=30)
-    both: Counter[bool] = Counter()
-    seats: Counter[int] = Counter()
-    for block in settings.blocks:
-        games = [game for game in settings.numbers() if settings.block_of(game) == block][:2]
-        one, other = (settings.line_up(game) for game in games)
-        assert settings.game_seed(games[0]) == settings.game_seed(games[1])
-        assert 2 in one
-        assert 5 in other
-        exchange = {2: 5, 5: 2}
-        assert other == tuple(exchange.get(bot, bot) for bot in one)
-        both[5 in one] += 1
-        seats[one.index(2)] += 1
-        if block > 60:
-            break
-    # Of the six others three sit beside the first bot.
-    assert both[True] + both[False] == 59
-    assert 15 < both[True] < 45
-    assert set(seats) == {0, 1, 2, 3}
-
-
 @pytest.mark.parametrize(
     ("bots", "players", "problem"), [(3, 4, "name more"), (5, 7, "2 to 6"), (65, 4, "64")]
 )
@@ -284,70 +210,43 @@ class Table:
         return plan.result("in-process")
 
 
-def groups_of(
-    most: int, *, until_decided: bool = False, bots: int = 4
-) -> tuple[Ranking, list[tuple[int, Pair | None]], Table]:
-    playing = RankGames(wanted(bots, 2, most, margin=0.2, until_decided=until_decided))
+def rounds_of(most: int, *, until_decided: bool = False) -> tuple[RankGames, Table, list[int]]:
+    """A ranking of at most so many games, and the games of each round as they were handed over."""
+    playing = RankGames(wanted(4, 2, most, margin=0.2, until_decided=until_decided))
     table = Table()
-    found: list[tuple[int, Pair | None]] = []
-
-    def on_group(number: int, _games: PlayedBlock, pair: Pair | None) -> None:
-        found.append((number, pair))
-
-    assert not playing.play(on_group, play=table.play)
-    return playing.ranking, found, table
+    found: list[int] = []
+    assert not playing.play(lambda games: found.append(len(games)), play=table.play)
+    return playing, table, found
 
 
-def test_rounds_come_first_and_duels_when_few_pairs_are_open() -> None:
-    ranking, found, table = groups_of(5000, until_decided=True)
-    assert ranking.decided
-    assert ranking.verdict(1, 2) == "level"
-    kinds = [pair for _, pair in found]
-    assert kinds[:10] == [None] * 10
-    assert None not in kinds[kinds.index(next(filter(None, kinds))) :]
-    assert [number for number, _ in found] == list(range(len(found)))
-    numbers = [game for plan in table.plans for game in plan.numbers()]
-    assert ranking.games < 5000
-    assert len(table.plans) > 1
-    assert len(numbers) > ranking.games  # the rest of a plan is not played
+def test_rounds_are_played_until_all_is_decided() -> None:
+    playing, table, found = rounds_of(5000, until_decided=True)
+    assert playing.ranking.decided
+    assert playing.ranking.verdict(1, 2) == "level"
+    assert found == [4] * playing.ranking.rounds
+    assert (playing.ranking.games, playing.left) == (sum(found), 0)
+    # The rest is not played.
+    assert playing.ranking.games < 5000
+    assert len(table.plans) == 1
 
 
 def test_no_more_games_than_asked_for_are_played() -> None:
-    ranking, found, _ = groups_of(43)
-    assert 40 <= ranking.games <= 43
-    assert ranking.rounds == 10
-    assert [pair for _, pair in found].count(None) == 10
+    playing, _, found = rounds_of(43)
+    assert (playing.ranking.games, playing.ranking.rounds, found) == (40, 10, [4] * 10)
 
 
-def test_a_ranking_goes_on_where_it_was() -> None:
-    whole, found, _ = groups_of(80)
-    playing = RankGames(wanted(4, 2, 30, margin=0.2))
-    kept: list[tuple[int, list[GameResult], Pair | None]] = []
-    table = Table()
-    playing.play(
-        lambda number, games, pair: kept.append((number, [game for game, _ in games], pair)),
-        play=table.play,
-    )
-    playing = RankGames(wanted(4, 2, 80, margin=0.2))
-    again = playing.ranking
-    for number, games, pair in kept:
-        playing.count(number, games, pair)
-    more: list[tuple[int, Pair | None]] = []
-    playing.play(lambda number, _, pair: more.append((number, pair)), play=table.play)
-    assert [(number, pair) for number, _, pair in kept] + more == found
-    assert again.games == whole.games
-    assert all(again.interval(0, bot) == whole.interval(0, bot) for bot in (1, 2, 3))
+def test_a_ranking_goes_on_where_it_was(tmp_path: Path) -> None:
+    whole = rounds_of(80)[0].ranking
 
+    def part(most: int) -> tuple[int, Ranking]:
+        settings = wanted(4, 2, most, margin=0.2)
+        with ComparisonFolder(tmp_path, settings.asked(), settings.kind) as folder:
+            playing = RankGames(settings, folder)
+            left = playing.left
+            playing.play(lambda games: None, play=Table().play)
+        return left, playing.ranking
 
-def test_ctrl_c_between_two_matches_interrupts_it() -> None:
-    """The matches hear it themselves; what was counted before is kept."""
-    playing = RankGames(wanted(4, 2, 5000, margin=0.2, until_decided=True))
-    table = Table()
-
-    def play(plan: RankSettings, *arguments: Any, **options: Any) -> MatchResult:
-        if table.plans:
-            raise KeyboardInterrupt
-        return table.play(plan, *arguments, **options)
-
-    assert playing.play(lambda *_: None, play=play)
-    assert playing.ranking.games > 0
+    assert part(32)[0] == 32
+    left, ranking = part(80)
+    assert (left, ranking.games) == (48, 80)
+    assert all(ranking.interval(0, bot) == whole.interval(0, bot) for bot in (1, 2, 3))

@@ -54,10 +54,6 @@ class GroupSettings(MatchSettings):
     """Stop at the verdict."""
     done: int = 0
     """Groups before this one were played earlier."""
-    first_block: int = 0
-    """The number of the first group, if groups of another size came before,"""
-    first_game: int = 0
-    """and that of its first game."""
     only: tuple[int, ...] | None = None
     """The groups to play; None: all."""
 
@@ -69,18 +65,18 @@ class GroupSettings(MatchSettings):
     @property
     def blocks(self) -> Sequence[int]:
         """The numbers of the groups that are played."""
-        every = range(max(self.done, self.first_block), self.block_of(self.games))
+        every = range(self.done, self.block_of(self.games))
         return every if self.only is None else self.only
 
     def block_of(self, game: int) -> int:
         """The group that a game belongs to; both count from 0."""
-        return self.first_block + (game - self.first_game) // self.size
+        return game // self.size
 
     def numbers(self) -> Iterator[int]:
         (worker, workers, first, again), size = self.share, self.size
         yield from again
         for block in self.blocks[worker::workers]:
-            begin = self.first_game + (block - self.first_block) * size
+            begin = block * size
             yield from range(max(first, begin), begin + size)
 
     def game_seed(self, game: int) -> bytes:

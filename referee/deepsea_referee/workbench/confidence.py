@@ -24,12 +24,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from deepsea_sdk.coach.chance_sum import Luck
 
-Kind = Literal["round", "duel"]
 ALPHA = 0.05
 """The probability of a wrong verdict that is accepted, unless another one is asked for."""
 MARGIN = 0.05
@@ -64,6 +63,8 @@ class Interval(NamedTuple):
 class ConfidenceSequence:
     """The mean of observations that lie between `low` and `high`, with confidence 1 - alpha."""
 
+    largest_stake = LARGEST_STAKE
+
     def __init__(self, low: float, high: float, alpha: float = ALPHA) -> None:
         self._low = low
         self._width = high - low
@@ -87,28 +88,26 @@ class ConfidenceSequence:
         if not -1e-9 <= x <= 1 + 1e-9:
             raise ValueError(f"{value} is outside of the bounds of this sequence")
         # The bet depends on earlier observations only: the proof needs that.
-        self.play(x, self.bet((0.25 + self._squares) / (self.count + 1)))
+        self._play(x, self._next_bet())
         self._sum += x
         mean = (0.5 + self._sum) / (self.count + 1)
         self._squares += (x - mean) ** 2
-
-    def bet(self, variance: float) -> float:
-        """What the gamblers would bet next, if they had no limit; for this guess of a variance."""
-        following = self.count + 1
-        return math.sqrt(2 * self._log / (variance * following * math.log(1 + following)))
 
     @property
     def _possible(self) -> range:
         """The possible means that are not excluded, in steps."""
         return range(self._first, self._last + 1)
 
-    def play(self, x: float, bet: float, stake: float = LARGEST_STAKE) -> None:
-        """Let the gamblers bet on an observation, in parts of the width above the lower bound.
+    def _next_bet(self) -> float:
+        """What the gamblers bet, where that is not more than the largest stake."""
+        following = self.count + 1
+        variance = (0.25 + self._squares) / following
+        return math.sqrt(2 * self._log / (variance * following * math.log(1 + following)))
 
-        stake  the largest share of its capital that a gambler risks, below 1
-        All but `x` has to be fixed before the observation.
-        """
+    def _play(self, x: float, bet: float) -> None:
+        """Let the gamblers bet on an observation, in parts of the width above the lower bound."""
         self.count += 1
+        stake = self.largest_stake
         for i in self._possible:
             m = i / STEPS
             self._larger[i] *= 1 + min(bet, stake / m if m else bet) * (x - m)
@@ -177,45 +176,32 @@ class AdjustedSequence(ConfidenceSequence):
         return self._bound * (self._for_more.mean - self._for_less.mean)
 
 
-class Spread:
-    """The mean of observations between 0 and 1, and a guess of their variance.
+class _Gambler:
+    """Bets that the mean of what it sees is larger.
 
-    As if there had been one deviation of a half before.
+    It sees observations in parts of the width above the lower bound, or up to `beyond` below that.
+    Their variance is guessed as if there had been one deviation of a half before.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, beyond: float) -> None:
+        self._beyond = beyond
+        self._count = 0
         self._sum = 0.0
         self._squares = 0.25
 
     @property
-    def variance(self) -> float:
-        return self._squares / (self.count + 1)
-
-    @property
     def mean(self) -> float:
-        return self._sum / self.count if self.count else 0.5
+        return self._sum / self._count if self._count else 0.5
 
     def add(self, x: float) -> None:
-        self.count += 1
+        self._count += 1
         self._sum += x
-        self._squares += (x - (0.5 + self._sum) / (self.count + 1)) ** 2
-
-
-class _Gambler(Spread):
-    """Bets that the mean of what it sees is larger.
-
-    It sees observations in parts of the width above the lower bound, or up to `beyond` below that.
-    """
-
-    def __init__(self, beyond: float) -> None:
-        super().__init__()
-        self._beyond = beyond
+        self._squares += (x - (0.5 + self._sum) / (self._count + 1)) ** 2
 
     def bets(self, means: Iterable[float]) -> list[float]:
         """What it bets next that the mean is larger than each of these."""
-        variance = self.variance
-        hope = self.mean + math.sqrt(variance / (self.count + 1))
+        variance = self._squares / (self._count + 1)
+        hope = self.mean + math.sqrt(variance / (self._count + 1))
         return [
             min(lead / (variance + lead * lead), _ADJUSTED_STAKE / (m + self._beyond))
             if (lead := hope - m) > 0
@@ -231,34 +217,12 @@ _SURE = 1.959964
 
 
 class PairSequence(ConfidenceSequence):
-    """The difference of two bots' strengths, from observations of two kinds.
+    """The difference of two bots' strengths, from rounds in which both play."""
 
-    Each kind has a variance of its own; bets go by that of the kind that comes next.
-    """
+    largest_stake = _PAIR_STAKE
 
     def __init__(self, alpha: float) -> None:
         super().__init__(-1.0, 1.0, alpha)
-        self.kinds: dict[Kind, Spread] = {"round": Spread(), "duel": Spread()}
-
-    def add(self, value: float, kind: Kind = "round") -> None:
-        """Add the difference that a round or a duel showed."""
-        x = (value + 1) / 2
-        spread = self.kinds[kind]
-        self.play(x, self.bet(spread.variance), stake=_PAIR_STAKE)
-        spread.add(x)
-
-    @property
-    def mean(self) -> float:
-        """The mean of the observations, each weighted by how much it says."""
-        weights = [spread.count / spread.variance for spread in self.kinds.values()]
-        total = sum(weights)
-        means = zip(weights, self.kinds.values(), strict=True)
-        return 2 * sum([w * spread.mean for w, spread in means]) / total - 1 if total else 0.0
-
-    def worth(self, kind: Kind) -> float:
-        """How many observations of a kind say as much as all that there are."""
-        variance = self.kinds[kind].variance
-        return sum([s.count * variance / s.variance for s in self.kinds.values()])
 
 
 class Mean(NamedTuple):

@@ -73,8 +73,6 @@ class KeptBlock(Struct, frozen=True):
     kept: list[_Game] = msgspec.field(name="games")
     luck: tuple[float, float] | None = None
     """Of a comparison: the luck in it, if that was measured."""
-    pair: tuple[_Whole, _Whole] | None = None
-    """Of a ranking: the two bots that the block was played for."""
     lead: float = 0.0
     """Of a step of a search: the lead of the first setting,"""
     spent: _Whole = 0
