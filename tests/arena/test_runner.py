@@ -222,7 +222,7 @@ def test_trouble_of_the_host_is_no_games_and_no_bots_fault(
     )
     lost = [(one.ended, one.reason) for one in store.queue.lost(season)]
     assert lost == [(AttemptEnd.HANDED_BACK, "OSError: too many open files")] * 3
-    assert store.bots.strikes(season) == []
+    assert store.bots.strikes([season])[season.id] == []
 
 
 def test_a_host_that_cannot_play_ends_the_run(

@@ -25,7 +25,7 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
     play()  # once it was there: the count starts again
     play("dan")
     play("dan")
-    (dan,) = [one for one in store.bots.strikes(season) if one.bot == "dan"]
+    (dan,) = [one for one in store.bots.strikes([season])[season.id] if one.bot == "dan"]
     assert (dan.absences, dan.spoiled) == (2, 4)
     assert play("dan", "cleo").disabled == ("dan",)
     out = store.bots.get("dan")
@@ -33,7 +33,7 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
     assert out.reason == (
         "3 games in a row without it, the last s1-6; fix it and submit it again, or enable it"
     )
-    (cleo,) = store.bots.strikes(season)
+    (cleo,) = store.bots.strikes([season])[season.id]
     assert (cleo.bot, cleo.absences) == ("cleo", 1)
     cancelled = store.queue.listed(season, JobStatus.CANCELLED)
     assert [job.game_id for job in cancelled] == ["s1-7", "s1-8"]
@@ -54,7 +54,7 @@ def test_crashes_of_a_former_version_do_not_count_against_the_new_one(store: Sto
     for job in jobs:
         store.games.report(job, ladder.play(job, {"dan"}))
     assert store.bots.get("dan").state is BotState.ACTIVE
-    assert store.bots.strikes(season) == []
+    assert store.bots.strikes([season])[season.id] == []
 
 
 def test_a_bot_that_forfeits_by_its_faults_is_disabled_though_it_is_there(store: Store) -> None:
@@ -72,7 +72,7 @@ def test_a_bot_that_forfeits_by_its_faults_is_disabled_though_it_is_there(store:
         "5 of its last 10 games it forfeited, or had two faults in, the last s1-6; fix it and "
         "submit it again, or enable it"
     )
-    assert store.bots.strikes(season) == []
+    assert store.bots.strikes([season])[season.id] == []
 
 
 def test_a_bot_with_faults_in_every_game_is_disabled_though_it_forfeits_none(store: Store) -> None:
@@ -104,7 +104,10 @@ def test_games_that_become_void_while_one_bot_is_asked_are_its_strikes(store: St
     play("anna")  # the host's troubles meet others, too
     for _ in range(4):
         assert play("dan") == VoidReceipt(JobStatus.TODO)
-    assert [(one.bot, one.voids) for one in store.bots.strikes(season)] == [("anna", 1), ("dan", 4)]
+    assert [(one.bot, one.voids) for one in store.bots.strikes([season])[season.id]] == [
+        ("anna", 1),
+        ("dan", 4),
+    ]
     job = ladder.claim(store, season)
     seat = [version.bot for version in job.seats].index("dan")
     receipt = store.jobs.fail(job, "the host was too busy", seat)
@@ -120,4 +123,4 @@ def test_void_games_without_anybody_asked_are_nobodys(store: Store) -> None:
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 10))
     for job in store.jobs.claim(season, "worker", 60, [None] * 10):
         assert store.jobs.fail(job, "the worker ended").disabled == ()
-    assert store.bots.strikes(season) == []
+    assert store.bots.strikes([season])[season.id] == []

@@ -476,7 +476,7 @@ def test_a_deadline_is_moved_and_an_author_gets_more_time(store: Store, ada: int
     stored = store.seasons.set_deadline("s1", at + 2 * 10**9, MACHINE)
     assert stored.submissions_until == at + 2 * 10**9
     store.seasons.extend("s1", "bob", at + 3 * 10**9, MACHINE)
-    (extension,) = store.seasons.extensions(season)
+    (extension,) = store.seasons.extensions()[season.id]
     assert (extension.author, milliseconds(extension.until)) == ("Bob", at + 3 * 10**9)
     ladder.write(store, "UPDATE seasons SET submissions_until = :until", until=at + 1)
     with pytest.raises(SubmissionError, match="that time is over"):
@@ -517,7 +517,7 @@ def test_a_deadline_that_makes_no_sense_is_refused(store: Store, ada: int) -> No
     ):
         with pytest.raises(LadderError, match=words):
             store.seasons.extend("s1", author, until, MACHINE)
-    assert store.seasons.extensions(season) == []
+    assert store.seasons.extensions() == {}
 
 
 def test_who_closes_a_season_ends_every_extension(store: Store, ada: int) -> None:

@@ -138,6 +138,10 @@ def a_runner_was_lost(store: Store) -> None:
     a_runner_plays(store, seconds=0)
 
 
+def a_record_is_damaged(store: Store) -> None:
+    ladder.write(store, "UPDATE games SET record = substr(record, 1, 9) WHERE seq = 8")
+
+
 def the_file_is_gone(store: Store) -> None:
     Path(str(store.database)).unlink()
 
@@ -153,6 +157,7 @@ NO_STORE = (503, "the store cannot be written\n")
         (jobs_wait_in_a_pause, (200, "ready\n"), (200, "ready\n")),
         (a_runner_plays, (200, "ready\n"), (200, "ready\n")),
         (a_runner_was_lost, (503, "no runner\n"), (200, "ready\n")),
+        (a_record_is_damaged, (200, "ready\n"), (200, "ready\n")),
         (the_file_is_gone, NO_STORE, NO_STORE),
     ],
 )

@@ -181,7 +181,7 @@ class AdminMethods(LadderPart):
     def season_control(self, *, season: str = "") -> SeasonControl:
         """Describe a season with what admins direct: its deadline, and who has more time."""
         stored = find_season(self.store, season or None)
-        return SeasonControl(season_info(stored), tuple(self.store.seasons.extensions(stored)))
+        return SeasonControl(season_info(stored), tuple(self.store.seasons.extensions()[stored.id]))
 
     @method("POST", "/admin/season/deadline", role=Role.ADMIN, scope=Scope.ADMIN)
     def set_deadline(self, *, season: str = "", until: str = "", author: str = "") -> SeasonControl:

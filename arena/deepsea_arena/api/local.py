@@ -1,31 +1,36 @@
 """A ladder on this machine, as one caller may use it.
 
-Invariant: every method is checked against its declaration before it runs, and what it raises is a
-refusal; one that is not declared cannot be called from afar.
+Invariants: every method is checked against its declaration before it runs, and what it raises is a
+refusal; one that is not declared cannot be called from afar; one that returns a document and
+changes nothing reads a single state of the ladder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
 from deepsea_arena.api.callers import MACHINE, Caller
-from deepsea_arena.api.declarations import Method
+from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import refused_as_api_error
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.store import Store
+from deepsea_ladder.store.database import snapshot
 
 T = TypeVar("T", bound=type)
 
 
 def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
+    one_state = snapshot if method.flow is Flow.ONE and not method.changes else nullcontext
+
     @wraps(body)
     def call(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
         ladder.service.check(ladder.caller, method)
-        with ladder.service.checked_writes(ladder.caller):
+        with ladder.service.checked_writes(ladder.caller), one_state():
             return body(ladder, *args, **fields)
 
     # On the ladder's machine the operator reads the error, and may know where the store is.

@@ -21,7 +21,6 @@ from deepsea_ladder.model.games import (
     JobInfo,
     JobStatus,
     LadderCounts,
-    StoredGame,
     StoredSeason,
 )
 from deepsea_ladder.values import Time, utc_time
@@ -63,6 +62,7 @@ class SeasonStatus(Struct, frozen=True, kw_only=True):
     lost: dict[AttemptEnd, int]
     """Attempts at games that ended without a result, by how they ended."""
     strikes: tuple[BotConduct, ...]
+    """Of a season that is open."""
     leases: tuple[JobInfo, ...]
     quarantined: tuple[JobInfo, ...]
     """Quarantined games: they failed too often and wait for the operator."""
@@ -109,7 +109,7 @@ def status_document(status: LadderStatus) -> dict[str, Json]:
 def ladder_status(store: Store) -> LadderStatus:
     """The queues, leases and problems of a ladder."""
     bots, seasons = store.bots.all(), store.seasons.all()
-    found = tuple(_season(store, season, bots) for season in seasons)
+    found = _season_statuses(store, seasons, bots)
     opened = open_seasons(seasons)
     return LadderStatus(
         store=str(store.database),
@@ -120,7 +120,7 @@ def ladder_status(store: Store) -> LadderStatus:
             if bot.state is not BotState.ACTIVE
         ),
         shown=opened[-1].name if opened else None,
-        played=tuple(one.season.name for one in found if one.leased),
+        played=tuple(status.season.name for status in found if status.leased),
         seasons=found,
         submissions=tuple(store.submissions.queue()),
         analyses=tuple(map(shown, store.analyses.queue())),
@@ -159,52 +159,70 @@ def not_ready(store: Store, *, has_runner: bool) -> str | None:
     """
     try:
         store.database.check_writable()
-        stalled = store.counts.read().is_stalled
     except StoreError:
         return "the store cannot be written"
-    return "no runner" if stalled and not has_runner else None
+    if has_runner:
+        return None
+    try:
+        return "no runner" if store.counts.is_stalled() else None
+    except StoreError:
+        return "the queues cannot be read"
 
 
-def games_per_second(newest: Sequence[StoredGame]) -> float | None:
-    """The rate of these games, the newest first; None if they took no time."""
-    span = newest[0].played_at - newest[-1].played_at if newest else 0
-    return (len(newest) - 1) * 1000 / span if span > 0 else None
-
-
-def _unplayable(store: Store, season: StoredSeason) -> str | None:
-    from deepsea_ladder.scheduling.pairing import Matchmaker, table_sizes
+def _unplayable(season: StoredSeason, bots: Sequence[LadderBot]) -> str | None:
+    from deepsea_ladder.scheduling.pairing import table_sizes
 
     if season.closed_at is not None or season.tournament is not None:
         return None
-    settings = season.season
+    pairing = season.season.pairing
+    playing = [bot for bot in bots if bot.state is BotState.ACTIVE]
+    if not pairing.same_author:
+        available = len({bot.author for bot in playing})
+    elif pairing.former_versions:
+        available = sum(bot.current.number for bot in playing)
+    else:
+        available = len(playing)
     try:
-        table_sizes(Matchmaker(store, season).candidates(), settings.seats, settings.pairing)
+        table_sizes(available, season.season.seats, pairing)
     except PairingError as error:
         return str(error)
     return None
 
 
-def _season(store: Store, season: StoredSeason, bots: Sequence[LadderBot]) -> SeasonStatus:
+def _season_statuses(
+    store: Store, seasons: Sequence[StoredSeason], bots: Sequence[LadderBot]
+) -> tuple[SeasonStatus, ...]:
+    """The queues of all seasons, however many there are by the same few statements."""
     known = {names.key(bot.name) for bot in bots}
-    counts = store.queue.counts(season)
-    newest = store.history.latest(RATE_GAMES, season)
-    return SeasonStatus(
-        season=season_info(season),
-        extensions=tuple(store.seasons.extensions(season)),
-        unplayable=_unplayable(store, season),
-        unknown_panel=tuple(
-            name for name in season.season.verdicts.panel if names.key(name) not in known
-        ),
-        waiting=counts.waiting,
-        leased=counts.leased,
-        expired=counts.expired,
-        done=counts.done,
-        cancelled=counts.cancelled,
-        oldest_wait_seconds=counts.oldest_wait_ms / 1000,
-        games_per_second=games_per_second(newest),
-        last_game_at=utc_time(newest[0].played_at) if newest else None,
-        lost=store.queue.lost_counts(season),
-        strikes=tuple(store.bots.strikes(season)),
-        leases=tuple(store.queue.listed(season, JobStatus.LEASED)),
-        quarantined=tuple(store.queue.listed(season, JobStatus.QUARANTINED)),
+    counts, lost = store.queue.counts_of(seasons), store.queue.lost_counts()
+    paces, extensions = store.history.paces(RATE_GAMES), store.seasons.extensions()
+    strikes = store.bots.strikes([one for one in seasons if one.closed_at is None])
+    jobs = store.queue.listed(None, JobStatus.LEASED, JobStatus.QUARANTINED)
+
+    def jobs_of(season: StoredSeason, status: JobStatus) -> tuple[JobInfo, ...]:
+        return tuple(job for job in jobs if (job.season, job.status) == (season.name, status))
+
+    return tuple(
+        SeasonStatus(
+            season=season_info(season),
+            extensions=tuple(extensions.get(season.id, ())),
+            unplayable=_unplayable(season, bots),
+            unknown_panel=tuple(
+                name for name in season.season.verdicts.panel if names.key(name) not in known
+            ),
+            waiting=counts[season.id].waiting,
+            leased=counts[season.id].leased,
+            expired=counts[season.id].expired,
+            done=counts[season.id].done,
+            cancelled=counts[season.id].cancelled,
+            oldest_wait_seconds=counts[season.id].oldest_wait_ms / 1000,
+            games_per_second=pace.games_per_second if pace else None,
+            last_game_at=utc_time(pace.last_at) if pace else None,
+            lost=dict(lost.get(season.id, {})),
+            strikes=tuple(strikes.get(season.id, ())),
+            leases=jobs_of(season, JobStatus.LEASED),
+            quarantined=jobs_of(season, JobStatus.QUARANTINED),
+        )
+        for season in seasons
+        for pace in [paces.get(season.id)]
     )

@@ -176,9 +176,14 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
     @property
     def is_stalled(self) -> bool:
         """Whether something waits, and no runner has renewed a lease."""
-        # Comparisons wait for CPU time, too.
-        due = [name for name in self.waiting if name != "comparisons"]
-        return not self.runners and any(self.waiting[one] + self.expired[one] for one in due)
+        return is_stalled(self.waiting, self.expired, self.runners)
+
+
+def is_stalled(waiting: Mapping[str, int], expired: Mapping[str, int], runners: int) -> bool:
+    """Whether something waits, by queue, or its lease has expired, and there are no runners."""
+    # Comparisons wait for CPU time, too.
+    due = [name for name in waiting if name != "comparisons"]
+    return not runners and any(waiting[one] + expired[one] for one in due)
 
 
 class ReceiptStatus(StrEnum):

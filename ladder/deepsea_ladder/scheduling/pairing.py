@@ -88,21 +88,22 @@ def choose(
     met    how often two bots met lately, lower id first; pairs that met less are preferred
     Raises `PairingError` if no table can be filled.
     """
-    sizes = table_sizes(candidates, seats, settings)
-    return _Hall(candidates, sizes, settings, parameters, RandomStream(seed, "pairing"), met).fill(
-        count
-    )
-
-
-def table_sizes(
-    candidates: Sequence[Candidate], seats: Sequence[int], settings: PairingSettings
-) -> list[int]:
-    """The sizes of tables that can be filled, ascending; raises `PairingError` if there is none."""
     if len({candidate.bot for candidate in candidates}) != len(candidates):
         raise PairingError("one bot is a candidate twice")
     available = len(candidates)
     if not settings.same_author:
         available = len({candidate.author for candidate in candidates})
+    sizes = table_sizes(available, seats, settings)
+    return _Hall(candidates, sizes, settings, parameters, RandomStream(seed, "pairing"), met).fill(
+        count
+    )
+
+
+def table_sizes(available: int, seats: Sequence[int], settings: PairingSettings) -> list[int]:
+    """The sizes of tables that can be filled, ascending; raises `PairingError` if there is none.
+
+    available  the bots that get games, or their authors if those may not meet themselves
+    """
     sizes = sorted({size for size in seats if 2 <= size <= available})
     if not sizes:
         what = "bots" if settings.same_author else "bots of different authors"

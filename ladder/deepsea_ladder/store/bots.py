@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, func, insert, or_, select, update
+from sqlalchemy import Connection, Integer, Row, bindparam, func, insert, or_, select, true, update
 
 from deepsea_bundle import names
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
@@ -41,14 +43,18 @@ _ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
 
 
 class Bots(StorePart):
-    def strikes(self, season: StoredSeason) -> list[BotConduct]:
-        """The conduct of active bots in the season, by their names."""
+    def strikes(self, seasons: Sequence[StoredSeason]) -> dict[int, list[BotConduct]]:
+        """The conduct of active bots that something counts against, by their names; of each of
+        these seasons by its id."""
+        rules, found = self._policy.strikes, {season.id: list[BotConduct]() for season in seasons}
+        values = {"seasons": list(found), **_bounds(rules)}
         with self._database.read() as connection:
-            found = [
-                _conduct(connection, season.id, bot, self._policy.strikes)[0]
-                for bot in connection.execute(_ACTIVE.order_by(schema.bots.c.name_key)).all()
-            ]
-        return [one for one in found if one.spoiled or one.voids]
+            rows = connection.execute(_APPEARANCES_OF_ALL, values).all()
+        for (season, bot), appearances in groupby(rows, key=attrgetter("of_season", "bot")):
+            counted, _ = conduct(bot, [_appearance(row) for row in appearances], rules)
+            if counted.spoiled or counted.voids:
+                found[season].append(counted)
+        return found
 
     def submit(self, name: str, author: str, bundle: BotBundle, by: Actor = NOBODY) -> BotVersion:
         """Store a new version, which is active from now on.
@@ -292,6 +298,73 @@ def _bot(row: Row[Any]) -> LadderBot:
 
 _LOOKED_AT = 10
 """So many jobs of a bot are looked at for each that counts: others wait, or were cancelled."""
+_sat, _attempts, _results = schema.job_seats, schema.attempts, schema.game_seats
+_newer, _of_season = schema.job_seats.alias("newer"), schema.seasons.c.id
+_version, _games = schema.bot_versions.c.id, schema.games
+_FIRST_JOB = (
+    select(_newer.c.job_id)
+    .where(_newer.c.version_id == _version, _newer.c.season_id == _of_season)
+    .order_by(_newer.c.job_id.desc())
+    .limit(1)
+    .offset(bindparam("jobs"))
+    .correlate(schema.bot_versions, schema.seasons)
+    .scalar_subquery()
+)
+_NEWEST_FIRST = (_sat.c.job_id.desc(), _attempts.c.attempt.desc())
+_APPEARANCES = (
+    select(
+        _results,
+        _games.c.seq.label("game"),
+        _attempts.c.seat.label("void"),
+        _sat.c.seat.label("own_seat"),
+        _of_season.label("of_season"),
+        schema.bots.c.name.label("bot"),
+        schema.bots.c.name_key.label("bot_key"),
+        _sat.c.job_id,
+        _attempts.c.attempt,
+    )
+    .select_from(schema.bot_versions)
+    .join(schema.bots, (schema.bots.c.id == schema.bot_versions.c.bot_id) & IS_CURRENT)
+    .join(schema.seasons, true())
+    # Sums: SQLite would rather look up the version and the season of every job.
+    .join(_sat, (_sat.c.version_id == _version + 0) & (_sat.c.season_id == _of_season + 0))
+    .join(_attempts, _attempts.c.job_id == _sat.c.job_id)
+    .outerjoin(
+        _games,
+        (_games.c.job_id == _attempts.c.job_id) & (_games.c.attempt == _attempts.c.attempt),
+    )
+    .outerjoin(_results, (_results.c.seq == _games.c.seq) & (_results.c.seat == _sat.c.seat))
+    .where(
+        schema.bots.c.state == BotState.ACTIVE,
+        _sat.c.job_id > func.coalesce(_FIRST_JOB, 0),
+        or_(
+            _games.c.seq.is_not(None),
+            (_attempts.c.ended == AttemptEnd.VOID) & _attempts.c.seat.is_not(None),
+        ),
+        func.coalesce(_games.c.played_at, _attempts.c.ended_at) >= schema.bots.c.changed_at,
+    )
+)
+"""Selects the attempts of the last jobs of active bots that may count against them."""
+_MOST = bindparam("most", type_=Integer)
+_APPEARANCES_OF_ONE = (
+    _APPEARANCES.where(_version == bindparam("version"), _of_season == bindparam("season"))
+    .order_by(*_NEWEST_FIRST)
+    .limit(_MOST)
+)
+_each = func.row_number().over(partition_by=(_version, _of_season), order_by=_NEWEST_FIRST)
+_of_seasons = _APPEARANCES.where(_of_season.in_(bindparam("seasons", expanding=True)))
+_numbered = _of_seasons.add_columns(_each.label("nth")).subquery()
+_APPEARANCES_OF_ALL = (
+    select(_numbered)
+    .where(_numbered.c.nth <= _MOST)
+    .order_by(_numbered.c.of_season, _numbered.c.bot_key, _numbered.c.nth)
+)
+
+
+def _bounds(rules: StrikeRules) -> dict[str, int]:
+    """The numbers of a bot's attempts that count, and of its jobs that are looked at."""
+    most = rules.attempts + rules.games  # void games come between those that count
+    return {"most": most, "jobs": _LOOKED_AT * most}
 
 
 def disable_strikers(
@@ -311,49 +384,14 @@ def disable_strikers(
     ).all()
     disabled = []
     for bot in playing:
-        _, reason = _conduct(connection, season_id, bot, rules)
+        which = {"version": bot.version_id, "season": season_id, **_bounds(rules)}
+        rows = connection.execute(_APPEARANCES_OF_ONE, which)
+        _, reason = conduct(bot.name, [_appearance(row) for row in rows], rules)
         if reason is not None:
             words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
             _take_out(connection, bot, BotState.DISABLED, words, at)
             disabled.append(str(bot.name))
     return tuple(disabled)
-
-
-def _conduct(
-    connection: Connection, season_id: int, bot: Row[Any], rules: StrikeRules
-) -> tuple[BotConduct, str | None]:
-    seats, attempts = schema.job_seats, schema.attempts
-    games, results = schema.games, schema.game_seats
-    ours = (seats.c.version_id == bot.version_id, seats.c.season_id == season_id)
-    most = rules.attempts + rules.games  # void games come between those that count
-    newest = select(seats.c.job_id).where(*ours).order_by(seats.c.job_id.desc())
-    first = newest.limit(1).offset(_LOOKED_AT * most).scalar_subquery()
-    rows = connection.execute(
-        select(
-            results,
-            games.c.seq.label("game"),
-            attempts.c.seat.label("void"),
-            seats.c.seat.label("own_seat"),
-        )
-        .select_from(seats)
-        .join(attempts, attempts.c.job_id == seats.c.job_id)
-        .outerjoin(
-            games,
-            (games.c.job_id == attempts.c.job_id) & (games.c.attempt == attempts.c.attempt),
-        )
-        .outerjoin(results, (results.c.seq == games.c.seq) & (results.c.seat == seats.c.seat))
-        .where(
-            *(*ours, seats.c.job_id > func.coalesce(first, 0)),
-            or_(
-                games.c.seq.is_not(None),
-                (attempts.c.ended == AttemptEnd.VOID) & attempts.c.seat.is_not(None),
-            ),
-            func.coalesce(games.c.played_at, attempts.c.ended_at) >= bot.changed_at,
-        )
-        .order_by(seats.c.job_id.desc(), attempts.c.attempt.desc())
-        .limit(most)
-    )
-    return conduct(bot.name, [_appearance(row) for row in rows], rules)
 
 
 def _appearance(row: Row[Any]) -> Appearance:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from sqlalchemy import Connection, case, desc, func, select, text
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.bots import SubmissionState
-from deepsea_ladder.model.games import JobStatus, LadderCounts
+from deepsea_ladder.model.games import JobStatus, LadderCounts, QueueLoad, is_stalled
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.comparisons import Comparisons
@@ -32,6 +32,7 @@ NEWEST_GAMES = 100
 """The number of newest games whose records are read."""
 LATEST_ENTRIES = 10_000
 """The number of newest entries of the audit log that are looked at."""
+_ratings, _submissions = schema.ratings.c, schema.submissions.c
 _played = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
 QUEUES = {
     "games": (GAMES, schema.jobs.c.season_id.in_(_played)),
@@ -43,40 +44,61 @@ QUEUES = {
 """What waits for runners, by queue; a season that is paused waits for none."""
 
 
+_SUMS = select(
+    select(func.coalesce(func.sum(schema.seasons.c.games), 0)).scalar_subquery().label("games"),
+    select(func.coalesce(func.sum(_ratings.faults), 0)).scalar_subquery().label("faults"),
+    select(func.coalesce(func.sum(_ratings.forfeits), 0)).scalar_subquery().label("forfeits"),
+    select(func.count())
+    .where(schema.jobs.c.status == JobStatus.QUARANTINED)
+    .scalar_subquery()
+    .label("quarantined"),
+)
+_NEWEST_STATES = select(_submissions.state).order_by(desc(_submissions.id)).limit(LATELY)
+
+
 class Counts(StorePart):
+    def is_stalled(self) -> bool:
+        """Whether something waits, and no runner has renewed a lease; reads only the queues."""
+        with self._database.read() as connection:
+            loads = _loads(connection, now(connection))
+        waiting = {name: load.waiting for name, load in loads.items()}
+        expired = {name: load.expired for name, load in loads.items()}
+        return is_stalled(waiting, expired, len(_owners(loads)))
+
     def read(self) -> LadderCounts:
-        jobs, ratings, submissions = schema.jobs, schema.ratings, schema.submissions
-        stuck = select(func.count()).where(jobs.c.status == JobStatus.QUARANTINED)
-        faults = select(func.sum(ratings.c.faults), func.sum(ratings.c.forfeits))
-        newest = select(submissions.c.state).order_by(desc(submissions.c.id)).limit(LATELY)
         with self._database.read() as connection:
             at = now(connection)
-            loads = {
-                name: line.load(connection, at, *which) for name, (line, *which) in QUEUES.items()
-            }
-            lost = lost_counts(connection)
-            games = connection.execute(select(func.sum(schema.seasons.c.games))).scalar()
-            summed = connection.execute(faults).one()
-            states = connection.execute(newest).scalars()
+            loads = _loads(connection, at)
+            sums = connection.execute(_SUMS).one()
             return LadderCounts(
-                games=int(games or 0),
-                lost_attempts=lost,
-                faults=int(summed[0] or 0),
-                forfeits=int(summed[1] or 0),
-                quarantined_games=connection.execute(stuck).scalar_one(),
+                games=int(sums.games),
+                lost_attempts=dict(sum(lost_counts(connection).values(), Counter())),
+                faults=int(sums.faults),
+                forfeits=int(sums.forfeits),
+                quarantined_games=sums.quarantined,
                 waiting={name: load.waiting for name, load in loads.items()},
                 leased={name: load.leased for name, load in loads.items()},
                 expired={name: load.expired for name, load in loads.items()},
                 oldest_wait_seconds={
                     name: load.oldest_wait_ms / 1000 for name, load in loads.items()
                 },
-                runners=len(frozenset().union(*(load.owners for load in loads.values()))),
-                recent_submissions=_by_state(states),
+                runners=len(_owners(loads)),
+                recent_submissions=_by_state(connection.execute(_NEWEST_STATES).scalars()),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
                 backup_age_seconds=_backup_age_seconds(connection, at),
                 **_recent_play(connection),
             )
+
+
+def _loads(connection: Connection, at: int) -> dict[str, QueueLoad]:
+    """What waits and what is leased, by queue."""
+    return {name: line.load(connection, at, *which) for name, (line, *which) in QUEUES.items()}
+
+
+def _owners(loads: Mapping[str, QueueLoad]) -> frozenset[str]:
+    """The runners that have renewed a lease in time."""
+    return frozenset().union(*(load.owners for load in loads.values()))
 
 
 def _by_state(states: Iterable[str]) -> dict[SubmissionState, int]:

@@ -17,7 +17,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -84,6 +84,36 @@ _LOCK = text("SELECT pg_advisory_xact_lock(:key)")
 _LOCK_KEY = int.from_bytes(b"deepsea", "big")
 """The advisory lock that makes one writer of all on PostgreSQL."""
 _check: ContextVar[Callable[[Connection], object] | None] = ContextVar("check", default=None)
+
+
+class _Snapshot:
+    """The connections on which reads see one state of each database, opened by the first read."""
+
+    def __init__(self) -> None:
+        self.connections: dict[Database, Connection] = {}
+        self.opened = ExitStack()
+
+
+_snapshot: ContextVar[_Snapshot | None] = ContextVar("snapshot", default=None)
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Have all reads of this thread meanwhile see the same state of a database, in one transaction.
+
+    It is that of the first read. Changes are made in transactions of their own, and these reads do
+    not see them. Within another snapshot it is that one.
+    """
+    if _snapshot.get() is not None:
+        yield
+        return
+    shared = _Snapshot()
+    before = _snapshot.set(shared)
+    try:
+        with shared.opened:
+            yield
+    finally:
+        _snapshot.reset(before)
 
 
 class database_now(FunctionElement[int]):  # noqa: N801  (reads like a function in SQL)
@@ -203,8 +233,21 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One snapshot of the database; keeps no writer waiting."""
-        with self._translated(), self.engine.connect() as connection:
+        """One snapshot of the database, or the shared one; keeps no writer waiting."""
+        shared = _snapshot.get()
+        with self._translated():
+            if shared is None:
+                with self._begin_read() as connection:
+                    yield connection
+                return
+            if self not in shared.connections:
+                opened = shared.opened.enter_context(self._begin_read())
+                shared.connections[self] = opened
+            yield shared.connections[self]
+
+    @contextmanager
+    def _begin_read(self) -> Iterator[Connection]:
+        with self.engine.connect() as connection:
             if self.path is None:
                 connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True

@@ -47,6 +47,21 @@ class GameOutcomes(NamedTuple):
     seats: tuple[SeatResult, ...]
 
 
+class Pace(NamedTuple):
+    """The newest games of a season."""
+
+    games: int
+    first_at: int
+    last_at: int
+    """When the first and the last of them ended, in milliseconds since 1970."""
+
+    @property
+    def games_per_second(self) -> float | None:
+        """Their rate; None if they took no time."""
+        span = self.last_at - self.first_at
+        return (self.games - 1) * 1000 / span if span > 0 else None
+
+
 class History(StorePart):
     def games(
         self, season: StoredSeason | None = None, portion: int = PORTION
@@ -68,6 +83,27 @@ class History(StorePart):
         query = select(schema.seasons.c.games).where(schema.seasons.c.id == season.id)
         with self._database.read() as connection:
             return int(connection.execute(query).scalar_one())
+
+    def paces(self, games: int) -> dict[int, Pace]:
+        """The newest games, at most so many, of each season that has some, by its id."""
+        seasons, newer = schema.seasons, _games.alias("newer")
+        first = (
+            select(newer.c.seq)
+            .where(newer.c.season_id == seasons.c.id)
+            .order_by(newer.c.seq.desc())
+            .limit(1)
+            .offset(games - 1)
+            .correlate(seasons)
+            .scalar_subquery()
+        )
+        its_newest = (_games.c.season_id == seasons.c.id) & (
+            _games.c.seq >= func.coalesce(first, 0)
+        )
+        times = (func.min(_games.c.played_at), func.max(_games.c.played_at))
+        query = select(seasons.c.id, func.count(), *times).select_from(seasons)
+        with self._database.read() as connection:
+            rows = connection.execute(query.join(_games, its_newest).group_by(seasons.c.id))
+            return {season: Pace(*values) for season, *values in rows}
 
     def players(self, season: StoredSeason) -> list[BotVersion]:
         """Every version that has played in the season."""

@@ -8,6 +8,7 @@ expired lease, and the former owner's result still counts if it is the first; th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -38,7 +39,14 @@ from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import disable_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION
-from deepsea_ladder.store.leases import GAMES, count_failure, end_attempt, give_back, lost_counts
+from deepsea_ladder.store.leases import (
+    GAMES,
+    NO_LOAD,
+    count_failure,
+    end_attempt,
+    give_back,
+    lost_counts,
+)
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.versions import versions_by_id, versions_of
 from deepsea_rules.randomness import game_seed
@@ -362,19 +370,28 @@ def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> JobSt
 class Queue(StorePart):
     def counts(self, season: StoredSeason) -> QueueCounts:
         """The season's jobs by status; quick however many are done."""
-        ours = _jobs.c.season_id == season.id
+        return self.counts_of([season])[season.id]
+
+    def counts_of(self, seasons: Sequence[StoredSeason]) -> dict[int, QueueCounts]:
+        """The jobs of these seasons by status, by the season's id; quick however many are done."""
+        of_season, status = _jobs.c.season_id, _jobs.c.status
+        ours = of_season.in_([season.id for season in seasons])
+        ended = select(of_season, status, func.count()).group_by(of_season, status)
+        ended = ended.where(ours, status.in_((JobStatus.QUARANTINED, JobStatus.CANCELLED)))
+        games = select(schema.seasons.c.id, schema.seasons.c.games)
         with self._database.read() as connection:
-            load = GAMES.load(connection, now(connection), ours)
-            quarantined, cancelled = (
-                connection.execute(
-                    select(func.count()).where(ours, _jobs.c.status == status)
-                ).scalar_one()
-                for status in (JobStatus.QUARANTINED, JobStatus.CANCELLED)
+            loads = GAMES.loads(connection, now(connection), [of_season], ours)
+            count = {(season, status): n for season, status, n in connection.execute(ended)}
+            done = {row.id: row.games for row in connection.execute(games)}
+        return {
+            season.id: QueueCounts(
+                **structs.asdict(loads.get((season.id,), NO_LOAD)),
+                done=done[season.id],
+                quarantined=count.get((season.id, JobStatus.QUARANTINED), 0),
+                cancelled=count.get((season.id, JobStatus.CANCELLED), 0),
             )
-            done = connection.execute(_GAMES, {"season": season.id}).scalar_one()
-        return QueueCounts(
-            **structs.asdict(load), done=done, quarantined=quarantined, cancelled=cancelled
-        )
+            for season in seasons
+        }
 
     def leased(self, season: StoredSeason) -> int:
         """The number of jobs that are being played, by this or other runners."""
@@ -426,9 +443,10 @@ class Queue(StorePart):
         with self._database.read() as connection:
             return sorted(set(connection.execute(query).scalars()))
 
-    def listed(self, season: StoredSeason, *statuses: JobStatus) -> list[JobInfo]:
-        """The season's jobs with one of these statuses, in their order."""
-        wanted = (_jobs.c.season_id == season.id, _jobs.c.status.in_(statuses))
+    def listed(self, season: StoredSeason | None, *statuses: JobStatus) -> list[JobInfo]:
+        """The jobs, of a season if one is given, with one of these statuses, in their order."""
+        which = select(schema.seasons.c.id) if season is None else [season.id]
+        wanted = (_jobs.c.season_id.in_(which), _jobs.c.status.in_(statuses))
         seasons = schema.seasons
         query = (
             select(_jobs, seasons.c.name.label("season"))
@@ -438,6 +456,8 @@ class Queue(StorePart):
         with self._database.read() as connection:
             # Sorted here: a database might rather read all jobs in their order than sort some.
             rows = sorted(connection.execute(query), key=lambda row: (row.season_id, row.number))
+            if not rows:
+                return []
             lineups = _lineups(connection, *wanted)
             ids = sorted({version for lineup in lineups.values() for version in lineup})
             versions = versions_by_id(connection, ids)
@@ -455,10 +475,13 @@ class Queue(StorePart):
             for row in rows
         ]
 
-    def lost_counts(self, season: StoredSeason) -> dict[AttemptEnd, int]:
-        """How many of the season's attempts ended without a result, by how they ended."""
+    def lost_counts(self) -> dict[int, Counter[AttemptEnd]]:
+        """How many attempts of each season, by its id, ended without a result, by how they ended.
+
+        A season without any has no entry.
+        """
         with self._database.read() as connection:
-            return lost_counts(connection, season)
+            return lost_counts(connection)
 
     def lost(self, season: StoredSeason) -> Iterator[LostAttempt]:
         """The season's attempts that ended without a result, in their order."""

@@ -9,11 +9,13 @@ was taken out says so; a game that failed too often is quarantined, and the othe
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias
 
+from msgspec import structs
 from sqlalchemy import Column, Connection, Row, Table, bindparam, exists, func, or_, select, update
 
 from deepsea_ladder.accounts import AuditKind
@@ -28,7 +30,6 @@ from deepsea_ladder.model.games import (
     LostAttempt,
     PersonGame,
     QueueLoad,
-    StoredSeason,
 )
 from deepsea_ladder.model.verdicts import ComparisonLease
 from deepsea_ladder.store import schema
@@ -37,6 +38,7 @@ from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.versions import versions_of
 from deepsea_rules.printable import printable
 
+NO_LOAD = QueueLoad(0, 0, 0, 0, frozenset())
 Lease: TypeAlias = Job | SubmissionLease | AnalysisLease | PersonGame | ComparisonLease
 
 
@@ -80,16 +82,30 @@ class Leases:
 
     def load(self, connection: Connection, at: int, *which: Any) -> QueueLoad:
         """What waits and what is leased, of the rows that meet these conditions."""
+        return self.loads(connection, at, [], *which).get((), NO_LOAD)
+
+    def loads(
+        self, connection: Connection, at: int, keys: Sequence[Column[Any]], *which: Any
+    ) -> dict[tuple[Any, ...], QueueLoad]:
+        """What waits and what is leased, by the values of some columns."""
         columns = self.rows.c
         # A sum: SQLite would read all rows in the order of an index on the column.
-        oldest = func.coalesce(func.min(columns.created_at + 0), at)
-        waits = select(func.count(), oldest).where(self.is_waiting, *which)
-        waiting, since = connection.execute(waits).one()
-        query = select(columns.owner, columns.until).where(self.is_leased, *which)
-        leases = connection.execute(query).all()
-        held = [row.owner for row in leases if row.until > at]
-        expired, owners = len(leases) - len(held), frozenset(held)
-        return QueueLoad(waiting, len(held), expired, max(0, at - since), owners)
+        oldest = func.min(columns.created_at + 0)
+        groups = (*keys, columns.owner, columns.until)  # a row that waits has no owner
+        query = select(*groups, func.count(), oldest).group_by(*groups)
+        rows = connection.execute(query.where(or_(self.is_waiting, self.is_leased), *which))
+        found: dict[tuple[Any, ...], QueueLoad] = {}
+        for *key, owner, until, count, since in rows:
+            load = found.get(tuple(key), NO_LOAD)
+            if owner is None:
+                load = structs.replace(load, waiting=count, oldest_wait_ms=max(0, at - since))
+            elif until > at:
+                owners = load.owners | {owner}
+                load = structs.replace(load, leased=load.leased + count, owners=owners)
+            else:
+                load = structs.replace(load, expired=load.expired + count)
+            found[tuple(key)] = load
+        return found
 
     def held_by(self, connection: Connection, owner: str) -> Sequence[Row[Any]]:
         """The rows that an owner has leased."""
@@ -289,17 +305,19 @@ def end_attempt(
     connection.execute(_END, which | values)
 
 
-def lost_counts(
-    connection: Connection, season: StoredSeason | None = None
-) -> dict[AttemptEnd, int]:
-    """How many attempts, of a season if one is given, ended without a result, by how they ended."""
-    seasons = [season.id] if season else select(schema.seasons.c.id)
-    query = (
-        select(_attempts.c.ended, func.count())
-        .where(_attempts.c.season_id.in_(seasons), _attempts.c.place > 0)
-        .group_by(_attempts.c.ended)
-    )
-    return {AttemptEnd(ended): count for ended, count in connection.execute(query)}
+_LOST = (
+    select(_attempts.c.season_id, _attempts.c.ended, func.count())
+    .where(_attempts.c.season_id.in_(select(schema.seasons.c.id)), _attempts.c.place > 0)
+    .group_by(_attempts.c.season_id, _attempts.c.ended)
+)
+
+
+def lost_counts(connection: Connection) -> dict[int, Counter[AttemptEnd]]:
+    """How many attempts of each season, by its id, ended without a result, by how they ended."""
+    found: dict[int, Counter[AttemptEnd]] = defaultdict(Counter)
+    for season, ended, count in connection.execute(_LOST):
+        found[season][AttemptEnd(ended)] = count
+    return found
 
 
 def count_failure(

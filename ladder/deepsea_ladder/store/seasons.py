@@ -8,6 +8,7 @@ cannot have been chosen later; a closed season gets no new games.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import lru_cache
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
@@ -150,17 +151,19 @@ class Seasons(StorePart):
                 words = f"may submit to season {name} no longer than others"
             note(connection, at, AuditKind.SEASON, "", words, author_id=author_id, by=by)
 
-    def extensions(self, season: StoredSeason) -> list[Extension]:
-        """The authors with more time, by name."""
+    def extensions(self) -> dict[int, list[Extension]]:
+        """The authors with more time, by name, of each season by its id."""
         table, authors = schema.extensions, schema.authors
         query = (
-            select(authors.c.name, table.c.until)
+            select(table.c.season_id, authors.c.name, table.c.until)
             .join(authors, authors.c.id == table.c.author_id)
-            .where(table.c.season_id == season.id)
             .order_by(authors.c.name_key)
         )
+        found: dict[int, list[Extension]] = defaultdict(list)
         with self._database.read() as connection:
-            return [Extension(row.name, utc_time(row.until)) for row in connection.execute(query)]
+            for season, name, until in connection.execute(query):
+                found[season].append(Extension(name, utc_time(until)))
+        return found
 
     def deadline_of(self, season: StoredSeason, author_id: int) -> int | None:
         """Until when an author may submit to a season."""
