@@ -6,14 +6,16 @@ What this cannot show stands in docs/platforms.md: nothing here runs on those sy
 from __future__ import annotations
 
 import json
-import signal
 import urllib.request
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from helpers.commands import Run, one_line
+from helpers.games import Chooser
+from helpers.seat_page import Visitor
 from platforms.desk import FORMS, WINDOWS, Desk, without_times
 
 MATCH = ("match", "greedy", "cautious", "--games", 2, "--seed", "desk")
@@ -176,21 +178,22 @@ def test_what_needs_linux_says_so_in_a_line(desk: Desk, words: str) -> None:
 
 
 @pytest.mark.parametrize("desk", WINDOWS, indirect=True)
-def test_the_page_of_a_match(desk: Desk) -> None:
-    match = desk.start("match", "greedy", "cautious", "--games", 3, "--browser")
-    assert match.stderr is not None
-    address = ""
+def test_the_games_of_a_match_are_a_page(desk: Desk) -> None:
+    done = desk.run("match", "greedy", "cautious", "--games", 3, "--browser")
+    assert done.status == 0
+    page = urllib.request.url2pathname(done.err.strip().partition("file://")[2])
+    assert Path(page).read_text(encoding="utf-8").count('class="ds-game"') == 3
+
+
+def test_a_person_plays_on_the_page_of_a_ladder(desk: Desk) -> None:
+    command = desk.start("play", "greedy", "--games", 1, "--no-judge", "--browser")
     try:
-        for line in match.stderr:
-            if b"http://127.0.0.1" in line:
-                address = line.split()[-1].decode()
-                break
-        with urllib.request.urlopen(address) as page:
-            assert b"<html" in page.read()
-        # Before that Ctrl-C would end the match.
-        assert any(b"the page stays" in line for line in match.stderr)
-        match.send_signal(signal.SIGINT)
-        assert match.wait() == 0
+        assert command.stderr is not None
+        visitor = Visitor(command.stderr.readline().decode().removeprefix("play at ").strip())
+        visitor.enter()
+        with closing(visitor.stream()):
+            assert "Game 1 is over" in visitor.play(Chooser("desk"))
+        assert command.wait() == 0
     finally:
-        match.kill()
-        match.communicate()
+        command.kill()
+        command.communicate()

@@ -16,7 +16,6 @@ from contextlib import suppress
 from typing import Any
 
 from deepsea_arena.coach.analysis import GameAnalysis
-from deepsea_arena.lease_owner import own_name
 from deepsea_arena.reports.frames import LONGEST_NAME
 from deepsea_arena.reports.seat import THINKING, judgement
 from deepsea_ladder.errors import PersonGameError
@@ -33,6 +32,8 @@ from deepsea_sdk.clock import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.refereed_game import RefereedGame
 
+OWNER = "play"
+"""The owner of the leases: there is no other one on such a ladder."""
 LOOK_S = 1.0
 """The time between two looks for an answer, if nothing rings before."""
 SETTLE_S = 1.0
@@ -75,7 +76,6 @@ class StoredPerson:
         self._versions = versions
         self._clock = clock
         self._hint_effort = hint_effort
-        self._owner = own_name()
         self._number = 0
         self._lease: PersonGame | None = None
         self._game: RefereedGame | None = None
@@ -107,7 +107,7 @@ class StoredPerson:
             seed=game.game.seed,
             seat=seat,
         )
-        self._lease = self._games.claim(self._owner, LEASE_S)
+        self._lease = self._games.claim(OWNER, LEASE_S)
         with self._changed:
             self._number += 1
             self.game_id, self._requested = game.game_id, ""
@@ -233,7 +233,7 @@ class StoredPerson:
         self._set()
         while (found := self._look(game_id)).state is not PersonGameState.VOID:
             if found.state is PersonGameState.QUEUED:
-                if (lease := self._games.claim(self._owner, LEASE_S)) is None:
+                if (lease := self._games.claim(OWNER, LEASE_S)) is None:
                     continue
                 self._lease = lease
                 self.away = lease.presence is Presence.LEFT
@@ -257,7 +257,7 @@ class StoredPerson:
         """End the stored question without an answer of the person."""
         with suppress(PersonGameError):  # the person has answered just now, too late
             self._games.answer(self.game_id, number, asked.view.legal[0])
-        self._lease = self._games.claim(self._owner, LEASE_S) or self._lease
+        self._lease = self._games.claim(OWNER, LEASE_S) or self._lease
 
     def _gives_hint(self, asked: Asked) -> bool:
         """Show a hint, if one was requested; whether it was."""
