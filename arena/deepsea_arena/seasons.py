@@ -135,9 +135,10 @@ def _missing(packages: Sequence[str]) -> tuple[str, ...]:
 def find_season(store: Store, name: str | None) -> StoredSeason:
     """The season of that name; without a name the open one that is no tournament's, or the newest
     if none is open."""
-    if name is not None:
-        return store.seasons.get(name)
     seasons = store.seasons.all()
+    if name is not None:
+        named = (season for season in seasons if season.name == name)
+        return next(named, None) or store.seasons.get(name)  # which says so if there is none
     if not seasons:
         raise NotOnLadder("this ladder has no season: open one with `ladder season NAME`")
     opened = open_seasons(seasons)

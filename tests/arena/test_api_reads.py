@@ -88,7 +88,7 @@ def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) ->
     season = service.store.seasons.get("s1")
     service.store.jobs.add(season, ladder.rotations(ladder.ids(service.store), 4))
     ladder.play_all(service.store, season, {"s1-9": [bot.bot]})
-    (newest, *_) = service.store.history.latest_of(season, bot.id, 1, faulty=True)
+    (newest, *_) = service.store.history.latest_of(season, bot.id, 0, faulty=1)
     seat = next(index for index, one in enumerate(newest.seats) if one.version.id == bot.id)
     service.store.logs.add(newest.seq, [SeatLog(seat, "its traceback", "")])
     owner = replace(READER, author=bot.author)

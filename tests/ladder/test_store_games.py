@@ -60,7 +60,8 @@ def test_a_result_is_stored_with_what_follows_from_it(
         tally = tallies[seat.version.id]
         assert (tally.games, tally.placements, tally.last_seq) == (1, seat.result.placement, 1)
         assert tally.rating == seat.rating
-        assert store.ratings.thinned(season, seat.version.id, 9) == [(1, 1, seat.rating)]
+        courses = store.ratings.courses(season, {seat.version.id: (tally, 9)})
+        assert courses == {seat.version.id: [(1, 1, seat.rating)]}
     best = min(game.seats, key=lambda seat: seat.result.placement)
     assert best.rating.mu > season.season.rating.mu
     assert store.ratings.differences(season, records=True) == []

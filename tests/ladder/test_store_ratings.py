@@ -9,6 +9,7 @@ import pytest
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
+from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.records import packed
 from helpers import ladder
@@ -146,10 +147,18 @@ def test_a_new_version_starts_as_a_newcomer_and_the_former_keeps_its_rating(
     assert not entries[first.id].is_current
 
 
+def course_of(
+    store: Store, season: StoredSeason, version: int, points: int
+) -> list[tuple[int, int, Rating]]:
+    """About so many points of a version's course."""
+    tallies = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
+    return store.ratings.courses(season, {version: (tallies[version], points)})[version]
+
+
 @pytest.mark.databases
 def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeason) -> None:
     anna = ladder.ids(store)[0]
-    course = store.ratings.thinned(season, anna, 99)
+    course = course_of(store, season, anna, 99)
     assert [seq for _, seq, _ in course] == [1, 2, 3, 4, 5, 6, 7, 8]
     tallies = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
     assert course[-1][2] == tallies[anna].rating
@@ -168,10 +177,10 @@ def test_a_thinned_course_has_its_first_and_its_last_point(
     store: Store, season: StoredSeason, points: int, games: list[int]
 ) -> None:
     anna = ladder.ids(store)[0]
-    course = store.ratings.thinned(season, anna, 99)
-    thinned = store.ratings.thinned(season, anna, points)
+    course = course_of(store, season, anna, 99)
+    thinned = course_of(store, season, anna, points)
     assert thinned == [course[number - 1] for number in games]
-    assert store.ratings.thinned(season, 999, points) == []
+    assert store.ratings.courses(season, {}) == {}
 
 
 @pytest.mark.databases
@@ -183,15 +192,15 @@ def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
     ladder.play_all(store, other)
     assert store.ratings.entries(season) == before
     anna = ladder.ids(store)[0]
-    assert [seq for _, seq, _ in store.ratings.thinned(other, anna, 99)] == [13, 14]
-    assert len(store.ratings.thinned(season, anna, 99)) == 8
+    assert [seq for _, seq, _ in course_of(store, other, anna, 99)] == [13, 14]
+    assert len(course_of(store, season, anna, 99)) == 8
     assert store.ratings.differences(season) == store.ratings.differences(other) == []
 
 
 @pytest.mark.databases
 def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) -> None:
     assert [game.seq for game in store.history.games()] == list(range(1, 13))
-    assert store.history.count(season) == 12
+    assert store.seasons.get("s1").games == 12
     assert [game.game_id for game in store.history.latest(2, season)] == ["s1-12", "s1-11"]
     of_dan = store.history.latest(99, season, GameFilter(bot="Dan"))
     assert [game.seq for game in of_dan] == [4, 3, 2, 1]
@@ -214,9 +223,12 @@ def test_faults_are_found_in_all_games_of_a_version(store: Store) -> None:
     anna, ben, _, dan = ladder.ids(store)
 
     def faulty(version: int, limit: int) -> tuple[int, list[str]]:
-        games = store.history.latest_of(season, version, limit, faulty=True)
-        return store.sums.faulty_games(season, version), [game.game_id for game in games]
+        games = store.history.latest_of(season, version, 0, faulty=limit)
+        _, count = store.sums.seats(season, version)
+        return count, [game.game_id for game in games]
 
+    both = store.history.latest_of(season, ben, 1, faulty=2)
+    assert [game.game_id for game in both] == ["s1-8", "s1-7", "s1-4"]
     assert faulty(ben, 2) == (3, ["s1-7", "s1-4"])
     assert faulty(dan, 2) == (1, ["s1-4"])
     assert faulty(anna, 2) == (0, [])

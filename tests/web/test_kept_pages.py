@@ -4,13 +4,11 @@ the same for everybody, and cost a member no more than a visitor."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from sqlalchemy import event
 
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_ladder.accounts import MACHINE
@@ -19,6 +17,7 @@ from deepsea_ladder.store import Store
 from deepsea_web.site.app import KEPT_US, Site
 from deepsea_web.site.rendering import Cache, KeptAnswer, Rendered
 from helpers import ladder
+from helpers.counting import counted
 from helpers.manual_clock import ManualClock
 from helpers.members import Person
 from helpers.site import a_site, get
@@ -54,22 +53,6 @@ def site(store: Store, clock: ManualClock) -> Site:
     return a_site(store, clock=clock, kept_us=KEPT_US)
 
 
-@contextmanager
-def counted(store: Store) -> Iterator[list[str]]:
-    """The statements that a store sends meanwhile."""
-    sent: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if statement != "BEGIN":
-            sent.append(statement)
-
-    event.listen(store.database.engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        event.remove(store.database.engine, "before_cursor_execute", note)
-
-
 def noted(site: Site, monkeypatch: pytest.MonkeyPatch) -> Mock:
     """A mock that notes each page that is made."""
     made = Mock(wraps=site._render)
@@ -87,7 +70,7 @@ def test_a_page_is_kept_for_its_time_whatever_is_played(
     with counted(store) as sent:
         clock.jump(KEPT_US - 1)
         again = get(site, url, headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status, sent, made.call_count) == (304, [], 1)
+    assert (again.status, sent.statements, made.call_count) == (304, [], 1)
     clock.jump(1)
     later = get(site, url, headers={"If-None-Match": first.headers["etag"]})
     assert (later.status, made.call_count) == (200, 2)
@@ -112,7 +95,7 @@ def test_a_page_of_what_is_over_is_made_once_while_another_season_is_played(
         with counted(store) as sent:
             again = get(site, url)
         assert again.body == first.body
-        assert len(sent) == 1
+        assert len(sent.statements) == 1
     assert made.call_count == 1
 
 
@@ -137,7 +120,7 @@ def test_documents_of_a_game_are_kept_as_its_page_is(
     clock.jump(DAY_US)
     with counted(store) as sent:
         again = get(site, url, headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status, len(sent)) == (304, 1)
+    assert (again.status, len(sent.statements)) == (304, 1)
 
 
 def rename(store: Store) -> None:
@@ -228,7 +211,7 @@ def test_a_page_is_the_same_for_a_member_and_costs_the_same(world: World, url: s
         site = a_site(world.service)
         with counted(world.service.store) as sent:
             answers.append(on(person, site).get(url))
-        costs.append(len(sent))
+        costs.append(len(sent.statements))
     first, second = answers
     assert (first.body, first.status) == (second.body, second.status)
     assert first.headers.items() == second.headers.items()
@@ -249,7 +232,7 @@ def test_a_member_is_sent_a_page_that_a_visitor_asked_for(world: World) -> None:
     with counted(world.service.store) as sent:
         same = {"If-None-Match": first.headers["etag"]}
         assert anna.get("/", same).status == 304
-    assert sent == []
+    assert sent.statements == []
 
 
 def test_a_game_with_what_its_own_bots_left_costs_half_as_much_again(world: World) -> None:
@@ -259,7 +242,7 @@ def test_a_game_with_what_its_own_bots_left_costs_half_as_much_again(world: Worl
         with counted(world.service.store) as sent:
             for url in urls:
                 assert anna.get(url).status == 200
-        costs.append(len(sent))
+        costs.append(len(sent.statements))
     page, part = costs
     assert page + part <= 1.5 * page
 

@@ -183,8 +183,7 @@ def bot_profile(
     errors  whether it is for somebody who may see its tracebacks
     """
     season = find_season(store, season_name)
-    bot = store.bots.get(name)
-    versions = store.bots.versions(name)
+    bot, versions = store.bots.with_versions(name)
     chosen = bot.current
     if version is not None:
         by_number = {one.number: one for one in versions}
@@ -196,8 +195,10 @@ def bot_profile(
     former = {*rivals, *(one.id for one in versions)}
     entries = {entry.version.id: entry for entry in eligible(store, season, former)}
     logs = store.logs.of_bot(bot.name) if errors else {}
-    faulty = store.history.latest_of(season, chosen.id, FAULTY, faulty=True)
-    faults = [(game, _faults(game, chosen)) for game in faulty]
+    games = store.history.latest_of(season, chosen.id, NEWEST + 1, FAULTY)
+    faulty = [game for game in games if game.seats[_seat_of(game, chosen)].result.faults]
+    faults = [(game, _faults(game, chosen)) for game in faulty[:FAULTY]]
+    seats, faulty_games = store.sums.seats(season, chosen.id)
     return BotProfile(
         bot=bot.name,
         author=bot.author,
@@ -213,9 +214,9 @@ def bot_profile(
         course=_courses(store, season, versions, entries),
         opponents=_opponent_lines(rivals, entries),
         opponents_of=len(met),
-        seats=tuple(store.sums.seats(season, chosen.id)),
-        newest=_newest(store, season, chosen),
-        faulty_games=store.sums.faulty_games(season, chosen.id),
+        seats=tuple(seats),
+        newest=_newest(season, chosen, games[: NEWEST + 1]),
+        faulty_games=faulty_games,
         fault_kinds=_fault_kinds(found for _, found in faults),
         fault_kinds_of=len(faults),
         faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),
@@ -281,11 +282,15 @@ def _courses(
 ) -> tuple[VersionCourse, ...]:
     games = {one.id: entries[one.id].tally.games for one in versions if one.id in entries}
     total, before = sum(games.values()), 0
-    courses = []
+    wanted = {
+        key: (entries[key].tally, max(2, POINTS * played // total))
+        for key, played in games.items()
+        if played
+    }
+    found, courses = store.ratings.courses(season, wanted), []
     for one in versions:
         if not (played := games.get(one.id, 0)):
             continue
-        points = store.ratings.thinned(season, one.id, max(2, POINTS * played // total))
         courses.append(
             VersionCourse(
                 version=one.number,
@@ -300,7 +305,7 @@ def _courses(
                         mu=rating.mu,
                         sigma=rating.sigma,
                     )
-                    for number, seq, rating in points
+                    for number, seq, rating in found[one.id]
                 ),
             )
         )
@@ -327,8 +332,10 @@ def _opponent_lines(
     return tuple(sorted(lines, key=lambda line: (-line.games, line.bot, line.version)))
 
 
-def _newest(store: Store, season: StoredSeason, version: BotVersion) -> tuple[RatedGame, ...]:
-    games = store.history.latest_of(season, version.id, NEWEST + 1)
+def _newest(
+    season: StoredSeason, version: BotVersion, games: Sequence[StoredGame]
+) -> tuple[RatedGame, ...]:
+    """The newest games; of one more the rating alone is wanted, unless it was the first."""
     seats = [_seat_of(game, version) for game in games]
     ratings = [
         game.seats[seat].rating.conservative for game, seat in zip(games, seats, strict=True)

@@ -132,7 +132,7 @@ def show_standings(
     return Standings(
         season=season_info(season),
         seasons=tuple(one.name for one in store.seasons.all()),
-        games=store.history.count(season),
+        games=season.games,
         standings=tuple(standing_lines(store, season, shown)),
         not_listed=0 if everybody else len(out),
     )

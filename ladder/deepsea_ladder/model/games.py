@@ -288,6 +288,8 @@ class StoredSeason(Struct, frozen=True):
     """After it no bots are taken in; None if they always are."""
     paused_at: int | None = None
     """Since when no games are started; None if they are."""
+    games: int = 0
+    """The number of its games when it was read."""
 
     @property
     def name(self) -> str:

@@ -112,11 +112,17 @@ class Bots(StorePart):
 
     def versions(self, name: str) -> list[BotVersion]:
         """Every version of a bot, the oldest first."""
-        query = SELECT_VERSIONS.order_by(schema.bot_versions.c.number)
+        _, versions = self.with_versions(name)
+        return versions
+
+    def with_versions(self, name: str) -> tuple[LadderBot, list[BotVersion]]:
+        """A bot, and every version of it, the oldest first."""
+        query = SELECT_VERSIONS.where(schema.bots.c.name_key == names.key(name))
         with self._database.read() as connection:
-            bot_id = _row(connection, name).bot_id
-            rows = connection.execute(query.where(schema.bot_versions.c.bot_id == bot_id))
-            return [version_of(row) for row in rows]
+            rows = connection.execute(query.order_by(schema.bot_versions.c.number)).all()
+        if not rows:
+            raise _no_such_bot(name)
+        return _bot(rows[-1]), [version_of(row) for row in rows]
 
     def versions_of(self, ids: Sequence[int]) -> list[BotVersion]:
         """The versions of these ids, by id."""
@@ -277,8 +283,12 @@ def current_bots(connection: Connection) -> list[LadderBot]:
 def _row(connection: Connection, name: str) -> Row[Any]:
     row = connection.execute(_CURRENT.where(schema.bots.c.name_key == names.key(name))).first()
     if row is None:
-        raise NotOnLadder(f"there is no bot {name!r} on this ladder")
+        raise _no_such_bot(name)
     return row
+
+
+def _no_such_bot(name: str) -> NotOnLadder:
+    return NotOnLadder(f"there is no bot {name!r} on this ladder")
 
 
 def _get(connection: Connection, name: str) -> LadderBot:

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     URL,
@@ -73,6 +73,7 @@ from deepsea_ladder.store.records import START, Record
 from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.printable import printable, quoted
 
+T = TypeVar("T")
 _BUSY_SECONDS = 30.0
 SYNCHRONOUS = "FULL"
 """What SQLite waits for at a commit: that the disk has it. Tests do without."""
@@ -91,6 +92,7 @@ class _Snapshot:
 
     def __init__(self) -> None:
         self.connections: dict[Database, Connection] = {}
+        self.kept: dict[tuple[Database, str], Any] = {}
         self.opened = ExitStack()
 
 
@@ -244,6 +246,16 @@ class Database:
                 opened = shared.opened.enter_context(self._begin_read())
                 shared.connections[self] = opened
             yield shared.connections[self]
+
+    def once(self, name: str, read: Callable[[], T]) -> T:
+        """What `read` returns; within a shared snapshot it is called once for each name."""
+        shared, key = _snapshot.get(), (self, name)
+        if shared is None:
+            return read()
+        if key not in shared.kept:
+            shared.kept[key] = read()
+        found: T = shared.kept[key]
+        return found
 
     @contextmanager
     def _begin_read(self) -> Iterator[Connection]:

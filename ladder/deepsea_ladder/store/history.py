@@ -7,6 +7,7 @@ writer waiting; games never change, so the portions fit together; a rating goes 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby, permutations
@@ -21,6 +22,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    union_all,
     update,
 )
 
@@ -32,12 +34,20 @@ from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
-from deepsea_ladder.store.versions import versions_by_id
+from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of, versions_by_id
 
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums
 _own, _other = _seats.alias("own"), _seats.alias("other")
 PORTION = 500
+_SEATS_OF = (
+    SELECT_VERSIONS.add_columns(
+        *(column for column in _seats.c if column.name not in ("version_id", "number"))
+    )
+    .join(_seats, _seats.c.version_id == schema.bot_versions.c.id)
+    .where(_seats.c.seq.in_(bindparam("seqs", expanding=True)))
+    .order_by(_seats.c.seq, _seats.c.seat)
+)
 
 
 class GameOutcomes(NamedTuple):
@@ -78,11 +88,6 @@ class History(StorePart):
             if len(games) < portion:
                 return
             after = games[-1].seq
-
-    def count(self, season: StoredSeason) -> int:
-        query = select(schema.seasons.c.games).where(schema.seasons.c.id == season.id)
-        with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
 
     def paces(self, games: int) -> dict[int, Pace]:
         """The newest games, at most so many, of each season that has some, by its id."""
@@ -130,19 +135,19 @@ class History(StorePart):
         return self._numbered(found)
 
     def latest_of(
-        self, season: StoredSeason, version_id: int, limit: int, *, faulty: bool = False
+        self, season: StoredSeason, version_id: int, limit: int, faulty: int = 0
     ) -> list[StoredGame]:
-        """The newest games of a version in the season, newest first.
+        """The newest games of a version in the season, and the newest in which it had faults; the
+        newest first.
 
-        faulty  only games in which the version had faults
+        limit, faulty  at most so many of them
         """
-        newest = select(_seats.c.seq).order_by(_seats.c.seq.desc()).limit(limit)
-        newest = newest.where(_seats.c.version_id == version_id, _seats.c.season_id == season.id)
-        if faulty:
-            newest = newest.where(schema.FAULTY)
-        with self._database.read() as connection:
-            found = connection.execute(newest).scalars().all()
-        return self._numbered(found)
+        ours = (_seats.c.version_id == version_id, _seats.c.season_id == season.id)
+        games = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc())
+        newest = games.limit(limit).subquery()
+        with_faults = games.where(schema.FAULTY).limit(faulty).subquery()
+        those = union_all(select(newest.c.seq), select(with_faults.c.seq))
+        return self._numbered(those)
 
     def outcomes(self, season: StoredSeason) -> Iterator[GameOutcomes]:
         """Every game of a season without its record, in the order in which they were rated."""
@@ -248,7 +253,7 @@ class History(StorePart):
             found = sorted({*found, *rows}, reverse=True)[:limit]
         return found
 
-    def _numbered(self, seqs: Sequence[int]) -> list[StoredGame]:
+    def _numbered(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[StoredGame]:
         """The games with these sequence numbers, newest first.
 
         Games never change, so this may be another snapshot than that of the numbers.
@@ -260,9 +265,7 @@ class History(StorePart):
         with self._database.read() as connection:
             rows = connection.execute(query).all()
             seats = _seats_of(connection, [row.seq for row in rows])
-            ids = sorted({seat.version_id for members in seats.values() for seat in members})
-            versions = versions_by_id(connection, ids)
-        return [_game(row, seats[row.seq], versions) for row in rows]
+        return [_game(row, seats[row.seq]) for row in rows]
 
 
 def no_such_game(game_id: str) -> NotOnLadder:
@@ -296,18 +299,27 @@ def _games_of(who: Sequence[Row[Any]], asked: Sequence[Any], until: int) -> Sele
     return query.order_by(first.c.seq.desc())
 
 
-def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[Row[Any]]]:
-    rows = connection.execute(
-        select(_seats).where(_seats.c.seq.in_(seqs)).order_by(_seats.c.seq, _seats.c.seat)
-    )
-    return {seq: list(group) for seq, group in groupby(rows, key=lambda row: row.seq)}
+def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[StoredSeat]]:
+    """The seats of these games, by the game's sequence number."""
+    versions: dict[int, BotVersion] = {}
+    seats: dict[int, list[StoredSeat]] = defaultdict(list)
+    for row in connection.execute(_SEATS_OF, {"seqs": seqs}):
+        if row.version_id not in versions:
+            versions[row.version_id] = version_of(row)
+        if type(row.placement) is not int or type(row.points) is not int:
+            raise _wrong_kind(row.seq)
+        seat = StoredSeat(
+            version=versions[row.version_id],
+            result=seat_result(row),
+            rating=Rating.from_hex(row.mu, row.sigma),
+        )
+        seats[row.seq].append(seat)
+    return seats
 
 
-def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion]) -> StoredGame:
-    numbers = [row.played_at, *(value for seat in seats for value in (seat.placement, seat.points))]
-    if type(row.game_id) is not str or any(type(number) is not int for number in numbers):
-        # SQLite takes values of any kind, and these are compared and printed.
-        raise StoreDamaged(f"game {row.seq}: a value is of another kind than it should be")
+def _game(row: Row[Any], seats: Sequence[StoredSeat]) -> StoredGame:
+    if type(row.game_id) is not str or type(row.played_at) is not int:
+        raise _wrong_kind(row.seq)
     return StoredGame(
         seq=row.seq,
         game_id=row.game_id,
@@ -315,17 +327,15 @@ def _game(row: Row[Any], seats: list[Row[Any]], versions: dict[int, BotVersion])
         played_at=row.played_at,
         place=row.place,
         attempt=row.attempt - 1,
-        seats=tuple(
-            StoredSeat(
-                version=versions[seat.version_id],
-                result=seat_result(seat),
-                rating=Rating.from_hex(seat.mu, seat.sigma),
-            )
-            for seat in seats
-        ),
+        seats=tuple(seats),
         record=row.record,
         head=row.head,
     )
+
+
+def _wrong_kind(seq: int) -> StoreDamaged:
+    # SQLite takes values of any kind, and these are compared and printed.
+    return StoreDamaged(f"game {seq}: a value is of another kind than it should be")
 
 
 def seat_result(row: Row[Any]) -> SeatResult:
@@ -358,17 +368,14 @@ def last_seq(connection: Connection) -> int:
 def read_tallies(
     connection: Connection,
     season: StoredSeason,
-    versions: Sequence[int] | CompoundSelect[tuple[int]] | None = None,
+    versions: Sequence[int] | None = None,
 ) -> dict[int, RatingTotals]:
     """The tallies of a season, or of some versions in it; who has not played has none."""
     if versions is None:
         rows = connection.execute(_OF_SEASON, {"season": season.id})
-    elif isinstance(versions, CompoundSelect):
-        some = _OF_SEASON.where(_ratings.c.version_id.in_(versions))
-        rows = connection.execute(some, {"season": season.id})
     else:
         rows = connection.execute(_OF_VERSIONS, {"season": season.id, "versions": versions})
-    return {row.version_id: _tally(row) for row in rows}
+    return {row.version_id: tally_of(row) for row in rows}
 
 
 def write_tallies(
@@ -393,6 +400,6 @@ def _columns(tally: RatingTotals) -> dict[str, Any]:
     return {"mu": mu, "sigma": sigma} | {name: getattr(tally, name) for name in _SUMS}
 
 
-def _tally(row: Row[Any]) -> RatingTotals:
+def tally_of(row: Row[Any]) -> RatingTotals:
     rating = Rating.from_hex(row.mu, row.sigma)
     return RatingTotals(rating, **{name: getattr(row, name) for name in _SUMS})

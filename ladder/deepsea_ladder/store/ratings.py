@@ -7,14 +7,15 @@ compares what is stored with that fold bit for bit; a what-if changes nothing in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Select,
     String,
     bindparam,
     cast,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, RecordedGame, prove
-from deepsea_ladder.model.bots import RatedVersion
+from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, outcome_of
 from deepsea_ladder.rating.trueskill_fold import (
@@ -39,9 +40,14 @@ from deepsea_ladder.rating.trueskill_fold import (
 )
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import StorePart, now
-from deepsea_ladder.store.history import last_seq, read_tallies, seat_result, write_tallies
+from deepsea_ladder.store.history import (
+    last_seq,
+    read_tallies,
+    seat_result,
+    tally_of,
+    write_tallies,
+)
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.sums import count_sums, sum_differences
 from deepsea_ladder.store.versions import CURRENT_IDS, IS_CURRENT, SELECT_VERSIONS, version_of
@@ -49,6 +55,8 @@ from deepsea_rules.randomness import game_seed
 
 _MOST_DIFFERENCES = 20
 """Those that are listed; the others would say the same."""
+_MOST_UNITED = 400
+"""Selects of one statement; SQLite takes 500."""
 _PORTION = 200
 """Games that are in memory at once."""
 
@@ -65,6 +73,26 @@ class FoldedGame(NamedTuple):
     """Of how many of its version's games it is the last, by seat."""
 
 
+_rated = schema.ratings.c
+_ENTRIES_OF_ALL = (
+    SELECT_VERSIONS.add_columns(
+        IS_CURRENT.label("is_current"),
+        *(column for column in _rated if column.name not in ("season_id", "version_id")),
+    )
+    .outerjoin(
+        schema.ratings,
+        (_rated.version_id == schema.bot_versions.c.id) & (_rated.season_id == bindparam("season")),
+    )
+    .order_by(schema.bot_versions.c.id)
+)
+_THAT_PLAYED = select(_rated.version_id).where(_rated.season_id == bindparam("season"))
+_SOME = _THAT_PLAYED.where(_rated.version_id.in_(bindparam("former", expanding=True)))
+_ENTRIES, _ENTRIES_OF_SOME = (
+    _ENTRIES_OF_ALL.where(schema.bot_versions.c.id.in_(union_all(CURRENT_IDS, played)))
+    for played in (_THAT_PLAYED, _SOME)
+)
+
+
 class Ratings(StorePart):
     def entries(
         self, season: StoredSeason, former: Collection[int] | None = None
@@ -73,28 +101,24 @@ class Ratings(StorePart):
 
         former  the only former versions that are wanted, unless they play on; by default all
         """
-        ratings, wanted = schema.ratings.c, None
-        rated = select(ratings.version_id).where(ratings.season_id == season.id)
-        older = SELECT_VERSIONS.where(~IS_CURRENT)
-        with self._database.read() as connection:
-            bots = {bot.name: bot for bot in current_bots(connection)}
-            versions = {bot.current.id: bot.current for bot in bots.values()}
-            if not season.season.pairing.former_versions:
-                if former is not None:
-                    rated = rated.where(ratings.version_id.in_({*former} - versions.keys()))
-                    wanted = union_all(CURRENT_IDS, rated)
-                older = older.where(schema.bot_versions.c.id.in_(rated))
-            tallies = read_tallies(connection, season, wanted)
-            versions |= {row.version_id: version_of(row) for row in connection.execute(older)}
+        query = _ENTRIES_OF_ALL
+        which: dict[str, object] = {"season": season.id}
+        if not season.season.pairing.former_versions:
+            query = _ENTRIES
+            if former is not None:
+                query = _ENTRIES_OF_SOME
+                which["former"] = [*former]
         newcomer = RatingTotals(season.season.rating.newcomer)
+        with self._database.read() as connection:
+            rows = connection.execute(query, which).all()
         return [
             RatedVersion(
-                version,
-                tallies.get(key, newcomer),
-                bots[version.bot].state,
-                is_current=version == bots[version.bot].current,
+                version_of(row),
+                newcomer if row.mu is None else tally_of(row),
+                BotState(row.state),
+                is_current=row.is_current,
             )
-            for key, version in sorted(versions.items())
+            for row in rows
         ]
 
     def last_seq(self) -> int:
@@ -102,32 +126,35 @@ class Ratings(StorePart):
         with self._database.read() as connection:
             return last_seq(connection)
 
-    def thinned(
-        self, season: StoredSeason, version_id: int, points: int
-    ) -> list[tuple[int, int, Rating]]:
-        """Some points of a version's course, evenly spread, with the first and the last: the
-        number of its games then, the game's sequence number, and the rating after it.
+    def courses(
+        self, season: StoredSeason, wanted: Mapping[int, tuple[RatingTotals, int]]
+    ) -> dict[int, list[tuple[int, int, Rating]]]:
+        """Some points of the courses of versions, evenly spread, with the first and the last: the
+        number of the version's games then, the game's sequence number, and the rating after it.
 
-        points  about how many, two at least
+        wanted  of each version, by its id, its totals, and about how many points, two at least
         """
         table = schema.game_seats
-        ours = (table.c.version_id == version_id, table.c.season_id == season.id)
-        course = select(table.c.number, table.c.seq, table.c.mu, table.c.sigma).where(*ours)
-        ends = [course.order_by(order).limit(1) for order in (table.c.seq, table.c.seq.desc())]
-        with self._database.read() as connection:
-            found = {row.number: row for end in ends for row in connection.execute(end)}
-            games = max(found, default=0)
-            step = max(1, games // (points - 1))
-            inner = course.where(table.c.number % step == 0)
+        point = select(table.c.version_id, table.c.number, table.c.seq, table.c.mu, table.c.sigma)
+        courses: list[Select[Any]] = []
+        for version_id, (totals, points) in wanted.items():
+            ours = (table.c.version_id == version_id, table.c.season_id == season.id)
+            first = select(func.min(table.c.seq)).where(*ours).scalar_subquery()
+            courses.append(point.where(*ours, table.c.seq.in_((first, totals.last_seq))))
+            step = max(1, totals.games // (points - 1))
+            course = point.where(*ours, table.c.number % step == 0)
             if step >= schema.EVERY:  # looked up one by one
                 step -= step % schema.EVERY
-                numbers = range(step, games, step)
-                inner = course.where(schema.IS_EIGHTH, table.c.number.in_(numbers))
-            found |= {row.number: row for row in connection.execute(inner)}
-        return [
-            (number, row.seq, Rating.from_hex(row.mu, row.sigma))
-            for number, row in sorted(found.items())
-        ]
+                numbers = range(step, totals.games, step)
+                course = point.where(*ours, schema.IS_EIGHTH, table.c.number.in_(numbers))
+            courses.append(course)
+        found: dict[int, dict[int, tuple[int, int, Rating]]] = {key: {} for key in wanted}
+        with self._database.read() as connection:
+            for start in range(0, len(courses), _MOST_UNITED):
+                query = union_all(*courses[start : start + _MOST_UNITED])
+                for version_id, number, seq, mu, sigma in connection.execute(query):
+                    found[version_id][number] = (number, seq, Rating.from_hex(mu, sigma))
+        return {key: [points[number] for number in sorted(points)] for key, points in found.items()}
 
     def recent(
         self, season: StoredSeason, games: int, version_id: int | None = None, *, former: bool

@@ -166,13 +166,14 @@ class Seasons(StorePart):
         return found
 
     def deadline_of(self, season: StoredSeason, author_id: int) -> int | None:
-        """Until when an author may submit to a season."""
+        """Until when an author may submit to a season; visitors have the id 0."""
+        if not author_id or season.submissions_until is None:
+            return season.submissions_until
         table = schema.extensions
         theirs = (table.c.season_id == season.id, table.c.author_id == author_id)
         with self._database.read() as connection:
             until = connection.execute(select(table.c.until).where(*theirs)).scalar()
-        everybodys = season.submissions_until
-        return everybodys if until is None or everybodys is None else max(everybodys, int(until))
+        return max(season.submissions_until, int(until or 0))
 
     def set_paused(self, name: str, by: Actor, *, paused: bool) -> None:
         """Start no more games, or start them again. Games that are being played count."""
@@ -237,7 +238,10 @@ class Seasons(StorePart):
             return seed_of(connection, season.id).hex()
 
     def all(self) -> list[StoredSeason]:
-        """Every season, the oldest first."""
+        """Every season, the oldest first; read once within a shared snapshot."""
+        return self._database.once("seasons", self._read_all)
+
+    def _read_all(self) -> list[StoredSeason]:
         with self._database.read() as connection:
             query = select(schema.seasons).order_by(schema.seasons.c.id)
             return [_season(row) for row in connection.execute(query)]
@@ -316,6 +320,7 @@ def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
         tournament=row.tournament,
         submissions_until=row.submissions_until,
         paused_at=row.paused_at,
+        games=row.games,
     )
 
 

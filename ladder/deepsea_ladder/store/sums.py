@@ -26,6 +26,8 @@ from sqlalchemy import (
     insert,
     select,
     text,
+    true,
+    union_all,
     update,
 )
 
@@ -41,8 +43,10 @@ _pairs, _seats = schema.pair_sums, schema.seat_sums
 class Sums(StorePart):
     def opponents(self, season: StoredSeason, version_id: int) -> dict[int, HeadToHead]:
         """A version against every other that it met in the season, by the other's id."""
-        found = self._read(season, _pairs.c.version_id == version_id)
-        found |= self._read(season, _pairs.c.other_id == version_id)
+        # Two selects, of which each has its index.
+        found = self._read(
+            season, *(column == version_id for column in (_pairs.c.version_id, _pairs.c.other_id))
+        )
         return {
             other: meeting
             for pair in found
@@ -56,23 +60,28 @@ class Sums(StorePart):
         """The pairs of these versions, or of all, that met: of the first against the second; the
         first has the smaller id."""
         if versions is None:
-            return self._read(season)
+            return self._read(season, true())
         return self._read(
-            season, _pairs.c.version_id.in_(versions), _pairs.c.other_id.in_(versions)
+            season, _pairs.c.version_id.in_(versions) & _pairs.c.other_id.in_(versions)
         )
 
     def _read(
-        self, season: StoredSeason, *which: ColumnElement[bool]
+        self, season: StoredSeason, *each: ColumnElement[bool]
     ) -> dict[tuple[int, int], HeadToHead]:
+        """The pairs of a season that meet one of these conditions."""
+        pairs = select(_pairs).where(_pairs.c.season_id == season.id)
         with self._database.read() as connection:
-            rows = connection.execute(select(_pairs).where(_pairs.c.season_id == season.id, *which))
+            rows = connection.execute(union_all(*(pairs.where(which) for which in each)))
             return {
                 (version, other): HeadToHead(games, better, level, games - better - level)
                 for _, version, other, games, better, level in rows
             }
 
-    def seats(self, season: StoredSeason, version_id: int) -> list[SeatLine]:
-        """A version's results in the season, per size of the table: of all seats, then of each."""
+    def seats(self, season: StoredSeason, version_id: int) -> tuple[list[SeatLine], int]:
+        """A version's results in the season, per size of the table: of all seats, then of each.
+
+        And the number of its games with faults of its own.
+        """
         query = (
             select(_seats)
             .where(_seats.c.season_id == season.id, _seats.c.version_id == version_id)
@@ -84,15 +93,7 @@ class Sums(StorePart):
         for _, group in groupby(found, key=attrgetter("players")):
             rows = list(group)
             lines += [_line(None, rows), *(_line(row.seat, [row]) for row in rows)]
-        return lines
-
-    def faulty_games(self, season: StoredSeason, version_id: int) -> int:
-        """How many of a version's games in the season have faults of its own."""
-        query = select(func.coalesce(func.sum(_seats.c.faulty), 0)).where(
-            _seats.c.season_id == season.id, _seats.c.version_id == version_id
-        )
-        with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
+        return lines, sum(row.faulty for row in found)
 
     def scores(self, season: StoredSeason) -> list[Score]:
         """The scores of all games of the season, the best first."""

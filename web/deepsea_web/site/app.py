@@ -28,6 +28,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.documents import csv_lines, json_text
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.store.changes import LastChanges
+from deepsea_ladder.store.database import snapshot
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
@@ -199,7 +200,8 @@ class Site:
         return await asyncio.shield(self._making[making])
 
     def _render(self, page: Page[Any], query: Query, form: str) -> Rendered:
-        data = page.read(self.ladder, query)
+        with snapshot():
+            data = page.read(self.ladder, query)
         if form == "csv":
             assert page.rows is not None
             return Rendered.of("".join(csv_lines(page.rows(data))), KINDS["csv"])
