@@ -24,6 +24,7 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
 from helpers import comparisons, ladder, submissions
 from helpers.commands import Run, one_line
+from helpers.damage import damage
 from helpers.people import Runner, new_game
 from helpers.tiers import daily
 
@@ -198,17 +199,11 @@ def damaged(sound: Path, place: Path, table: str, column: str, junk: object) -> 
     shutil.copy(sound, place)
     is_sql = isinstance(junk, str) and junk.startswith("CAST")
     value, values = (junk, ()) if is_sql else ("?", (junk,))
-    with closing(sqlite3.connect(place)) as connection:
-        try:
-            changed = connection.execute(
-                f"UPDATE {table} SET {column} = {value} "
-                f"WHERE rowid = (SELECT max(rowid) FROM {table})",
-                values,
-            ).rowcount
-        except sqlite3.IntegrityError:
-            return False
-        assert changed == 1
-        connection.commit()
+    newest = f"WHERE rowid = (SELECT max(rowid) FROM {table})"
+    try:
+        damage(place, f"UPDATE {table} SET {column} = {value} {newest}", values=values)
+    except sqlite3.IntegrityError:
+        return False
     return True
 
 
@@ -220,11 +215,13 @@ DAMAGE = [
     ("games", "record", packed(b"1" * 5000), "game s1-3: the record is wrong: not JSON"),
     ("games", "played_at", 2**62, "table games, row 3: played_at is 4611686018427387904"),
     ("games", "seq", 7, "what it refers to is gone"),
-    ("game_seats", "mu", "x", "table game_seats: mu is 'x', no number"),
+    ("game_seats", "mu", "x", "table game_seats, row 12: mu is 'x'"),
     ("game_seats", "version_id", 1, "another version sat there"),
-    ("bots", "state", "asleep", "table bots: state is 'asleep'"),
+    ("bots", "state", "asleep", "table bots, row 4: state is 'asleep'"),
     ("bots", "version", 9, "bot 'dan': its version 9 is not there"),
-    ("tokens", "scopes", "read all", "table tokens: scopes is 'read all'"),
+    ("tokens", "scopes", "read all", "table tokens, row 1: scopes is 'read all'"),
+    ("submissions", "state", "nonsense", "table submissions, row 1: state is 'nonsense'"),
+    ("audit", "kind", "read", "kind is 'read'"),
     ("submissions", "needs_sandbox", 2, "table submissions, row 1: needs_sandbox is 2"),
     ("seasons", "seed", "beef", "season 's1': its name, seed or head is another one"),
     ("seasons", "settings", "{}", "season 's1': a season's name must"),
@@ -246,6 +243,22 @@ def test_damage_is_named_by_refold(
     backup = place.with_name("backup.db")
     assert run("ladder", "backup", backup).status == (0 if unseen else 1)
     assert backup.exists() == unseen
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"), [("submissions", "state", "nonsense"), ("bots", "state", b"out")]
+)
+def test_what_its_column_forbids_is_named_by_backup_doctor_and_status(
+    run: Run, sound: Path, place: Path, table: str, column: str, value: object
+) -> None:
+    assert damaged(sound, place, table, column, value)
+    with closing(sqlite3.connect(place)) as connection:
+        ((row,),) = connection.execute(f"SELECT max(rowid) FROM {table}")
+    words = f"table {table}, row {row}: {column} is "
+    for command in (("backup", place.with_name("backup.db")), ("doctor",), ("status",)):
+        done = run("ladder", *command)
+        assert done.status == 1, command
+        assert words in done.out + done.err, command
 
 
 def test_a_limit_that_no_database_can_take_is_refused(run: Run, sound: Path) -> None:

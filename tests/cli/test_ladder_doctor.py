@@ -22,7 +22,7 @@ WORKS, NO_GROUPS, NO_SANDBOX = (
     [Check(name, ok, "") for name, ok in (("programs", works), ("control groups", grouped))]
     for works, grouped in ((True, True), (True, False), (False, True))
 )
-NAMES = ["permissions", "store", "disk", "backup", "runner", "clock", "sandbox"]
+NAMES = ["permissions", "store", "content", "disk", "backup", "runner", "clock", "sandbox"]
 
 
 @pytest.fixture(scope="module")

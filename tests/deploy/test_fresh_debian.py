@@ -165,7 +165,16 @@ print("readyz:", urlopen("{HERE}/readyz").read().decode())'
     )
     assert "the ladder is shown at https://ladder.school.example/\n" in said, said
     assert "readyz: ready\n" in said
-    for name in (*RUNS_BOTS, "permissions", "store", "disk", "backup", "runner", "clock"):
+    for name in (
+        *RUNS_BOTS,
+        "permissions",
+        "store",
+        "content",
+        "disk",
+        "backup",
+        "runner",
+        "clock",
+    ):
         assert f"\nok   {name}: " in said, said
     # Where the host has version 1, no user is given controllers.
     assert {*re.findall(r"^FAIL (.*?):", said, re.M)} <= {"control groups"}

@@ -49,7 +49,7 @@ def test_a_full_disk_leaves_no_half_result_and_it_goes_on_when_there_is_room(
     kept, record = ladder.play(first), ladder.play(job)
     store.games.report(first, kept)
     first_record = "UPDATE games SET record = :text WHERE seq = 1"
-    ladder.write(store, first_record, text="x" * 3700)  # a page has no room for another one
+    ladder.write(store, first_record, text=b"x" * 3700)  # a page has no room for another one
     before = store.queue.counts(season)
     with _no_room(store):
         for _ in range(2):

@@ -111,8 +111,8 @@ def test_rewriting_mends_what_follows_from_the_games(store: Store, season: Store
     before = store.ratings.entries(season)
     ladder.write(
         store,
-        "UPDATE ratings SET mu = '0x1p+0', games = 99",
-        "UPDATE game_seats SET mu = '0x1p+0', number = 3 WHERE seq = 4",
+        "UPDATE ratings SET mu = '0x1.0p+0', games = 99",
+        "UPDATE game_seats SET mu = '0x1.0p+0', number = 3 WHERE seq = 4",
         *(f"UPDATE {table} SET games = 77" for table in ("pair_sums", "seat_sums", "seasons")),
     )
     assert store.ratings.rewrite(season, portion=5) == 12

@@ -1,7 +1,8 @@
 """Checks of a ladder's machine, each with a remedy for its operator.
 
-Invariants: nothing but a test is written; each check says what was found, and what to do if that
-is not enough; a ladder on a database server has no files here, so none are looked at.
+Invariants: nothing but a test is written; damage ends the checks, which read what it is in; each
+check says what was found, and what to do if that is not enough; a ladder on a database server has
+no files here, so none are looked at.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from deepsea_arena.reports.status import upkeep
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.store.database import damages
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.workbench.advice import CheckResult
 
@@ -31,6 +33,10 @@ def examine(store: Store, certificate: Path | None, key: Path | None) -> Iterato
     """The checks of a ladder's machine; with a certificate and its key, these too."""
     yield from _permissions(store.database.path, key)
     yield _writable(store)
+    content = _content(store)
+    yield content
+    if not content.ok:
+        return  # the other checks read it
     yield from upkeep(store.counts.read())
     yield _clock(store)
     yield _sandbox(store)
@@ -69,6 +75,12 @@ def _writable(store: Store) -> CheckResult:
     remedy = "run this as the ladder's user; free some space if the disk is full"
     found = trouble or f"{store.database} can be written"
     return CheckResult("store", not trouble, True, found, remedy)
+
+
+def _content(store: Store) -> CheckResult:
+    found = "; ".join(damages(store.database))
+    remedy = "restore a backup: `ladder restore BACKUP FILE`"
+    return CheckResult("content", not found, True, found or "no stored value is damaged", remedy)
 
 
 def _clock(store: Store) -> CheckResult:

@@ -167,7 +167,7 @@ class Accounts(StorePart):
         with self._database.write() as connection:
             at = now(connection)
             row = author_named(connection, FIRST_ADMIN)  # perhaps somebody who only has this name
-            if not author and row is not None and row.role != Role.ADMIN.word:
+            if not author and row is not None and row.role != Role.ADMIN:
                 raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
             author_id = ensure_author(connection, author or FIRST_ADMIN, at)
             make_admin(connection, author_id, at, by)
@@ -434,7 +434,7 @@ def _keep_an_admin_token(
         .where(
             _valid(_tokens, at),
             _authors.c.state == AuthorState.ACTIVE,
-            _authors.c.role == Role.ADMIN.word,
+            _authors.c.role == Role.ADMIN,
             (literal(" ") + _tokens.c.scopes + " ").contains(f" {Scope.ADMIN} "),
         )
     )
@@ -483,7 +483,7 @@ def _credential(row: Row[Any]) -> Credential:
     return Credential(
         author_id=row.author_id,
         author=row.author,
-        role=Role[row.role.upper()],
+        role=row.role,
         scopes=scopes_of(row.scopes),
         token_id=row.token_id,
         session_id=row.session_id,

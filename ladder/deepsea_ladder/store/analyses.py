@@ -250,15 +250,11 @@ def _get(connection: Connection, number: int) -> StoredAnalysis:
 
 def _analysis(row: Row[Any], order: dict[int, int]) -> StoredAnalysis:
     """A row of `_SELECT`; `Line.places` has those that wait."""
-    try:
-        state = AnalysisState(row.state)
-    except ValueError as error:
-        raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
     return StoredAnalysis(
         id=Int64(row.id),
         game_id=row.game_id,
         author=row.author or "",
-        state=state,
+        state=row.state,
         ahead=order.get(row.id, 0),
         plan=AnalysisPlan(row.policy, row.settings),
         reason=row.reason or "",

@@ -50,7 +50,7 @@ class Audit(StorePart):
             query = query.where(or_(table.c.author_id == author_id, table.c.actor_id == author_id))
         with self._database.read() as connection:
             return [
-                AuditEntry(Int64(number), utc_time(at), AuditKind(kind), *texts)
+                AuditEntry(Int64(number), utc_time(at), kind, *texts)
                 for number, at, kind, *texts in connection.execute(query)
             ]
 

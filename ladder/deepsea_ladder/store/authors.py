@@ -96,7 +96,7 @@ class Authors(StorePart):
                 row.id,
                 name=free,
                 name_key=names.key(free),
-                role=Role.AUTHOR.word,
+                role=Role.AUTHOR,
                 state=AuthorState.ANONYMISED,
             )
             for table, column in (
@@ -128,8 +128,8 @@ def _stored(row: Row[Any]) -> StoredAuthor:
     return StoredAuthor(
         id=row.id,
         name=row.name,
-        role=Role[row.role.upper()],
-        state=AuthorState(row.state),
+        role=row.role,
+        state=row.state,
         created_at=row.created_at,
         bots=row.bots,
         tokens=row.tokens,
@@ -143,11 +143,11 @@ def _change(connection: Connection, author_id: int, **values: object) -> None:
 def _keep_an_admin(connection: Connection, row: Row[Any]) -> None:
     """Raise `AccountError` if the author is the only admin."""
     others = select(func.count()).where(
-        _authors.c.role == Role.ADMIN.word,
+        _authors.c.role == Role.ADMIN,
         _authors.c.state == AuthorState.ACTIVE,
         _authors.c.id != row.id,
     )
-    if row.role == Role.ADMIN.word and not connection.execute(others).scalar_one():
+    if row.role == Role.ADMIN and not connection.execute(others).scalar_one():
         raise AccountError(
             f"{row.name!r} is the last admin; make another one first, on the ladder's machine: "
             "deepsea-referee ladder author admin --author NAME"
@@ -209,7 +209,7 @@ def add_author(connection: Connection, name: str, at: int) -> int:
         insert(_authors).values(
             name=name,
             name_key=names.key(name),
-            role=Role.AUTHOR.word,
+            role=Role.AUTHOR,
             state=AuthorState.ACTIVE,
             created_at=at,
         ),
@@ -234,8 +234,8 @@ def author_name(name: str) -> str:
 
 def make_admin(connection: Connection, author_id: int, at: int, by: Actor) -> None:
     role = select(_authors.c.role).where(_authors.c.id == author_id)
-    if connection.execute(role).scalar_one() != Role.ADMIN.word:
-        _change(connection, author_id, role=Role.ADMIN.word)
+    if connection.execute(role).scalar_one() != Role.ADMIN:
+        _change(connection, author_id, role=Role.ADMIN)
         note(connection, at, AuditKind.AUTHOR, "", "is admin now", author_id=author_id, by=by)
 
 

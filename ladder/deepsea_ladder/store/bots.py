@@ -300,7 +300,7 @@ def _bot(row: Row[Any]) -> LadderBot:
         name=row.name,
         author=row.author,
         current=version_of(row),
-        state=BotState(row.state),
+        state=row.state,
         reason=row.reason,
         changed_at=row.changed_at,
     )

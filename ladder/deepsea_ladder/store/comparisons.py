@@ -295,7 +295,6 @@ def _stored(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredComp
 
 def _comparison(row: Row[Any], version: BotVersion, other: BotVersion) -> StoredComparison:
     try:
-        state = ComparisonState(row.state)
         standing = msgspec.json.decode(row.standing, type=ComparisonStanding)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise StoreDamaged(f"comparison {row.id} is damaged: {error}") from None
@@ -304,7 +303,7 @@ def _comparison(row: Row[Any], version: BotVersion, other: BotVersion) -> Stored
         other=other,
         panel=row.panel,
         seed=row.seed,
-        state=state,
+        state=row.state,
         standing=standing,
         cpu_ms=row.cpu_ms,
         reason=row.reason or "",

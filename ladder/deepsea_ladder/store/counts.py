@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from sqlalchemy import Connection, case, desc, func, select, text
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model.bots import SubmissionState
 from deepsea_ladder.model.games import JobStatus, LadderCounts, QueueLoad, is_stalled
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.analyses import Analyses
@@ -83,7 +82,7 @@ class Counts(StorePart):
                     name: load.oldest_wait_ms / 1000 for name, load in loads.items()
                 },
                 runners=len(_owners(loads)),
-                recent_submissions=_by_state(connection.execute(_NEWEST_STATES).scalars()),
+                recent_submissions=dict(Counter(connection.execute(_NEWEST_STATES).scalars())),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
                 backup_age_seconds=_backup_age_seconds(connection, at),
@@ -99,13 +98,6 @@ def _loads(connection: Connection, at: int) -> dict[str, QueueLoad]:
 def _owners(loads: Mapping[str, QueueLoad]) -> frozenset[str]:
     """The runners that have renewed a lease in time."""
     return frozenset().union(*(load.owners for load in loads.values()))
-
-
-def _by_state(states: Iterable[str]) -> dict[SubmissionState, int]:
-    try:
-        return dict(Counter(map(SubmissionState, states)))
-    except ValueError as error:
-        raise StoreDamaged(f"table submissions, column state: {error}") from None
 
 
 def _recent_play(connection: Connection) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -26,14 +26,11 @@ from typing import Any, TypeVar
 from sqlalchemy import (
     URL,
     BigInteger,
-    Boolean,
     Column,
     ColumnElement,
     Connection,
     Engine,
     Insert,
-    Integer,
-    LargeBinary,
     and_,
     create_engine,
     event,
@@ -57,19 +54,10 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.functions import FunctionElement
 
-from deepsea_ladder.accounts import AuditKind, AuthorState, Role, Scope
 from deepsea_ladder.errors import LadderError, StoreDamaged, StoreError, StoreGone, StoreUnavailable
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import (
-    AnalysisState,
-    AttemptEnd,
-    JobStatus,
-    PersonGameState,
-    Presence,
-)
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.records import START, Record
+from deepsea_ladder.store.columns import is_wrong
 from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.printable import printable, quoted
 
@@ -462,28 +450,11 @@ UNREADABLE = (
     ValueError,
 )
 """What reading senseless values ends in, somewhere; a mistake of this program's own does too."""
-_LATEST = 253_402_300_799_999
-"""The largest number of all: the last millisecond of the year 9999."""
 _FEW = 3
 _SHOWN = 40
 _ROWID: ColumnElement[int] = literal_column("rowid")
-_CHOICES: tuple[tuple[Column[str], Iterable[str]], ...] = (
-    (schema.bots.c.state, BotState),
-    (schema.jobs.c.status, JobStatus),
-    (schema.attempts.c.ended, AttemptEnd),
-    (schema.analyses.c.state, AnalysisState),
-    (schema.person_games.c.state, PersonGameState),
-    (schema.person_games.c.presence, Presence),
-    (schema.audit.c.kind, AuditKind),
-    (schema.authors.c.state, AuthorState),
-    (schema.authors.c.role, {role.word for role in Role}),
-)
-_HEX_FLOATS = (
-    schema.game_seats.c.mu,
-    schema.game_seats.c.sigma,
-    schema.ratings.c.mu,
-    schema.ratings.c.sigma,
-)
+_OF_COLUMNS = ("CHECK constraint failed in ", "NULL value in ", "non-")
+"""The beginnings of what SQLite says of a value that its column forbids, without its row."""
 
 
 def damages(database: Database) -> list[str]:
@@ -491,7 +462,7 @@ def damages(database: Database) -> list[str]:
     found: list[str] = []
     try:
         with database.read() as connection:
-            for look in (_pages, _kinds, _references, _values) if database.path else (_values,):
+            for look in (_stored, _references, _meanings) if database.path else (_meanings,):
                 found += look(connection)
                 if found:
                     break  # what lies deeper follows from it
@@ -500,36 +471,25 @@ def damages(database: Database) -> list[str]:
     return found
 
 
-def _pages(connection: Connection) -> Iterator[str]:
-    for line in connection.execute(text(f"PRAGMA integrity_check({_FEW})")).scalars():
-        if line != "ok":
-            yield f"damaged: {line}"
+def _stored(connection: Connection) -> list[str]:
+    """Damage in the pages of an SQLite file, else values that their columns forbid."""
+    lines = connection.execute(text(f"PRAGMA integrity_check({_FEW})")).scalars().all()
+    damage = [f"damaged: {line}" for line in lines if line != "ok"]
+    if all(line.startswith(("ok", *_OF_COLUMNS)) for line in lines):
+        return list(_wrong_values(connection)) or damage
+    return damage
 
 
-def _kinds(connection: Connection) -> Iterator[str]:
-    """Values of another type than their column's, which SQLite takes."""
+def _wrong_values(connection: Connection) -> Iterator[str]:
     for table in schema.metadata.sorted_tables:
         # A text: to put together an expression for each column takes longer than to look.
-        tests = [_is_wrong(column) for column in table.columns]
+        tests = [is_wrong(column) for column in table.columns]
         where = f"FROM {table.name} WHERE {' OR '.join(tests)} LIMIT {_FEW}"
         for rowid, *wrong in connection.execute(text(f"SELECT rowid, {', '.join(tests)} {where}")):
-            for column, is_wrong in zip(table.columns, wrong, strict=True):
-                if is_wrong:
+            for column, is_bad in zip(table.columns, wrong, strict=True):
+                if is_bad:
                     value = _shown(connection, column, rowid)
                     yield f"table {table.name}, row {rowid}: {column.name} is {value}"
-
-
-def _is_wrong(column: Column[Any]) -> str:
-    name = f'"{column.name}"'
-    if isinstance(column.type, Integer | Boolean):
-        latest = 1 if isinstance(column.type, Boolean) else _LATEST
-        wrong = f"typeof({name}) <> 'integer' OR {name} NOT BETWEEN 0 AND {latest}"
-    else:
-        kind = "blob" if isinstance(column.type, LargeBinary | Record) else "text"
-        wrong = f"typeof({name}) <> '{kind}'"
-        if isinstance(column.type, Record):
-            wrong += f" OR substr({name}, 1, 1) <> x'{START.hex()}'"
-    return f"({name} IS NOT NULL AND ({wrong}))"
 
 
 def _shown(connection: Connection, column: Column[Any], rowid: int) -> str:
@@ -544,18 +504,8 @@ def _references(connection: Connection) -> Iterator[str]:
         yield f"table {row[0]}, row {row[1]}: what it refers to is gone"
 
 
-def _values(connection: Connection) -> Iterator[str]:
-    for column, kinds in _CHOICES:
-        for value in connection.execute(select(column).distinct()).scalars():
-            if value not in (None, *kinds):
-                yield f"table {column.table.name}: {column.name} is {quoted(value, _SHOWN)}"
-    for value in connection.execute(select(schema.tokens.c.scopes).distinct()).scalars():
-        if not set(value.split()) <= set(Scope):
-            yield f"table tokens: scopes is {quoted(value, _SHOWN)}"
-    for column in _HEX_FLOATS:
-        query = select(column).where(column.not_like("%0x%.%p%")).limit(1)
-        for value in connection.execute(query).scalars():
-            yield f"table {column.table.name}: {column.name} is {quoted(value, _SHOWN)}, no number"
+def _meanings(connection: Connection) -> Iterator[str]:
+    """Values that contradict each other."""
     yield from _seasons(connection)
     yield from _bots(connection)
     yield from _games(connection)

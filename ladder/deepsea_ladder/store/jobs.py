@@ -465,7 +465,7 @@ class Queue(StorePart):
             JobInfo(
                 game_id=row.game_id,
                 season=row.season,
-                status=JobStatus(row.status),
+                status=row.status,
                 lineup=tuple(versions[version].label for version in lineups[row.id]),
                 attempt=row.attempt,
                 failures=row.failures,
@@ -504,7 +504,7 @@ class Queue(StorePart):
                     place=row.place,
                     game_id=row.game_id,
                     attempt=row.attempt - 1,
-                    ended=AttemptEnd(row.ended),
+                    ended=row.ended,
                     ended_at=row.ended_at,
                     reason=row.note,
                     seat=row.seat,

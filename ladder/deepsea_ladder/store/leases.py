@@ -316,7 +316,7 @@ def lost_counts(connection: Connection) -> dict[int, Counter[AttemptEnd]]:
     """How many attempts of each season, by its id, ended without a result, by how they ended."""
     found: dict[int, Counter[AttemptEnd]] = defaultdict(Counter)
     for season, ended, count in connection.execute(_LOST):
-        found[season][AttemptEnd(ended)] = count
+        found[season][ended] = count
     return found
 
 

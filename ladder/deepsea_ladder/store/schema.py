@@ -8,6 +8,7 @@ bits; times are the database's, in milliseconds since 1970.
 from __future__ import annotations
 
 import hashlib
+from operator import attrgetter
 
 from sqlalchemy import (
     BigInteger,
@@ -29,15 +30,32 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from deepsea_ladder.accounts import AuditKind, AuthorState, Role
+from deepsea_ladder.model.bots import BotState, SubmissionState
+from deepsea_ladder.model.games import (
+    AnalysisState,
+    AttemptEnd,
+    JobStatus,
+    PersonGameState,
+    Presence,
+)
+from deepsea_ladder.model.verdicts import ComparisonState
+from deepsea_ladder.store.columns import (
+    Choice,
+    HexFloat,
+    Scopes,
+    allowed,
+    forbid_other_values,
+)
 from deepsea_ladder.store.records import Record
+from deepsea_rules.faults import Fault
 
 LONGEST_ERROR = 16 * 1024
 LONGEST_NOTE = 2000
 """Characters of what is noted in words: a reason, an error."""
 
-# SQLite numbers rows by itself only in a column that is exactly INTEGER.
-_Id = BigInteger().with_variant(Integer, "sqlite")
-_Hex = String(32)
+_Id = BigInteger()
+_Hex = HexFloat()
 _Name = String(40)
 _Digest = String(64)
 
@@ -48,6 +66,7 @@ metadata = MetaData(
         "fk": "fk_%(table_name)s_%(column_0_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
     }
 )
 
@@ -57,8 +76,8 @@ authors = Table(
     Column("id", _Id, primary_key=True),
     Column("name", _Name, nullable=False),
     Column("name_key", _Name, nullable=False, unique=True),  # `name` as names are compared
-    Column("role", String(16), nullable=False),
-    Column("state", String(16), nullable=False),
+    Column("role", Choice(Role, attrgetter("word")), nullable=False),
+    Column("state", Choice(AuthorState), nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )
 
@@ -83,7 +102,7 @@ tokens = Table(
     Column("digest", _Digest, nullable=False, unique=True),
     Column("label", Text, nullable=False),
     Column("start", String(16), nullable=False),  # its first characters
-    Column("scopes", String(64), nullable=False),
+    Column("scopes", Scopes(), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("ended_at", BigInteger),
@@ -114,7 +133,7 @@ bots = Table(
     Column("name", _Name, nullable=False),
     Column("name_key", _Name, nullable=False, unique=True),
     Column("version", Integer, nullable=False),  # the number of the version that plays
-    Column("state", String(16), nullable=False),
+    Column("state", Choice(BotState), nullable=False),
     Column("reason", Text),  # why it is not active
     Column("created_at", BigInteger, nullable=False),
     # When it was submitted, taken out or enabled: earlier games are no strikes.
@@ -177,7 +196,7 @@ jobs = Table(
     Column("rotation", Integer, nullable=False),  # counted up in the season
     Column("shift", Integer, nullable=False),  # which game of its rotation, from 0
     Column("game_id", String(80), nullable=False, unique=True),
-    Column("status", String(16), nullable=False),
+    Column("status", Choice(JobStatus), nullable=False),
     Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),
     Column("owner", Text),  # of the lease
@@ -210,7 +229,7 @@ attempts = Table(
     Column("owner", Text, nullable=False),
     Column("since", BigInteger, nullable=False),
     Column("ended_at", BigInteger),
-    Column("ended", String(16)),
+    Column("ended", Choice(AttemptEnd)),
     Column("seat", Integer),  # of a void game: who was asked when it became void
     Column("note", Text),
     # Counted up in a season over its games, and its attempts that ended without a result: the
@@ -249,7 +268,7 @@ game_seats = Table(
     Column("placement", Integer, nullable=False),
     Column("decisions", Integer, nullable=False),
     Column("faults", Integer, nullable=False),
-    Column("forfeit", String(32)),
+    Column("forfeit", Choice(Fault)),
     Column("mu", _Hex, nullable=False),  # after the game
     Column("sigma", _Hex, nullable=False),
     Column("number", Integer, nullable=False),  # of the version's games
@@ -351,7 +370,7 @@ submissions = Table(
     Column("size", BigInteger, nullable=False),  # of the archive
     Column("sha256", _Digest, nullable=False),
     Column("needs_sandbox", Boolean, nullable=False),  # whether it came from where strangers can
-    Column("state", String(16), nullable=False),
+    Column("state", Choice(SubmissionState), nullable=False),
     Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),  # checks that ended without a verdict
     Column("owner", Text),  # of the lease
@@ -398,8 +417,8 @@ person_games = Table(
     Column("rules", _Name, nullable=False),  # a preset
     Column("seed", _Digest, nullable=False),  # a secret until the game is over
     Column("seat", Integer, nullable=False),  # the person's
-    Column("state", String(16), nullable=False),
-    Column("presence", String(16), nullable=False),  # whether the person decides
+    Column("state", Choice(PersonGameState), nullable=False),
+    Column("presence", Choice(Presence), nullable=False),  # whether the person decides
     Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),  # those in a row that ended without a step
     Column("owner", Text),  # of the lease
@@ -435,7 +454,7 @@ analyses = Table(
     Column("seq", _Id, ForeignKey("games.seq")),
     Column("person_game_id", _Id, ForeignKey("person_games.id")),
     Column("author_id", _Id, ForeignKey("authors.id")),  # none: asked on the ladder's machine
-    Column("state", String(16), nullable=False),
+    Column("state", Choice(AnalysisState), nullable=False),
     Column("policy", _Name, nullable=False),  # with its version
     Column("settings", Text, nullable=False),  # as JSON
     Column("attempt", Integer, nullable=False),  # the number of leases until now
@@ -468,7 +487,7 @@ comparisons = Table(
     Column("other_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
     Column("panel", _Name, nullable=False),  # the other's name in the panel; "" is a former version
     Column("seed", _Digest, nullable=False),  # the text that `compare --seed` takes
-    Column("state", String(16), nullable=False),
+    Column("state", Choice(ComparisonState), nullable=False),
     Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),  # those in a row that ended without a block
     Column("owner", Text),  # of the lease
@@ -513,7 +532,7 @@ audit = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("at", BigInteger, nullable=False),
-    Column("kind", String(32), nullable=False),
+    Column("kind", Choice(AuditKind), nullable=False),
     Column("subject", Text, nullable=False),  # "": the author
     Column("note", Text, nullable=False),
     Column("author_id", _Id, ForeignKey("authors.id")),  # whom it is about
@@ -523,6 +542,9 @@ audit = Table(
     Index(None, "author_id", "id"),
     Index(None, "actor_id", "id"),
 )
+
+
+forbid_other_values(metadata)
 
 
 def create_tables(connection: Connection) -> None:
@@ -549,7 +571,7 @@ def _condition_and_name(index: Index) -> tuple[bool, str]:
 def _digest() -> str:
     """Digest of all columns with their types, so that other tables have another revision."""
     columns = [
-        f"{column}: {type(column.type).__name__} {column.nullable}"
+        f"{column}: {type(column.type).__name__} {column.nullable} {allowed(column)}"
         for table in metadata.tables.values()
         for column in table.columns
     ]

@@ -307,14 +307,13 @@ def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
     """A row of `_SELECT`; `Line.places` has those that wait."""
     try:
         log = tuple(str(line) for line in json.loads(row.log or "[]"))
-        state = SubmissionState(row.state)
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreDamaged(f"submission {row.id} is damaged: {error}") from None
     return Submission(
         id=Int64(row.id),
         bot=row.bot,
         author=row.author,
-        state=state,
+        state=row.state,
         ahead=order.get(row.id, 0),
         games=row.games,
         of_games=row.of_games,

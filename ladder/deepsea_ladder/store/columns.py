@@ -1,0 +1,137 @@
+"""Column types that say which values they allow.
+
+Invariants: `allowed` is the one place that says what a column may have; a database refuses other
+values (CHECK, and STRICT tables in SQLite), and the look for damage finds them in a file that was
+changed by something else. A row has the enum itself, not its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from itertools import combinations
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Dialect,
+    Integer,
+    MetaData,
+    String,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from deepsea_ladder.accounts import Scope, scopes_text
+from deepsea_ladder.store.records import START, Record
+
+_E = TypeVar("_E", bound=Enum)
+_LATEST = 253_402_300_799_999
+"""The largest number of all: the last millisecond of the year 9999."""
+
+
+# STRICT tables know these names of types alone.
+@compiles(BigInteger, "sqlite")
+@compiles(Boolean, "sqlite")
+def _integer_in_sqlite(*_: Any, **__: Any) -> str:
+    return "INTEGER"
+
+
+@compiles(String, "sqlite")
+def _text_in_sqlite(*_: Any, **__: Any) -> str:
+    return "TEXT"
+
+
+class Choice(TypeDecorator[_E]):
+    """A member of an enum, stored as a text."""
+
+    impl = String(32)
+    cache_ok = True
+
+    def __init__(self, kind: type[_E], text: Callable[[_E], str] = attrgetter("value")) -> None:
+        super().__init__()
+        self.kind, self.text = kind, text
+        self.texts = {member: text(member) for member in kind}
+        """The stored texts of all members."""
+        self._members = {text: member for member, text in self.texts.items()}
+
+    def process_bind_param(self, value: _E | None, dialect: Dialect) -> str | None:
+        """Write the text of a member."""
+        return None if value is None else self.texts[value]
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> _E | None:
+        """Read a member."""
+        if value is None:
+            return None
+        try:
+            return self._members[value]
+        except KeyError:
+            raise ValueError(f"{value!r} is no {self.kind.__name__}") from None
+
+
+class Scopes(TypeDecorator[str]):
+    """The scopes of a token, as `scopes_text` writes them."""
+
+    impl = String(64)
+    cache_ok = True
+
+
+class HexFloat(TypeDecorator[str]):
+    """A float, as `float.hex` writes it."""
+
+    impl = String(32)
+    cache_ok = True
+
+
+def allowed(column: Column[Any]) -> str:
+    """The condition in SQL that a column's values meet, besides their type; "" for none."""
+    name = f'"{column.name}"'
+    match column.type:
+        case Choice() as choice:
+            return f"{name} IN ({_literals(choice.texts.values())})"
+        case Scopes():
+            chosen = (some for size in range(len(Scope)) for some in combinations(Scope, size + 1))
+            return f"{name} IN ({_literals(map(scopes_text, chosen))})"
+        case HexFloat():
+            return f"{name} LIKE '%0x%.%p%'"
+    return ""
+
+
+def is_wrong(column: Column[Any]) -> str:
+    """The condition in SQL, for SQLite, that a column has a value that its type forbids."""
+    name, condition = f'"{column.name}"', allowed(column)
+    kind = _stored_type(column.type)
+    if kind == "integer":
+        latest = 1 if isinstance(column.type, Boolean) else _LATEST
+        condition = f"{name} BETWEEN 0 AND {latest}"
+    elif isinstance(column.type, Record):
+        condition = f"substr({name}, 1, 1) = x'{START.hex()}'"
+    wrong = f"typeof({name}) <> '{kind}'"
+    if condition:
+        wrong += f" OR NOT {condition}"
+    missing = "" if column.nullable else f"{name} IS NULL OR "
+    return f"({missing}{name} IS NOT NULL AND ({wrong}))"
+
+
+def _stored_type(kind: TypeEngine[Any]) -> str:
+    if isinstance(kind, Integer | Boolean):
+        return "integer"
+    impl = kind.impl_instance if isinstance(kind, TypeDecorator) else kind
+    return "text" if isinstance(impl, String) else "blob"
+
+
+def _literals(texts: Iterable[str]) -> str:
+    return ", ".join(f"'{text}'" for text in texts)
+
+
+def forbid_other_values(metadata: MetaData) -> None:
+    """Let every table of a schema refuse values that its columns do not allow."""
+    for table in metadata.tables.values():
+        table.dialect_options["sqlite"]["strict"] = True
+        for column in table.columns:
+            if condition := allowed(column):
+                table.append_constraint(CheckConstraint(condition, name=column.name))
