@@ -46,11 +46,6 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
         echo(_winner(result, result.first_game))
     if note := too_busy(result.late_share, "play with fewer workers"):
         echo(note)
-    for name in result.computing_off_turn():
-        echo(
-            f"{name} computes on others' turns (results.json has its share): bots in a sandbox are "
-            "frozen, others and those of --no-freeze are not"
-        )
     explain_faults(result.faults, [bot.name for bot in result.bots])
     if out is None:
         _show_outputs(result)

@@ -1,4 +1,4 @@
-"""Bots are frozen while others are asked, lazily; those that certainly compute then are named."""
+"""Bots are frozen while others are asked, lazily; what they compute then is measured."""
 
 from __future__ import annotations
 
@@ -9,14 +9,7 @@ from functools import partial
 import pytest
 
 from deepsea_referee.timing.clock import Alarm
-from deepsea_referee.timing.pauses import (
-    LAZY_US,
-    BotTurns,
-    Evidence,
-    Freezer,
-    OffTurn,
-    computes_off_turn,
-)
+from deepsea_referee.timing.pauses import LAZY_US, BotTurns, Freezer, OffTurn
 from helpers.manual_clock import ManualClock
 
 
@@ -188,45 +181,3 @@ def test_what_a_bot_does_between_its_turns_is_measured_now_and_then() -> None:
     assert both.share is None
     both.add(off_turn)
     assert both.share == 0.5
-
-
-def pauses(count: int, *kinds: tuple[int, int]) -> Evidence:
-    """So many pauses of each kind: CPU time, and time."""
-    found = Evidence()
-    for kind in kinds * count:
-        found.add_pause(*kind)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("found", "certain"),
-    [
-        pytest.param(Evidence(), False, id="nothing was measured"),
-        pytest.param(pauses(3, (620, 1_000)), False, id="62 % of three short pauses"),
-        pytest.param(pauses(5, (400_000, 400_000)), False, id="few pauses, though busy ones"),
-        pytest.param(pauses(100, (14_000, 14_000)), False, id="many pauses, under 1 s of CPU time"),
-        pytest.param(pauses(2_000, (950, 1_000)), False, id="pauses as short as an answer's end"),
-        pytest.param(pauses(15, (900_000, 900_000), (0, 700_000)), False, id="one pause in two"),
-        pytest.param(pauses(1_000, (45_000, 100_000)), False, id="below the threshold"),
-        pytest.param(pauses(20, (98_000, 100_000)), True, id="all of 20 long pauses"),
-        pytest.param(pauses(500, (100_000, 100_000), (60_000, 100_000)), True, id="most of many"),
-    ],
-)
-def test_a_bot_is_named_only_on_sufficient_evidence(found: Evidence, certain: bool) -> None:
-    assert computes_off_turn(found) is certain
-
-
-def test_warm_up_is_no_evidence() -> None:
-    off_turn = OffTurn()
-    for now_us in range(0, 2_000_000, 100_000):
-        off_turn.begin(now_us, lambda: 0)
-        off_turn.end(now_us + 90_000, lambda: 90_000)
-    assert off_turn.share == 1.0
-    assert (off_turn.evidence.pauses, off_turn.evidence.wall_us) == (10, 900_000)
-
-
-def test_the_evidence_of_processes_adds_up() -> None:
-    both = pauses(10, (98_000, 100_000))
-    assert not computes_off_turn(both)
-    both.add(pauses(10, (98_000, 100_000)))
-    assert computes_off_turn(both)

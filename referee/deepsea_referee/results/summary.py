@@ -18,7 +18,7 @@ from typing import Self
 
 from deepsea_referee.bots.output import BotLog, frames
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.timing.pauses import OffTurn, computes_off_turn
+from deepsea_referee.timing.pauses import OffTurn
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Forfeit
 from deepsea_rules.printable import one_line
@@ -302,14 +302,6 @@ class MatchResult:
     def fault_lines(self) -> list[str]:
         """The kinds of faults, each in one line, for people."""
         return [kind.line(self.bots[kind.bot].name) for kind in self.faults]
-
-    def computing_off_turn(self) -> list[str]:
-        """The names of bots that certainly compute on others' turns."""
-        return [
-            spec.name
-            for spec, measured in zip(self.bots, self.off_turn, strict=False)
-            if computes_off_turn(measured.evidence)
-        ]
 
     def summaries(self) -> list[BotSummary]:
         """The table's rows, in the order of the bots."""
