@@ -38,7 +38,6 @@ from .policies import (
     TurnDice,
     home_chance,
     roll_out,
-    sensible,
     steady,
     turns_left,
 )
@@ -82,7 +81,6 @@ __all__ = [
     "play",
     "roll_out",
     "run",
-    "sensible",
     "steady",
     "turns_left",
 ]
@@ -91,14 +89,12 @@ __all__ = [
 def run(bot: NewBot) -> None:
     """Play for the referee that started this program, until the referee sends Goodbye.
 
-    bot  a class, or a function that makes a bot: every game gets an object of its own; a
-         function makes the first one now. Games of a class with `concurrent_games = True` may run
-         at once.
+    bot  a class, or a function that makes a bot: every game gets an object of its own. Games of a
+         class with `concurrent_games = True` may run at once.
 
     An exception of the bot is one fault, and play continues. Exits with status 2 if no referee
     started the program, 1 if the referee refused it.
     """
-    atexit.unregister(_hint_that_run_is_missing)
     _bot.check_new_bot(bot)
     # At the end the system takes everything back at once; looking for garbage first takes longer
     # than what it frees is worth.
@@ -108,20 +104,8 @@ def run(bot: NewBot) -> None:
             bot = _launch.apply_parameters(text, bot, sys.modules["__main__"])
         except (TypeError, ValueError) as error:
             raise SystemExit(f"parameters {text!r}: {error}") from None
-    bot = _bot.first_at_once(bot)
     # gRPC takes a tenth of a second to import, and bots that play in-process never need it.
     from .client import features_of
     from .client import run as run_client
 
     run_client(_bot.with_hints(bot), features_of(bot))
-
-
-def _hint_that_run_is_missing() -> None:
-    # After an exception its traceback is the last thing to be read.
-    if not hasattr(sys, "last_value"):
-        sys.stderr.writelines(f"{hint}\n" for hint in _bot.never_run(sys.argv[0]))
-
-
-if _launch.ADDRESS in os.environ:
-    # A referee started this program: the SDK is there to call `run`.
-    atexit.register(_hint_that_run_is_missing)

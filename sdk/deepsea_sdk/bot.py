@@ -12,8 +12,6 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, Unit, order_by_name
@@ -195,25 +193,7 @@ def check_new_bot(bot: object) -> None:
 
 def made(new_bot: NewBot) -> Bot:
     """Make a bot; raises TypeError for a function that makes something else."""
-    return _checked(new_bot(), new_bot)
-
-
-def first_at_once(new_bot: NewBot) -> NewBot:
-    """The same function, which makes its first bot now, unless it is a class or raises.
-
-    Raises TypeError for a function that makes something else than a bot.
-    """
-    if isinstance(new_bot, type):
-        return new_bot
-    try:
-        bot = new_bot()
-    except Exception:  # noqa: BLE001  (a fault in each game, as that of a class)
-        return new_bot
-    first = [_checked(bot, new_bot)]
-    return wraps(new_bot)(lambda: first.pop() if first else new_bot())
-
-
-def _checked(bot: object, new_bot: NewBot) -> Bot:
+    bot: object = new_bot()
     if isinstance(bot, Bot):
         return bot
     name = getattr(new_bot, "__name__", type(new_bot).__name__)
@@ -366,7 +346,7 @@ def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
         bot = made(new_bot)
         if type(bot) not in known:
             known.add(type(bot))
-            sys.stderr.writelines(f"{hint}\n" for hint in [*misspelt(type(bot)), *unheard(bot)])
+            sys.stderr.writelines(f"{hint}\n" for hint in misspelt(type(bot)))
         return bot
 
     return make
@@ -381,26 +361,3 @@ def misspelt(bot: type[Bot]) -> Iterator[str]:
                 for near in difflib.get_close_matches(plain, _METHODS, 1, _ALIKE):
                     wrong, meant = f"{cls.__name__}.{name}", _METHODS[near]
                     yield f"{HINT}the SDK never calls {wrong}; did you mean {meant}?"
-
-
-def unheard(bot: Bot) -> list[str]:
-    """A hint for an `on_event` that was put on an object: a class without one gets no events."""
-    name = type(bot).__name__
-    if "on_event" not in vars(bot) or type(bot).on_event is not Bot.on_event:
-        return []
-    return [f"{HINT}no events come for {name}: define on_event in the class, not on the object"]
-
-
-def never_run(program: str) -> list[str]:
-    """A hint for a program that ends without a call of `run`, if there is a bot in it."""
-    bots = [bot for bot in _below(Bot) if not bot.__module__.startswith("deepsea_")]
-    own = [bot for bot in bots if bot.__module__ == "__main__"] or bots
-    if not own:
-        return []
-    name = own[-1].__name__
-    return [f"{HINT}{Path(program).name} defines class {name}(Bot) but never calls run({name})"]
-
-
-def _below(cls: type[Bot]) -> list[type[Bot]]:
-    """The classes that are built on this one, in the order in which they were defined."""
-    return [found for sub in cls.__subclasses__() for found in (sub, *_below(sub))]

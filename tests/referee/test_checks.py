@@ -110,20 +110,6 @@ def test_a_program_that_exits_at_once_is_reported_with_its_stderr(tmp_path: Path
     assert only.remedy
 
 
-@pytest.mark.parametrize(
-    ("first", "shown"),
-    [
-        ("", "defines class Mine(Bot) but never calls run(Mine)"),
-        ("raise SystemExit('no licence')", "no licence"),
-    ],
-)
-def test_a_program_that_never_calls_run_is_told_so(tmp_path: Path, first: str, shown: str) -> None:
-    text = f"from deepsea_sdk import Bot\nclass Mine(Bot):\n    pass\n{first}\n"
-    _, only = examined(written(tmp_path, "mine", text)).findings
-    assert shown in only.found
-    assert ("never calls" in only.found) is not bool(first)
-
-
 @pytest.mark.slow
 def test_a_misspelt_method_is_advice(tmp_path: Path) -> None:
     text = "from deepsea_sdk import Bot, run\nclass Mine(Bot):\n    def serach(self, view):\n"

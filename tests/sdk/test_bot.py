@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ import deepsea_sdk
 from deepsea_bots.diver import Searcher
 from deepsea_bots.heuristic import Heuristic
 from deepsea_sdk import Bot, Fault, FaultNotice, IllegalAnswer, Unit, View
-from deepsea_sdk.bot import HINT, first_at_once, misspelt, unheard, with_hints
+from deepsea_sdk.bot import HINT, made, misspelt, with_hints
 from helpers.positions import view_at
 
 DECLARE = "1 1 x 2 | *A2v:1 B0v | d1 a20"
@@ -183,15 +180,6 @@ def test_helpers_with_other_names_are_nobodys_business(bot: type[Bot]) -> None:
     assert list(misspelt(bot)) == []
 
 
-def test_events_that_do_not_come_are_named() -> None:
-    put_on = Bot()
-    put_on.on_event = lambda event: None  # type: ignore[method-assign]
-    assert unheard(put_on) == [
-        f"{HINT}no events come for Bot: define on_event in the class, not on the object"
-    ]
-    assert unheard(Bot()) == []
-
-
 def test_a_hint_is_given_once_for_a_class(capsys: pytest.CaptureFixture[str]) -> None:
     make = with_hints(Misspelt)
     assert type(make()) is type(make()) is Misspelt
@@ -204,50 +192,6 @@ def test_run_refuses_what_is_neither_class_nor_function(what: object) -> None:
         deepsea_sdk.run(what)  # type: ignore[arg-type]
 
 
-# As programs
-
-MINE = "from deepsea_sdk import Bot, run\nclass Mine(Bot):\n    pass\n"
-
-
-def ended(folder: Path, text: str, **environment: str) -> tuple[int, list[str]]:
-    """The exit status of a program that a referee may have started, and what it wrote to stderr."""
-    program = folder / "my_bot.py"
-    program.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        (sys.executable, program),
-        env={"PYTHONPATH": ":".join(sys.path), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stderr.splitlines()
-
-
-STARTED = {"DEEPSEA_ADDRESS": "unix:nowhere", "DEEPSEA_TOKEN": "token"}
-
-
-def test_a_program_that_never_calls_run_says_so(tmp_path: Path) -> None:
-    hint = f"{HINT}my_bot.py defines class Mine(Bot) but never calls run(Mine)"
-    assert ended(tmp_path, MINE, **STARTED) == (0, [hint])
-    # The class that is built on others is the one that should play.
-    text = MINE + "class Better(Mine):\n    pass\n"
-    assert ended(tmp_path, text, **STARTED) == (0, [hint.replace("Mine", "Better")])
-
-
-@pytest.mark.parametrize(
-    ("text", "started"),
-    [
-        (MINE, {}),
-        pytest.param(MINE + "raise ValueError('no')", STARTED, marks=pytest.mark.release),
-        (MINE + "run(Mine)", STARTED),
-        pytest.param("from deepsea_sdk import Bot, run\n", STARTED, marks=pytest.mark.release),
-    ],
-)
-def test_others_do_not(tmp_path: Path, text: str, started: dict[str, str]) -> None:
-    _, stderr = ended(tmp_path, text, **started)
-    assert not any(line.startswith(HINT) for line in stderr)
-
-
 @pytest.mark.parametrize(
     ("given", "returned"),
     [
@@ -258,29 +202,4 @@ def test_others_do_not(tmp_path: Path, text: str, started: dict[str, str]) -> No
 )
 def test_a_function_that_makes_no_bot_is_refused(given: Any, returned: str) -> None:
     with pytest.raises(TypeError, match=re.escape(f"{returned}; it has to return a bot, such as")):
-        first_at_once(given)
-
-
-def test_a_function_that_makes_no_bot_is_refused_before_anything_is_played(tmp_path: Path) -> None:
-    text = f"{MINE}def forgets_it():\n    Mine()\nrun(forgets_it)"
-    status, stderr = ended(tmp_path, text, **STARTED)
-    assert status == 1
-    assert (
-        stderr[-1] == "TypeError: forgets_it returned None; it has to return a bot, such as Bot()"
-    )
-
-
-def test_a_function_makes_its_first_bot_at_once_and_is_asked_again_if_it_raised() -> None:
-    made: list[Bot] = []
-
-    def make() -> Bot:
-        made.append(Bot())
-        if len(made) == 1:
-            raise ValueError("not yet")
-        return made[-1]
-
-    again = first_at_once(make)
-    assert len(made) == 1
-    later = first_at_once(again)
-    assert [later(), later()] == made[1:]
-    assert first_at_once(Bot) is Bot
+        made(given)

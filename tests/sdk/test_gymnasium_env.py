@@ -21,7 +21,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View, view_for
-from deepsea_sdk import Bot, sensible
+from deepsea_sdk import Bot, steady
 from deepsea_sdk.batch import Batch, Policy, SteadyPolicy, Turn, put, state_of
 from deepsea_sdk.batch.units import Array
 from deepsea_sdk.features import LENGTH, Features, action_of, features, mask, numbered
@@ -97,7 +97,7 @@ def test_many_learners_are_asked_what_the_reference_engine_asks(name: str, seats
 
 @pytest.mark.parametrize(("name", "seats"), CASES)
 def test_the_observation_of_one_learner_has_nothing_hidden(name: str, seats: int) -> None:
-    env = SeatEnv(seats, name, opponents=["random", "steady", sensible])
+    env = SeatEnv(seats, name, opponents=["random", "steady", steady])
     source = np.random.default_rng(1)
     observation, info = env.reset(seed=1)
     for _ in range(2):

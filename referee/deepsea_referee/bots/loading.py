@@ -20,7 +20,7 @@ import deepsea_sdk
 from deepsea_referee.bots.output import author_error
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
-from deepsea_sdk.bot import Bot, NewBot, check_new_bot, first_at_once
+from deepsea_sdk.bot import Bot, NewBot, check_new_bot
 from deepsea_sdk.launch import Parameters, apply_parameters
 
 MODULE_PREFIX = "_deepsea_bot_"
@@ -133,7 +133,7 @@ def _surroundings(folder: Path | None, given: list[NewBot]) -> Iterator[None]:
 
     def run(bot: NewBot) -> None:
         check_new_bot(bot)
-        given.append(first_at_once(bot))
+        given.append(bot)
 
     real_run, modules = deepsea_sdk.run, set(sys.modules)
     deepsea_sdk.run = run
