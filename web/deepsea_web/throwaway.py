@@ -13,7 +13,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -167,7 +166,7 @@ class ThrowawayLadder:
         return Action(path=ENTER.path, page=ENTER, act=enter, fields=("code",), secrets=("code",))
 
     async def _news(self, sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
-        return Counted(await play.seat_news(sessions, seen, request), self.readers)
+        return self.readers.counting(await play.seat_news(sessions, seen, request))
 
     async def _to_seat(self, site: Site, request: Request) -> Response:
         return RedirectResponse(site.access.url(f"/play/{self.person.game_id}"), 303, NO_STORE)
@@ -216,26 +215,22 @@ class Readers:
         self._count = 0
         self._alarm: Alarm | None = None
 
-    def change(self, by: int) -> None:
-        """Count a stream that begins or ends; called in the event loop."""
+    def counting(self, stream: ASGIApp) -> ASGIApp:
+        """The stream, which counts as a reader while it lasts."""
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            self._change(1)
+            try:
+                await stream(scope, receive, send)
+            finally:
+                self._change(-1)
+
+        return counted
+
+    def _change(self, by: int) -> None:
         self._count += by
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
         if not self._count:
             self._alarm = self._clock.at(self._clock.now_us() + GRACE_US, self._leave)
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A stream that counts as a reader while it lasts."""
-
-    app: ASGIApp
-    readers: Readers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.readers.change(1)
-        try:
-            await self.app(scope, receive, send)
-        finally:
-            self.readers.change(-1)
