@@ -226,7 +226,7 @@ def test_no_text_of_a_stranger_is_run(chromium: Browser, served: tuple[World, st
     world, url = served
     store = world.service.store
     record = GameRecord.from_json(store.games.record("s1-2"))
-    log = json.dumps([f"Traceback: {RUN}", RUN])
+    log = json.dumps([f"Traceback: {RUN}", RUN, []])
     given = {
         "name": NAME,
         "key": names.key(NAME),
