@@ -52,6 +52,7 @@ class Ladder:
     rotations: list[frozenset[int]] = field(default_factory=list)
     last: dict[int, int] = field(default_factory=dict)
     made: dict[int, Author] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for author in self.authors:
@@ -93,13 +94,20 @@ class Ladder:
         return PairingQueue(
             rotations=len(self.rotations),
             lately=newest,
-            names={n: (self.made[n].bot, self.made[n].name) for bots in newest for n in bots},
+            bots={
+                version: (self.number(made.bot), self.number(made.name))
+                for version, made in self.made.items()
+            },
             last_rotation={
                 author.version: self.last.get(author.version, author.came)
                 for author in self.authors
             },
             pending={},
         )
+
+    def number(self, name: str) -> int:
+        """The id of a bot or of an author."""
+        return self.numbers.setdefault(name, len(self.numbers))
 
     def play(self, rotations: int, matchmaker: Matchmaker) -> None:
         """Play some rotations; whoever wants to, submits again."""

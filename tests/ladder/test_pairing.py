@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.pairing import Candidate, LineUp, Matchmaker, choose
@@ -313,6 +314,20 @@ def test_the_same_store_gives_the_same_games_to_old_and_new_runners(store: Store
         assert rotations == Matchmaker(store, season)(number, 1) == old(number, 1)
         store.jobs.add(season, rotations, after=number)
         ladder.play_all(store, season)
+
+
+@pytest.mark.databases
+def test_an_author_with_another_name_is_the_same_to_a_running_matchmaker(store: Store) -> None:
+    season = ladder.stocked(store, bots=6, seats=(2,))
+    for number in range(3):
+        ladder.submit(store, "anna", f"once more {number}")
+        ladder.submit(store, f"anna-{number}", author="anna-senior")
+    running = Matchmaker(store, season)
+    for _ in range(10):
+        number = store.queue.last_number(season)
+        store.jobs.add(season, running(number, 2), after=number)
+    store.authors.rename("anna-senior", "zoe", MACHINE)
+    assert running.candidates() == Matchmaker(store, season).candidates()
 
 
 def test_every_bot_sits_everywhere_in_a_rotation(store: Store) -> None:

@@ -194,3 +194,26 @@ def test_expired_leases_of_a_closed_season_are_not_waited_for(store: Store) -> N
     assert [one.game_id for one in store.queue.lost(season)] == [dead.game_id]
     late = store.games.report(dead, ladder.play(dead))
     assert (late.status, late.reason) == (ReceiptStatus.REFUSED, "the season was closed")
+    assert late.is_late
+
+
+@pytest.mark.databases
+def test_a_result_after_the_seed_was_shown_is_refused_why_ever_its_game_was_cancelled(
+    store: Store,
+) -> None:
+    season = ladder.to_play(store, 3)
+    dead, stuck = (ladder.claim(store, season) for _ in range(2))
+    records = [ladder.play(job) for job in (dead, stuck)]
+    store.bots.withdraw("ben")
+    ladder.write(
+        store,
+        f"UPDATE jobs SET failures = 99 WHERE id = {stuck.id}",
+        f"UPDATE jobs SET until = 0 WHERE id = {dead.id}",
+    )
+    store.jobs.fail(stuck, "no luck")
+    assert store.queue.counts(season).quarantined == 1
+    assert store.seasons.close("s1") == (ladder.SEED.hex(), 0)
+    for job, record in zip((dead, stuck), records, strict=True):
+        late = store.games.report(job, record)
+        assert (late.status, late.is_late) == (ReceiptStatus.REFUSED, True)
+    assert store.ratings.last_seq() == 0

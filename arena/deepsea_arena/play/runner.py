@@ -44,7 +44,6 @@ from deepsea_ladder.model.games import Job, ReceiptStatus, Rotation, SeatLog, St
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.leases import SEASON_CLOSED
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
@@ -310,7 +309,7 @@ class Runner:
             case ReceiptStatus.REFUSED:
                 self._failures_in_a_row += 1
                 self._report.refused += 1
-                if played.machine and not str(receipt.reason).endswith(SEASON_CLOSED):
+                if played.machine and not receipt.is_late:
                     self._dismiss(played.machine, f"its result of {job.game_id} was refused")
         self.watcher.finished(job, receipt)
 

@@ -116,8 +116,8 @@ class PairingQueue(Struct, frozen=True):
     """How many there are; they are numbered from 1."""
     lately: Sequence[frozenset[int]]
     """The line-ups of the newest rotations, the oldest first."""
-    names: Mapping[int, tuple[str, str]]
-    """The bot and the author of each version in them."""
+    bots: Mapping[int, tuple[int, int]]
+    """The ids of bot and author, of each version in them and of each that gets games."""
     last_rotation: Mapping[int, int]
     """For each version that gets games, its last rotation, or the season's last when it came."""
     pending: Mapping[int, int]
@@ -202,6 +202,8 @@ class Receipt(Struct, frozen=True):
     """The game's place in the order in which games are rated."""
     reason: str | None = None
     """Why it was refused."""
+    is_late: bool = False
+    """Whether it was refused because its season was closed, which is nobody's mistake."""
     disabled: tuple[str, ...] = ()
     """Bots that this result has taken out."""
 

@@ -13,6 +13,7 @@ would carry the scale slowly through a large field.
 
 `Matchmaker` is the runner's source of games: it reads the newest rotations and one row for each
 bot, however many games were played, and the same store gives the same games to every caller.
+It knows bots and authors by their ids, so that a new name changes nothing.
 """
 
 from __future__ import annotations
@@ -311,8 +312,8 @@ class Matchmaker:
         self._seen = 0
         """The last rotation that is in `_lately`."""
         self._lately: deque[frozenset[int]] = deque(maxlen=LATELY)
-        self._names: dict[int, tuple[str, str]] = {}
-        """The bot and the author of each version in `_lately`."""
+        self._bots: dict[int, tuple[int, int]] = {}
+        """The ids of bot and author, of each version in `_lately` and of each that gets games."""
         self._playing: list[RatedVersion] = []
 
     def __call__(self, number: int, wanted: int) -> list[Rotation]:
@@ -339,23 +340,25 @@ class Matchmaker:
         queue = self._store.queue.for_pairing(self._season, LATELY, after=self._seen)
         self._seen = queue.rotations
         self._lately += queue.lately
-        self._names |= queue.names
+        known = {**self._bots, **queue.bots}
+        met = {version for bots in self._lately for version in bots}
+        self._bots = {version: known[version] for version in met | queue.bots.keys()}
         # A bot that was added between the two queries gets games from the next call on.
         self._playing = [
             entry
             for entry in self._store.ratings.entries(self._season, ())
             if entry.gets_games(self._season.season) and entry.version.id in queue.last_rotation
         ]
-        had = Counter(self._names[version][1] for bots in self._lately for version in bots)
+        had = Counter(self._bots[version][1] for bots in self._lately for version in bots)
         return [
             Candidate(
                 bot=entry.version.id,
-                author=entry.version.author,
+                author=self._bots[entry.version.id][1],
                 rating=entry.tally.rating,
                 games=entry.tally.games,
                 pending=queue.pending.get(entry.version.id, 0),
                 waited=queue.rotations - queue.last_rotation[entry.version.id],
-                lately=had[entry.version.author],
+                lately=had[self._bots[entry.version.id][1]],
             )
             for entry in self._playing
         ]
@@ -364,8 +367,12 @@ class Matchmaker:
         """How often two versions met lately. Those that replaced others have met whom they met."""
         playing = self._playing
         present = {entry.version.id: entry.version.id for entry in playing}
-        newest = {entry.version.bot: entry.version.id for entry in playing if entry.is_current}
-        for version, (bot, _) in self._names.items():
+        newest = {
+            self._bots[entry.version.id][0]: entry.version.id
+            for entry in playing
+            if entry.is_current
+        }
+        for version, (bot, _) in self._bots.items():
             if bot in newest:
                 present.setdefault(version, newest[bot])
         return Counter(

@@ -34,7 +34,7 @@ from deepsea_ladder.store.audit import add_link, last_link, note
 from deepsea_ladder.store.bots import disable_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import last_seq, no_such_game, read_tallies, write_tallies
-from deepsea_ladder.store.leases import GAMES, SEASON_CLOSED, count_failure, end_attempt
+from deepsea_ladder.store.leases import GAMES, count_failure, end_attempt
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.sums import add_sums
 from deepsea_ladder.store.versions import versions_of
@@ -46,6 +46,7 @@ from deepsea_rules.record import GameRecord, verify
 _logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
 _LONGEST_RECORD = 1 << 20
 _JOB = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
+_CLOSED_AT = select(schema.seasons.c.closed_at).where(schema.seasons.c.id == bindparam("season"))
 _OWNER = select(schema.attempts.c.owner).where(
     schema.attempts.c.job_id == bindparam("job"),
     schema.attempts.c.attempt == bindparam("lease"),
@@ -84,7 +85,8 @@ class Games(StorePart):
                 return self._store(connection, job, season, record, written, lineup)
         except _InvalidResult as refusal:
             played = f"played by {machine}: " if machine else ""
-            return self._refuse(job, text, f"{played}{refusal}")
+            is_late = isinstance(refusal, _LateResult)
+            return self._refuse(job, text, f"{played}{refusal}", is_late=is_late)
 
     def _store(
         self,
@@ -100,8 +102,8 @@ class Games(StorePart):
             query = select(_games.c.seq).where(_games.c.job_id == job.id)
             end_attempt(connection, row, job.attempt, AttemptEnd.DUPLICATE, None, now(connection))
             return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
-        if row.status == JobStatus.CANCELLED and row.note == SEASON_CLOSED:
-            raise _InvalidResult(SEASON_CLOSED)  # and perhaps its seed was shown
+        if row.status is not JobStatus.LEASED and _is_closed(connection, season):
+            raise _LateResult("the season was closed")  # and perhaps its seed was shown
         seq, at = last_seq(connection) + 1, now(connection)
         ids = [version.id for version in lineup]
         seats = seat_results(record, ids)
@@ -155,7 +157,7 @@ class Games(StorePart):
             )
         return Receipt(ReceiptStatus.ACCEPTED, seq, disabled=disabled)
 
-    def _refuse(self, job: Job, text: str, reason: str) -> Receipt:
+    def _refuse(self, job: Job, text: str, reason: str, *, is_late: bool) -> Receipt:
         """Nothing but the log changes, and the reporter's own lease, if it has one, ends."""
         fingerprint = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
         with self._database.write() as connection:
@@ -165,7 +167,7 @@ class Games(StorePart):
             if GAMES.held(connection, job) is not None:
                 end_attempt(connection, row, job.attempt, AttemptEnd.REFUSED, reason, at)
                 count_failure(connection, row, reason, self._policy.failures, at)
-        return Receipt(ReceiptStatus.REFUSED, reason=reason)
+        return Receipt(ReceiptStatus.REFUSED, reason=reason, is_late=is_late)
 
     def record(self, game_id: str) -> str:
         """The record of a game, one line of JSON."""
@@ -181,6 +183,14 @@ class Games(StorePart):
 
 class _InvalidResult(Exception):
     """A report that is not a valid result of the job."""
+
+
+class _LateResult(_InvalidResult):
+    """A report after its season was closed, of a job that nobody plays any more."""
+
+
+def _is_closed(connection: Connection, season: StoredSeason) -> bool:
+    return connection.execute(_CLOSED_AT, {"season": season.id}).scalar_one() is not None
 
 
 def _job(connection: Connection, job_id: int) -> Row[Any]:

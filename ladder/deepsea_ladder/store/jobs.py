@@ -93,13 +93,12 @@ _NEWEST = (
     select(
         _jobs.c.rotation,
         _seats.c.version_id,
-        _bots.c.name.label("bot"),
-        schema.authors.c.name.label("author"),
+        _versions.c.bot_id,
+        _bots.c.author_id,
     )
     .join(_seats, _seats.c.job_id == _jobs.c.id)
     .join(_versions, _versions.c.id == _seats.c.version_id)
     .join(_bots, _bots.c.id == _versions.c.bot_id)
-    .join(schema.authors, schema.authors.c.id == _bots.c.author_id)
     .where(_OURS, _jobs.c.rotation > bindparam("after"), _jobs.c.shift == 0)
     .order_by(_jobs.c.rotation)
 )
@@ -121,7 +120,12 @@ _ITS_LAST = (
     select(_jobs.c.rotation).where(_jobs.c.id == _LAST_JOB).correlate(_versions).scalar_subquery()
 )
 _LAST_OF_ALL = (
-    select(_versions.c.id, func.coalesce(_ITS_LAST, _WHEN_IT_CAME, 0))
+    select(
+        _versions.c.id.label("version_id"),
+        _versions.c.bot_id,
+        _bots.c.author_id,
+        func.coalesce(_ITS_LAST, _WHEN_IT_CAME, 0).label("last_rotation"),
+    )
     .join(_bots, _bots.c.id == _versions.c.bot_id)
     .where(_bots.c.state == BotState.ACTIVE)
 )
@@ -425,15 +429,15 @@ class Queue(StorePart):
             # One look into an index for each version, so that old jobs are not read.
             former = season.season.pairing.former_versions
             last_of = _LAST_OF_ALL if former else _LAST_OF_PRESENT
-            last_rotations = connection.execute(last_of, {"season": season.id}).all()
+            present = connection.execute(last_of, {"season": season.id}).all()
             return PairingQueue(
                 rotations=last,
                 lately=[
                     frozenset(row.version_id for row in group)
                     for _, group in groupby(rows, key=lambda row: row.rotation)
                 ],
-                names={row.version_id: (row.bot, row.author) for row in rows},
-                last_rotation=dict(last_rotations),
+                bots={row.version_id: (row.bot_id, row.author_id) for row in (*rows, *present)},
+                last_rotation={row.version_id: row.last_rotation for row in present},
                 pending=dict(connection.execute(_PENDING, {"season": season.id}).all()),
             )
 

@@ -262,7 +262,6 @@ class LeasedRows(StorePart):
 
 # Attempts at games
 
-SEASON_CLOSED = "the season was closed"
 _attempts = schema.attempts
 _OPEN = (
     _attempts.c.job_id == bindparam("of_job"),
@@ -350,7 +349,7 @@ def give_back(connection: Connection, job: Row[Any], at: int, **values: object) 
     if out:
         status, values["note"] = JobStatus.CANCELLED, f"{out.name} is {out.state}"
     elif connection.execute(closed_at).scalar_one() is not None:
-        status, values["note"] = JobStatus.CANCELLED, SEASON_CLOSED
+        status, values["note"] = JobStatus.CANCELLED, "the season was closed"
     GAMES.release(connection, job, at, status=status, **values)
     return status
 

@@ -36,7 +36,7 @@ from deepsea_ladder.store.authors import find_author
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import read_tallies
-from deepsea_ladder.store.leases import SEASON_CLOSED, end_attempt, give_back
+from deepsea_ladder.store.leases import end_attempt, give_back
 from deepsea_ladder.store.submissions import OPEN, bots_from_afar
 from deepsea_ladder.store.versions import versions_by_id
 from deepsea_ladder.values import utc_time
@@ -208,7 +208,7 @@ class Seasons(StorePart):
                 connection.execute(
                     update(jobs)
                     .where(jobs.c.season_id == stored.id, jobs.c.status == JobStatus.TODO)
-                    .values(status=JobStatus.CANCELLED, note=SEASON_CLOSED)
+                    .values(status=JobStatus.CANCELLED, note="the season was closed")
                 )
                 note(connection, at, AuditKind.SEASON, name, "closed", by=by)
             leased = select(jobs).where(
