@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from deepsea_ladder.errors import ChainBroken, NotAChain, StoreDamaged
-from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import LostAttempt, StoredGame, StoredSeason
 from deepsea_ladder.rating.totals import SeatResult, seat_results
 from deepsea_ladder.values import utc_time
@@ -63,17 +63,18 @@ def opening(season: StoredSeason, seed: str | None) -> Line:
     return {
         "place": 0,
         "season": season.name,
-        "opened_at": _time_text(season.created_at),
+        "opened_at": _text_of(utc_time(season.created_at)),
         "commitment": season.commitment,
         "seed": seed,
         "head": season.commitment,
     }
 
 
-def game_line(game: StoredGame) -> Line:
+def game_line(stored: StoredGame) -> Line:
     """The line of a game; `StoreDamaged` if its record is no JSON."""
+    game = stored.line
     try:
-        record = json.loads(game.record)
+        record = json.loads(stored.record)
     except (ValueError, RecursionError) as error:
         raise StoreDamaged(f"game {game.game_id}: its record is no JSON: {error}") from None
     return {
@@ -83,15 +84,17 @@ def game_line(game: StoredGame) -> Line:
         "attempt": game.attempt,
         "ended": "done",
         "seq": str(game.seq),
-        "played_at": _time_text(game.played_at),
+        "played_at": _text_of(game.played_at),
         "seats": [
             {
-                **_bot(seat.version),
-                "points": seat.result.points,
-                "placement": seat.result.placement,
-                "decisions": seat.result.decisions,
-                "faults": seat.result.faults,
-                "forfeit": seat.result.forfeit,
+                "bot": seat.bot,
+                "version": seat.version,
+                "digest": seat.digest,
+                "points": seat.points,
+                "placement": seat.placement,
+                "decisions": seat.decisions,
+                "faults": seat.faults,
+                "forfeit": seat.forfeit,
             }
             for seat in game.seats
         ],
@@ -107,20 +110,19 @@ def lost_line(season: str, lost: LostAttempt) -> Line:
         "game_id": lost.game_id,
         "attempt": lost.attempt,
         "ended": str(lost.ended),
-        "ended_at": _time_text(lost.ended_at),
+        "ended_at": _text_of(utc_time(lost.ended_at)),
         "reason": lost.reason,
         "asked_seat": lost.seat,
-        "seats": [_bot(version) for version in lost.lineup],
+        "seats": [
+            {"bot": version.bot, "version": version.number, "digest": version.digest}
+            for version in lost.lineup
+        ],
     }
 
 
-def _bot(version: BotVersion) -> Line:
-    return {"bot": version.bot, "version": version.number, "digest": version.digest}
-
-
-def _time_text(ms: int) -> str:
-    """A time of the store, in RFC 3339 with milliseconds."""
-    return utc_time(ms).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+def _text_of(time: datetime) -> str:
+    """A time in RFC 3339 with milliseconds."""
+    return time.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def canonical(line: Line) -> bytes:

@@ -41,8 +41,8 @@ def _line(season: StoredSeason, entry: _Entry) -> Line:
     if isinstance(entry, LostAttempt):
         authors = [version.author for version in entry.lineup]
         return {**lost_line(season.name, entry), "authors": authors, "head": entry.head}
-    authors = [seat.version.author for seat in entry.seats]
-    ratings = [{"mu": seat.rating.mu, "sigma": seat.rating.sigma} for seat in entry.seats]
+    authors = [seat.author for seat in entry.line.seats]
+    ratings = [{"mu": seat.mu, "sigma": seat.sigma} for seat in entry.line.seats]
     return {**game_line(entry), "authors": authors, "ratings": ratings, "head": entry.head}
 
 

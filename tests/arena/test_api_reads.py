@@ -84,12 +84,12 @@ def test_no_two_methods_have_one_address() -> None:
 
 def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) -> None:
     game = service.store.history.latest(4)[-1]
-    bot = game.seats[0].version
+    bot = service.store.bots.get(game.seats[0].bot).current
     season = service.store.seasons.get("s1")
     service.store.jobs.add(season, ladder.rotations(ladder.ids(service.store), 4))
     ladder.play_all(service.store, season, {"s1-9": [bot.bot]})
     (newest, *_) = service.store.history.latest_of(season, bot.id, 0, faulty=1)
-    seat = next(index for index, one in enumerate(newest.seats) if one.version.id == bot.id)
+    seat = [seat.label for seat in newest.seats].index(bot.label)
     service.store.logs.add(newest.seq, [SeatLog(seat, "its traceback", "")])
     owner = replace(READER, author=bot.author)
     for caller, error in (

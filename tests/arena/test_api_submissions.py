@@ -189,8 +189,8 @@ def test_an_author_downloads_own_bots_and_no_others(
 def test_an_author_reads_what_own_bots_left_of_a_game(
     service: LadderService, anna: LocalLadder, ben: LocalLadder
 ) -> None:
-    game = service.store.history.get("s1-2")
-    seat = next(i for i, one in enumerate(game.seats) if one.version.bot == "ben")
+    game = service.store.history.get("s1-2").line
+    seat = next(i for i, one in enumerate(game.seats) if one.bot == "ben")
     service.store.logs.add(game.seq, [SeatLog(seat, "a bug", "hello")])
     (log,) = ben.log(game_id="s1-2").logs
     assert (log.seat, log.bot, log.error, log.output) == (seat, "ben v1", "a bug", "hello")

@@ -183,5 +183,5 @@ def test_games_are_read_in_portions(store: Store) -> None:
             ladder.play_all(store, each, games=2)
     for portion in (1, 2, 3, 8, 9):
         every, others = store.history.games(None, portion), store.history.games(other, portion)
-        assert [game.seq for game in every] == list(range(1, 9))
-        assert [game.seq for game in others] == [3, 4, 7, 8]
+        assert [game.line.seq for game in every] == list(range(1, 9))
+        assert [game.line.seq for game in others] == [3, 4, 7, 8]

@@ -17,6 +17,8 @@ def test_a_made_ladder_adds_up(tmp_path: Path) -> None:
         assert store.ratings.differences(season) == []
         veteran = store.bots.get(web_store.VETERAN).current
         games = [
-            game for game in store.history.games() if veteran in [s.version for s in game.seats]
+            game
+            for game in store.history.games()
+            if veteran.label in [seat.label for seat in game.line.seats]
         ]
         assert len(games) == 2

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 
 from deepsea_arena.reports.bots import BotProfile
-from deepsea_arena.reports.games import GameLine, GameSeat, GamesPage
+from deepsea_arena.reports.games import GamesPage
 from deepsea_arena.reports.standings import Standings
 from deepsea_arena.reports.status import LadderStatus
 from deepsea_arena.tournaments import TournamentResult
@@ -21,6 +21,7 @@ from deepsea_cli import COMMANDS
 from deepsea_cli.ladder import COMMANDS as LADDER
 from deepsea_cli.ladder import SECTIONS as HEADINGS
 from deepsea_cli.ladder.authors import VERBS
+from deepsea_ladder.model.games import GameLine, GameSeat
 from helpers.commands import Run, every_command
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -223,9 +223,9 @@ class _Stocking:
             store.logs.add(
                 game.seq,
                 [
-                    SeatLog(number, *left[seat.version.bot])
+                    SeatLog(number, *left[seat.bot])
                     for number, seat in enumerate(game.seats)
-                    if seat.version.bot in left
+                    if seat.bot in left
                 ],
             )
         self._add(season, "hal anna")

@@ -81,8 +81,8 @@ def stock_of(folder: Path) -> Stock:
             store.settings.change(name, 100, MACHINE.by)
         season = ladder.stocked(store)
         ladder.play_all(store, season, {"s1-2": ["anna"]}, games=4)
-        game = store.history.get("s1-2")
-        seat = next(n for n, one in enumerate(game.seats) if one.version.bot == "anna")
+        game = store.history.get("s1-2").line
+        seat = next(n for n, one in enumerate(game.seats) if one.bot == "anna")
         store.logs.add(game.seq, [SeatLog(seat, TRACE, "printed\n<b>")])
         anna = submissions.an_author(store, ANNA)
         submissions.add(store, anna, "hers", bot="second")

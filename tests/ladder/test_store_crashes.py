@@ -244,7 +244,7 @@ def test_a_database_server_that_is_killed_loses_and_doubles_nothing(postgres: Po
 def _check_all_is_well(store: Store, season: StoredSeason, games: int) -> None:
     counts = store.queue.counts(season)
     assert (counts.done, counts.waiting, counts.leased, counts.quarantined) == (games, 0, 0, 0)
-    played = [game.game_id for game in store.history.games(season)]
+    played = [game.line.game_id for game in store.history.games(season)]
     assert sorted(played) == sorted(f"s1-{number}" for number in range(1, games + 1))
     assert store.ratings.last_seq() == games
     assert store.ratings.differences(season, records=True) == []

@@ -52,17 +52,17 @@ def test_a_result_is_stored_with_what_follows_from_it(
     assert (counts.done, counts.waiting, counts.leased) == (1, 3, 0)
     said = json.loads(record)["result"]
     (game,) = store.history.latest(10)
-    assert [seat.version for seat in game.seats] == list(job.seats)
-    assert [seat.result.points for seat in game.seats] == said["scores"]
-    assert [seat.result.placement for seat in game.seats] == said["placements"]
+    assert [seat.label for seat in game.seats] == [version.label for version in job.seats]
+    assert [seat.points for seat in game.seats] == said["scores"]
+    assert [seat.placement for seat in game.seats] == said["placements"]
     tallies = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
-    for seat in game.seats:
-        tally = tallies[seat.version.id]
-        assert (tally.games, tally.placements, tally.last_seq) == (1, seat.result.placement, 1)
+    for seat, version in zip(game.seats, job.seats, strict=True):
+        tally = tallies[version.id]
+        assert (tally.games, tally.placements, tally.last_seq) == (1, seat.placement, 1)
         assert tally.rating == seat.rating
-        courses = store.ratings.courses(season, {seat.version.id: (tally, 9)})
-        assert courses == {seat.version.id: [(1, 1, seat.rating)]}
-    best = min(game.seats, key=lambda seat: seat.result.placement)
+        courses = store.ratings.courses(season, {version.id: (tally, 9)})
+        assert courses == {version.id: [(1, 1, seat.rating)]}
+    best = min(game.seats, key=lambda seat: seat.placement)
     assert best.rating.mu > season.season.rating.mu
     assert store.ratings.differences(season, records=True) == []
 

@@ -199,7 +199,7 @@ def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
 
 @pytest.mark.databases
 def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) -> None:
-    assert [game.seq for game in store.history.games()] == list(range(1, 13))
+    assert [game.line.seq for game in store.history.games()] == list(range(1, 13))
     assert store.seasons.get("s1").games == 12
     assert [game.game_id for game in store.history.latest(2, season)] == ["s1-12", "s1-11"]
     of_dan = store.history.latest(99, season, GameFilter(bot="Dan"))

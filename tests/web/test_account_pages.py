@@ -131,8 +131,8 @@ def test_own_logs_are_for_their_author_alone(world: World) -> None:
 
 def test_own_notes_are_for_their_author_alone(world: World) -> None:
     store = world.service.store
-    game = store.history.get("s1-1")
-    seat = next(seat for seat, one in enumerate(game.seats) if one.version.bot == "anna")
+    game = store.history.get("s1-1").line
+    seat = next(seat for seat, one in enumerate(game.seats) if one.bot == "anna")
     decisions = GameRecord.from_json(store.games.record("s1-1")).decisions
     number = next(number for number, one in enumerate(decisions) if one.seat == seat)
     note = GameNote(number, "</script><b>deep", {"chance home": 0.5})

@@ -16,7 +16,7 @@ import pytest
 
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import StoredGame
+from deepsea_ladder.model.games import GameLine
 from deepsea_ladder.store import Store
 from deepsea_web.server.connections import listen
 from deepsea_web.site.app import Site
@@ -262,7 +262,7 @@ async def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
         asked: list[int] = []
         since = store.history.since
 
-        def counted(seq: int, limit: int) -> list[StoredGame]:
+        def counted(seq: int, limit: int) -> list[GameLine]:
             asked.append(1)
             return since(seq, limit)
 

@@ -88,7 +88,7 @@ def test_a_game_shows_what_it_did_to_ratings(site: Site) -> None:
     rows = list(csv.DictReader(io.StringIO(get(site, "/games/s1-8?format=csv").text)))
     assert [row["seat"] for row in rows] == ["A", "B", "C", "D"]
     for row in rows:
-        seat = next(s for s in site.store.history.get("s1-8").seats if s.version.bot == row["bot"])
+        seat = next(s for s in site.store.history.get("s1-8").line.seats if s.bot == row["bot"])
         assert float(row["after"]) == seat.rating.conservative
 
 

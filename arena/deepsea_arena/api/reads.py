@@ -17,10 +17,8 @@ from deepsea_arena.reports.bots import BotProfile, bot_profile
 from deepsea_arena.reports.games import (
     GAMES,
     MOST_GAMES,
-    GameLine,
     GameReport,
     GamesPage,
-    game_line,
     game_report,
     json_lines,
     newest_games,
@@ -37,7 +35,7 @@ from deepsea_arena.reports.verdicts import Verdicts, show_verdicts
 from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import Limit, check_setting, limits_in_force
-from deepsea_ladder.model.games import GameFilter
+from deepsea_ladder.model.games import GameFilter, GameLine
 from deepsea_ladder.values import Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -241,7 +239,7 @@ class ReadMethods(LadderPart):
             newest = newest_games(self.store, 1).games
             after = newest[0].seq if newest else 0
         while True:
-            games = [*map(game_line, self.store.history.since(after, FEED))]
+            games = self.store.history.since(after, FEED)
             for game in games:
                 after = game.seq
                 yield FeedGame(game)

@@ -189,15 +189,15 @@ class SubmissionMethods(LadderPart):
             Kind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
         )
         try:
-            seats = self.store.history.get(game_id).seats
+            seats = self.store.history.get(game_id).line.seats
         except NotOnLadder:
             if everything:
                 raise
             raise nothing from None
         labels = {
-            number: seat.version.label
+            number: seat.label
             for number, seat in enumerate(seats)
-            if everything or self.is_own(seat.version.author)
+            if everything or self.is_own(seat.author)
         }
         if not labels:
             raise nothing

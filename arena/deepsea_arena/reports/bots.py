@@ -20,13 +20,12 @@ from msgspec.structs import replace
 from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.coach.weaknesses import Deviation, Weaknesses, find_weaknesses
 from deepsea_arena.documents import DocumentError
-from deepsea_arena.reports.games import GameLine, game_line
 from deepsea_arena.reports.standings import eligible, listed, standing_lines
 from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
-from deepsea_ladder.model.games import AnalysedGame, SeatLog, StoredGame, StoredSeason
+from deepsea_ladder.model.games import AnalysedGame, GameLine, SeatLog, StoredSeason
 from deepsea_ladder.standings import HeadToHead, SeatLine, StandingLine
 from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_rules.game import Decision
@@ -196,8 +195,11 @@ def bot_profile(
     entries = {entry.version.id: entry for entry in eligible(store, season, former)}
     logs = store.logs.of_bot(bot.name) if errors else {}
     games = store.history.latest_of(season, chosen.id, NEWEST + 1, FAULTY)
-    faulty = [game for game in games if game.seats[_seat_of(game, chosen)].result.faults]
-    faults = [(game, _faults(game, chosen)) for game in faulty[:FAULTY]]
+    faulty = [game for game in games if game.seats[_seat_of(game, chosen)].faults][:FAULTY]
+    faults = [
+        (game, _faults(game, record, chosen))
+        for game, record in zip(faulty, store.history.records(faulty), strict=True)
+    ]
     seats, faulty_games = store.sums.seats(season, chosen.id)
     return BotProfile(
         bot=bot.name,
@@ -333,7 +335,7 @@ def _opponent_lines(
 
 
 def _newest(
-    season: StoredSeason, version: BotVersion, games: Sequence[StoredGame]
+    season: StoredSeason, version: BotVersion, games: Sequence[GameLine]
 ) -> tuple[RatedGame, ...]:
     """The newest games; of one more the rating alone is wanted, unless it was the first."""
     seats = [_seat_of(game, version) for game in games]
@@ -343,21 +345,21 @@ def _newest(
     if len(games) <= NEWEST:
         ratings.append(season.season.rating.newcomer.conservative)
     return tuple(
-        RatedGame(game=game_line(game), seat=seat, rating=rating, change=rating - before)
+        RatedGame(game=game, seat=seat, rating=rating, change=rating - before)
         for game, seat, rating, before in zip(games, seats, ratings, ratings[1:], strict=False)
     )
 
 
-def _seat_of(game: StoredGame, version: BotVersion) -> int:
-    return next(seat for seat, one in enumerate(game.seats) if one.version.id == version.id)
+def _seat_of(game: GameLine, version: BotVersion) -> int:
+    return [seat.label for seat in game.seats].index(version.label)
 
 
-def _faults(game: StoredGame, version: BotVersion) -> list[tuple[int, Decision]]:
+def _faults(game: GameLine, record: str, version: BotVersion) -> list[tuple[int, Decision]]:
     """The version's faults in a game, each with the index of its decision."""
     seat = _seat_of(game, version)
     found = [
         (index, decision)
-        for index, decision in enumerate(GameRecord.from_json(game.record).decisions)
+        for index, decision in enumerate(GameRecord.from_json(record).decisions)
         if decision.seat == seat and decision.fault is not None
     ]
     if not found:
@@ -366,13 +368,13 @@ def _faults(game: StoredGame, version: BotVersion) -> list[tuple[int, Decision]]
 
 
 def _fault_line(
-    game: StoredGame,
+    game: GameLine,
     version: BotVersion,
     faults: Sequence[tuple[int, Decision]],
     logs: Mapping[tuple[int, int], SeatLog],
 ) -> FaultLine:
     seat, (index, first) = _seat_of(game, version), faults[0]
-    result, log = game.seats[seat].result, logs.get((game.seq, seat))
+    result, log = game.seats[seat], logs.get((game.seq, seat))
     return FaultLine(
         game_id=game.game_id,
         seat=seat,

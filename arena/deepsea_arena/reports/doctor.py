@@ -85,7 +85,7 @@ def _content(store: Store) -> CheckResult:
 
 def _clock(store: Store) -> CheckResult:
     """Stored times are the clock's own, so none is ahead of it unless it was wrong then or is."""
-    stored = [game.played_at for game in store.history.latest(1)]
+    stored = [milliseconds(game.played_at) for game in store.history.latest(1)]
     stored += [milliseconds(entry.at) for entry in store.audit.latest(1)]
     ahead_s = (max(stored, default=0) - store.now()) // 1000
     wrong = ahead_s > SLACK_S

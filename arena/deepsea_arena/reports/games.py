@@ -21,13 +21,13 @@ from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model.games import (
     GameFilter,
+    GameLine,
     GameNote,
+    GameSeat,
     PersonGame,
     PersonGameState,
     Presence,
-    StoredGame,
     StoredSeason,
-    StoredSeat,
 )
 from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
@@ -41,43 +41,6 @@ GAMES = 20
 """The games of a page, if nothing else was asked for."""
 MOST_GAMES = 500
 """The games of one page, at most."""
-
-
-class GameSeat(Struct, frozen=True, kw_only=True):
-    """How a game went for one seat."""
-
-    bot: str
-    version: int
-    author: str
-    digest: str
-    points: int
-    placement: int
-    decisions: int
-    faults: int
-    forfeit: str | None
-    """The fault that forfeited the seat."""
-    mu: float
-    """The rating after the game."""
-    sigma: float
-
-
-class GameLine(Struct, frozen=True, kw_only=True):
-    """A game that was played."""
-
-    seq: Int64
-    """Its place in the order in which games are rated."""
-    game_id: str
-    season: str
-    place: int
-    """Its place in the season's chain, among games and attempts without a result."""
-    attempt: int
-    """From 0: how many attempts at it ended before."""
-    played_at: Time
-    seats: tuple[GameSeat, ...]
-
-    def by_placement(self) -> list[GameSeat]:
-        """The seats, the best placement first."""
-        return sorted(self.seats, key=lambda seat: seat.placement)
 
 
 class GamesPage(Struct, frozen=True):
@@ -154,7 +117,7 @@ def newest_games(
             store.bots.get(name)  # which says so if there is none
     found = store.history.latest(limit + 1, season, wanted, before=before)
     older = Int64(found[limit - 1].seq) if len(found) > limit else None
-    return GamesPage(tuple(map(game_line, found[:limit])), older)
+    return GamesPage(tuple(found[:limit]), older)
 
 
 CSV_COLUMNS = (
@@ -174,7 +137,7 @@ def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
 def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
     """The names of the columns, then a line for each seat of each game."""
     season = None if season_name is None else store.seasons.get(season_name)
-    games = map(game_line, store.history.games(season))
+    games = (stored.line for stored in store.history.games(season))
     yield from documents.csv_lines(
         (
             to_object(game) | {"seat": index} | to_object(seat)
@@ -182,36 +145,6 @@ def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
             for index, seat in enumerate(game.seats)
         ),
         CSV_COLUMNS,
-    )
-
-
-def game_line(game: StoredGame) -> GameLine:
-    """A stored game, without its record."""
-    return GameLine(
-        seq=Int64(game.seq),
-        game_id=game.game_id,
-        season=game.season,
-        place=game.place,
-        attempt=game.attempt,
-        played_at=utc_time(game.played_at),
-        seats=tuple(map(_seat, game.seats)),
-    )
-
-
-def _seat(seat: StoredSeat) -> GameSeat:
-    version, result = seat.version, seat.result
-    return GameSeat(
-        bot=version.bot,
-        version=version.number,
-        author=version.author,
-        digest=version.digest,
-        points=result.points,
-        placement=result.placement,
-        decisions=result.decisions,
-        faults=result.faults,
-        forfeit=result.forfeit,
-        mu=seat.rating.mu,
-        sigma=seat.rating.sigma,
     )
 
 
@@ -224,17 +157,17 @@ def read_record(text: str) -> GameRecord:
 def game_report(store: Store, game_id: str) -> GameReport:
     """The report of a game. Raises StoreError if there is none."""
     stored = store.history.get(game_id)
-    season = store.seasons.get(stored.season)
+    game, season = stored.line, store.seasons.get(stored.line.season)
     revealed = store.seasons.revealed_seed(season)
     if stored.record:
         seed = read_record(stored.record).seed
     else:  # which is done to closed seasons
-        number = int(game_id.removeprefix(f"{stored.season}-"))
-        seed = game_seed(bytes.fromhex(revealed or ""), number, stored.attempt)
+        number = int(game_id.removeprefix(f"{game.season}-"))
+        seed = game_seed(bytes.fromhex(revealed or ""), number, game.attempt)
     return GameReport(
-        game=game_line(stored),
+        game=game,
         season=season_info(season),
-        changes=_changes(store, season, stored),
+        changes=_changes(store, season, game),
         record=stored.record,
         seed=seed.hex(),
         commitment=commitment(seed),
@@ -243,21 +176,18 @@ def game_report(store: Store, game_id: str) -> GameReport:
     )
 
 
-def _changes(store: Store, season: StoredSeason, game: StoredGame) -> tuple[RatingChange, ...]:
-    changes = []
-    for seat in game.seats:
-        before = store.history.before(season, game.seq, seat.version.id)
-        start = before or season.season.rating.newcomer
-        changes.append(
-            RatingChange(
-                before=start.conservative,
-                after=seat.rating.conservative,
-                mu_before=start.mu,
-                mu_after=seat.rating.mu,
-                first=before is None,
-            )
+def _changes(store: Store, season: StoredSeason, game: GameLine) -> tuple[RatingChange, ...]:
+    former, newcomer = store.history.before(game.seq), season.season.rating.newcomer
+    return tuple(
+        RatingChange(
+            before=(before or newcomer).conservative,
+            after=seat.rating.conservative,
+            mu_before=(before or newcomer).mu,
+            mu_after=seat.mu,
+            first=before is None,
         )
-    return tuple(changes)
+        for seat, before in zip(game.seats, former, strict=True)
+    )
 
 
 # Of people

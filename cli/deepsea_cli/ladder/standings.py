@@ -34,7 +34,8 @@ from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
     from deepsea_arena.reports.bots import BotProfile
-    from deepsea_arena.reports.games import BotLogLine, GameLine, GamesPage
+    from deepsea_arena.reports.games import BotLogLine, GamesPage
+    from deepsea_ladder.model.games import GameLine
 
 POINTS = 8
 """Points of a rating's history that are shown."""

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from deepsea_ladder.model.bots import BotVersion, SubmissionState, WorkState
-from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
 from deepsea_ladder.values import Int64, Time
@@ -215,26 +214,65 @@ class VoidReceipt(Struct, frozen=True):
     """Bots that were disabled, since too many games became void while they were asked."""
 
 
-class StoredSeat(Struct, frozen=True):
-    version: BotVersion
-    result: SeatResult
-    rating: Rating
-    """After the game."""
+class GameSeat(Struct, frozen=True, kw_only=True):
+    """How a game went for one seat."""
+
+    bot: str
+    version: int
+    author: str
+    digest: str
+    points: int
+    placement: int
+    decisions: int
+    faults: int
+    forfeit: str | None
+    """The fault that forfeited the seat."""
+    mu: float
+    """The rating after the game."""
+    sigma: float
+
+    @property
+    def label(self) -> str:
+        """The name in records: the bot and its version."""
+        return f"{self.bot} v{self.version}"
+
+    @property
+    def rating(self) -> Rating:
+        """The rating after the game."""
+        return Rating(self.mu, self.sigma)
 
 
-class StoredGame(Struct, frozen=True):
-    seq: int
+class GameLine(Struct, frozen=True, kw_only=True):
+    """A game that was played."""
+
+    seq: Int64
+    """Its place in the order in which games are rated."""
     game_id: str
     season: str
-    played_at: int
     place: int
     """Its place in the season's chain, among games and attempts without a result."""
     attempt: int
-    """From 0: the number that its seed was made with."""
-    seats: tuple[StoredSeat, ...]
+    """From 0: how many attempts at it ended before."""
+    played_at: Time
+    seats: tuple[GameSeat, ...]
+
+    def by_placement(self) -> list[GameSeat]:
+        """The seats, the best placement first."""
+        return sorted(self.seats, key=lambda seat: seat.placement)
+
+
+class StoredGame(Struct, frozen=True):
+    """A game with its record."""
+
+    line: GameLine
     record: str
     head: str = ""
     """The head of the season's chain at this place; "" until it is known."""
+
+    @property
+    def place(self) -> int:
+        """Its place in the season's chain."""
+        return self.line.place
 
 
 class GameNote(Struct, frozen=True):

@@ -19,13 +19,13 @@ from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import (
     AttemptEnd,
+    GameLine,
     Job,
     JobStatus,
     Receipt,
     ReceiptStatus,
     StoredGame,
     StoredSeason,
-    StoredSeat,
 )
 from deepsea_ladder.rating.totals import after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD
@@ -33,11 +33,18 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
 from deepsea_ladder.store.bots import disable_strikers
 from deepsea_ladder.store.database import StorePart, now
-from deepsea_ladder.store.history import last_seq, no_such_game, read_tallies, write_tallies
+from deepsea_ladder.store.history import (
+    game_seat,
+    last_seq,
+    no_such_game,
+    read_tallies,
+    write_tallies,
+)
 from deepsea_ladder.store.leases import GAMES, count_failure, end_attempt
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.sums import add_sums
 from deepsea_ladder.store.versions import versions_of
+from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import game_seed
@@ -110,26 +117,26 @@ class Games(StorePart):
         before = read_tallies(connection, season, ids)
         after = after_game(season.season.rating, before, seats, seq, at)
         link = last_link(connection, season.id)
-        game = StoredGame(
-            seq=seq,
+        line = GameLine(
+            seq=Int64(seq),
             game_id=row.game_id,
             season=season.name,
-            played_at=at,
             place=link.place + 1,
             attempt=job.attempt - 1,
+            played_at=utc_time(at),
             seats=tuple(
-                StoredSeat(version, seat, after[version.id].rating)
+                game_seat(version, seat, after[version.id].rating)
                 for version, seat in zip(lineup, seats, strict=True)
             ),
-            record=written,
         )
+        game = StoredGame(line, written)
         connection.execute(
             _ADD_GAME,
             {
                 "seq": seq,
                 "job_id": job.id,
                 "season_id": season.id,
-                "game_id": game.game_id,
+                "game_id": line.game_id,
                 "attempt": job.attempt,
                 "place": game.place,
                 "head": add_link(connection, season.id, link, game_line(game)),

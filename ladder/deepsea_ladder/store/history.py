@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     CompoundSelect,
     Connection,
+    FromClause,
     Row,
     Select,
     bindparam,
@@ -29,17 +30,19 @@ from sqlalchemy import (
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import GameFilter, StoredGame, StoredSeason, StoredSeat
+from deepsea_ladder.model.games import GameFilter, GameLine, GameSeat, StoredGame, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of, versions_by_id
+from deepsea_ladder.values import Int64, utc_time
 
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums
 _own, _other = _seats.alias("own"), _seats.alias("other")
 PORTION = 500
+_WITHOUT_RECORD = [column for column in _games.c if column.name != "record"]
 _SEATS_OF = (
     SELECT_VERSIONS.add_columns(
         *(column for column in _seats.c if column.name not in ("version_id", "number"))
@@ -82,12 +85,12 @@ class History(StorePart):
         """
         after = 0
         while True:
-            query = self._query(season).where(_games.c.seq > after).order_by(_games.c.seq)
-            games = self._read(query.limit(portion))
+            query = self._query(season, _games).where(_games.c.seq > after).order_by(_games.c.seq)
+            games = self._stored(query.limit(portion))
             yield from games
             if len(games) < portion:
                 return
-            after = games[-1].seq
+            after = games[-1].line.seq
 
     def paces(self, games: int) -> dict[int, Pace]:
         """The newest games, at most so many, of each season that has some, by its id."""
@@ -124,7 +127,7 @@ class History(StorePart):
         wanted: GameFilter | None = None,
         *,
         before: int | None = None,
-    ) -> list[StoredGame]:
+    ) -> list[GameLine]:
         """The newest games, newest first; `before` leaves out those from that one on."""
         if wanted is None or wanted == GameFilter():
             query = self._query(season).order_by(_games.c.seq.desc()).limit(limit)
@@ -136,7 +139,7 @@ class History(StorePart):
 
     def latest_of(
         self, season: StoredSeason, version_id: int, limit: int, faulty: int = 0
-    ) -> list[StoredGame]:
+    ) -> list[GameLine]:
         """The newest games of a version in the season, and the newest in which it had faults; the
         newest first.
 
@@ -164,35 +167,52 @@ class History(StorePart):
 
     def get(self, game_id: str) -> StoredGame:
         """The game of that id. Raises NotOnLadder if there is none."""
-        found = self._read(self._query(None).where(_games.c.game_id == game_id))
+        found = self._stored(self._query(None, _games).where(_games.c.game_id == game_id))
         if not found:
             raise no_such_game(game_id)
         return found[0]
 
-    def since(self, seq: int, limit: int) -> list[StoredGame]:
+    def since(self, seq: int, limit: int) -> list[GameLine]:
         """The first games of all seasons that were rated after one, in their order."""
         later = self._query(None).where(_games.c.seq > seq)
         return self._read(later.order_by(_games.c.seq).limit(limit))
 
-    def before(self, season: StoredSeason, seq: int, version_id: int) -> Rating | None:
-        """A version's rating before a game; None if that was its first of the season."""
-        query = (
-            select(_seats.c.mu, _seats.c.sigma)
+    def before(self, seq: int) -> list[Rating | None]:
+        """The rating of each seat's version before a game, by seat; None if that was its first of
+        the season."""
+        older = _seats.alias("older")
+        last = (
+            select(func.max(older.c.seq))
             .where(
-                _seats.c.version_id == version_id,
-                _seats.c.season_id == season.id,
-                _seats.c.seq < seq,
+                older.c.version_id == _seats.c.version_id,
+                older.c.season_id == _seats.c.season_id,
+                older.c.seq < _seats.c.seq,
             )
-            .order_by(_seats.c.seq.desc())
-            .limit(1)
+            .correlate(_seats)
+            .scalar_subquery()
         )
+        same = (_other.c.seq == last) & (_other.c.version_id == _seats.c.version_id)
+        query = select(_other.c.mu, _other.c.sigma).select_from(_seats).outerjoin(_other, same)
         with self._database.read() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else Rating.from_hex(row.mu, row.sigma)
+            rows = connection.execute(query.where(_seats.c.seq == seq).order_by(_seats.c.seat))
+            return [None if mu is None else Rating.from_hex(mu, sigma) for mu, sigma in rows]
 
-    def _query(self, season: StoredSeason | None) -> Select[Any]:
+    def records(self, games: Sequence[GameLine]) -> list[str]:
+        """The records of these games, in their order."""
+        query = select(_games.c.seq, _games.c.record)
+        if not games:
+            return []
+        with self._database.read() as connection:
+            seqs = [game.seq for game in games]
+            rows = connection.execute(query.where(_games.c.seq.in_(seqs)))
+            found = {row.seq: str(row.record) for row in rows}
+        return [found[game.seq] for game in games]
+
+    def _query(self, season: StoredSeason | None, columns: FromClause | None = None) -> Select[Any]:
+        """Selects games, of a season if one is given, by default without records."""
         seasons = schema.seasons
-        query = select(_games, seasons.c.name.label("season")).join(
+        wanted = _WITHOUT_RECORD if columns is None else columns.c
+        query = select(*wanted, seasons.c.name.label("season")).join(
             seasons, seasons.c.id == _games.c.season_id
         )
         return query if season is None else query.where(_games.c.season_id == season.id)
@@ -253,7 +273,7 @@ class History(StorePart):
             found = sorted({*found, *rows}, reverse=True)[:limit]
         return found
 
-    def _numbered(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[StoredGame]:
+    def _numbered(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[GameLine]:
         """The games with these sequence numbers, newest first.
 
         Games never change, so this may be another snapshot than that of the numbers.
@@ -261,11 +281,18 @@ class History(StorePart):
         games = self._query(None).where(_games.c.seq.in_(seqs))
         return self._read(games.order_by(_games.c.seq.desc()))
 
-    def _read(self, query: Select[Any]) -> list[StoredGame]:
+    def _read(self, query: Select[Any]) -> list[GameLine]:
+        return [line for line, _ in self._rows(query)]
+
+    def _stored(self, query: Select[Any]) -> list[StoredGame]:
+        return [StoredGame(line, row.record, row.head) for line, row in self._rows(query)]
+
+    def _rows(self, query: Select[Any]) -> Iterator[tuple[GameLine, Row[Any]]]:
         with self._database.read() as connection:
             rows = connection.execute(query).all()
             seats = _seats_of(connection, [row.seq for row in rows])
-        return [_game(row, seats[row.seq]) for row in rows]
+        for row in rows:
+            yield _line(row, seats[row.seq]), row
 
 
 def no_such_game(game_id: str) -> NotOnLadder:
@@ -299,37 +326,48 @@ def _games_of(who: Sequence[Row[Any]], asked: Sequence[Any], until: int) -> Sele
     return query.order_by(first.c.seq.desc())
 
 
-def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[StoredSeat]]:
+def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[GameSeat]]:
     """The seats of these games, by the game's sequence number."""
     versions: dict[int, BotVersion] = {}
-    seats: dict[int, list[StoredSeat]] = defaultdict(list)
+    seats: dict[int, list[GameSeat]] = defaultdict(list)
     for row in connection.execute(_SEATS_OF, {"seqs": seqs}):
         if row.version_id not in versions:
             versions[row.version_id] = version_of(row)
         if type(row.placement) is not int or type(row.points) is not int:
             raise _wrong_kind(row.seq)
-        seat = StoredSeat(
-            version=versions[row.version_id],
-            result=seat_result(row),
-            rating=Rating.from_hex(row.mu, row.sigma),
-        )
-        seats[row.seq].append(seat)
+        rating = Rating.from_hex(row.mu, row.sigma)
+        seats[row.seq].append(game_seat(versions[row.version_id], seat_result(row), rating))
     return seats
 
 
-def _game(row: Row[Any], seats: Sequence[StoredSeat]) -> StoredGame:
+def game_seat(version: BotVersion, result: SeatResult, rating: Rating) -> GameSeat:
+    """How a game went for the version in one seat."""
+    return GameSeat(
+        bot=version.bot,
+        version=version.number,
+        author=version.author,
+        digest=version.digest,
+        points=result.points,
+        placement=result.placement,
+        decisions=result.decisions,
+        faults=result.faults,
+        forfeit=result.forfeit,
+        mu=rating.mu,
+        sigma=rating.sigma,
+    )
+
+
+def _line(row: Row[Any], seats: Sequence[GameSeat]) -> GameLine:
     if type(row.game_id) is not str or type(row.played_at) is not int:
         raise _wrong_kind(row.seq)
-    return StoredGame(
-        seq=row.seq,
+    return GameLine(
+        seq=Int64(row.seq),
         game_id=row.game_id,
         season=row.season,
-        played_at=row.played_at,
         place=row.place,
         attempt=row.attempt - 1,
+        played_at=utc_time(row.played_at),
         seats=tuple(seats),
-        record=row.record,
-        head=row.head,
     )
 
 

@@ -68,17 +68,18 @@ class Logs(StorePart):
 
     def of_game(self, game_id: str) -> tuple[SeatLog, ...]:
         """The logs of a game, by seat; StoreError if there is no such game."""
+        query = (
+            select(_logs.c.seat, _logs.c.content)
+            .select_from(_games)
+            .outerjoin(_logs, _logs.c.seq == _games.c.seq)
+            .where(_games.c.game_id == game_id)
+            .order_by(_logs.c.seat)
+        )
         with self._database.read() as connection:
-            query = select(_games.c.seq).where(_games.c.game_id == game_id)
-            seq = connection.execute(query).scalar()
-            if seq is None:
-                raise no_such_game(game_id)
-            rows = connection.execute(
-                select(_logs.c.seat, _logs.c.content)
-                .where(_logs.c.seq == seq)
-                .order_by(_logs.c.seat)
-            ).all()
-        return tuple(_unpacked(row.seat, row.content) for row in rows)
+            rows = connection.execute(query).all()
+        if not rows:
+            raise no_such_game(game_id)
+        return tuple(_unpacked(seat, content) for seat, content in rows if seat is not None)
 
     def of_bot(self, bot: str) -> dict[tuple[int, int], SeatLog]:
         """The logs of a bot's games, by the game's number in the order of rating and the seat."""

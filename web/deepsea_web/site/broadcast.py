@@ -21,8 +21,9 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.reports.frames import frames
-from deepsea_arena.reports.games import GameLine, read_record
+from deepsea_arena.reports.games import read_record
 from deepsea_ladder.errors import LadderError
+from deepsea_ladder.model.games import GameLine
 from deepsea_referee.timing.clock import Alarm
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line

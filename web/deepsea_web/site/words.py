@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
-from deepsea_arena.reports.games import GameLine
 from deepsea_ladder.model.bots import Submission
-from deepsea_ladder.model.games import AnalysisState
+from deepsea_ladder.model.games import AnalysisState, GameLine
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import OptionValue
 
