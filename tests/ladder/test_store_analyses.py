@@ -233,6 +233,15 @@ def test_every_change_changes_its_game(store: Store, ada: int) -> None:
     assert changed()
 
 
+def test_a_game_with_a_damaged_record_keeps_no_other_from_being_analysed(store: Store) -> None:
+    damaged, sound = ask(store, 1), ask(store, 2)
+    ladder.write(store, "UPDATE games SET record = x'7800' WHERE seq = 1")
+    assert claim(store).id == sound
+    set_aside = store.analyses.get(damaged)
+    assert set_aside.state is FAILED
+    assert set_aside.reason.startswith("it cannot be read: a record is damaged")
+
+
 def test_a_damaged_result_is_said_to_be_so(store: Store) -> None:
     ask(store, 1)
     finish(store, claim(store))

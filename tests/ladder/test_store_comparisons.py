@@ -233,13 +233,16 @@ def test_a_lost_runners_lease_goes_to_another_one(store: Store) -> None:
     assert store.comparisons.get(1).reason == ""
 
 
-def test_damage_is_named(store: Store) -> None:
+def test_damage_is_named_and_stops_nobody(store: Store) -> None:
     another_season(store)
     add(store, claim(store), 0)
     store.comparisons.hand_back("runner")
     ladder.write(store, update(schema.comparison_blocks).values(content=b"?"))
-    with pytest.raises(StoreDamaged, match="block 0 of comparison 1 is damaged"):
-        store.comparisons.claim("another", 60)
+    lease = store.comparisons.claim("another", 60)
+    assert lease is None or lease.id != 1
+    set_aside = store.comparisons.get(1)
+    assert set_aside.state is FAILED
+    assert "it cannot be read: block 0 of comparison 1 is damaged" in set_aside.reason
     ladder.write(store, update(schema.comparisons).values(standing='{"a newer field":1}'))
     assert store.comparisons.get(1).standing.blocks == 0
     ladder.write(store, update(schema.comparisons).values(standing="{"))

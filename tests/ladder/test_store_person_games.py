@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from sqlalchemy import text
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import LimitReached, NotOnLadder, PersonGameError, SeasonClosed
@@ -311,3 +312,20 @@ def test_a_games_list_is_its_persons(store: Store) -> None:
     assert [one.game_id for one in games.of_person(anna, None, 9)] == ["person-1"]
     assert [one.game_id for one in games.of_person(None, "cookie", 9)] == ["person-2"]
     assert games.of_person(None, "another", 9) == games.of_person(None, None, 9) == []
+
+
+@pytest.mark.parametrize(("column", "value"), [("decisions", "["), ("seed", "no hex")])
+def test_a_game_that_cannot_be_read_is_void_and_keeps_no_other_waiting(
+    store: Store, column: str, value: str
+) -> None:
+    new_game(store)
+    new_game(store, game_id="person-two", visitor="another", address="192.0.2.0/24")
+    ladder.write(store, f"UPDATE person_games SET {column} = '{value}' WHERE game_id = '{GAME}'")
+    lease = store.person_games.claim("runner", 60)
+    assert lease is not None
+    assert lease.game_id == "person-two"
+    with store.database.read() as connection:
+        query = text("SELECT state, reason FROM person_games WHERE game_id = :game")
+        state, reason = connection.execute(query, {"game": GAME}).one()
+    assert state == VOID
+    assert reason.startswith("it cannot be read: game 1 of a person is damaged")

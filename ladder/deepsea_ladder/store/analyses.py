@@ -159,22 +159,29 @@ class Analyses(LeasedRows):
             at = now(connection)
             self._take_over(connection, at)
             order = _LINE.order(connection, _LINE.ids(connection))
-            number = next((one for one in order if only in (None, one)), None)
-            if number is None:
-                return None
-            row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
-            attempt = _LINE.begin(connection, row, owner, at, seconds, began_at=at)
-            record = select(_games.c.record).where(_games.c.seq == row.seq)
-            if row.seq is None:
-                record = select(_people.c.record).where(_people.c.id == row.person_game_id)
-            return AnalysisLease(
-                id=row.id,
-                game_id=row.game_id,
-                record=connection.execute(record).scalar_one(),
-                settings=row.settings,
-                owner=owner,
-                attempt=attempt,
-            )
+            numbers = [number for number in order if only in (None, number)]
+
+            def lease(number: int) -> AnalysisLease:
+                return self._lease(connection, number, owner, at, seconds)
+
+            return self._first_readable(connection, numbers, lease, at)
+
+    def _lease(
+        self, connection: Connection, number: int, owner: str, at: int, seconds: float
+    ) -> AnalysisLease:
+        row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
+        attempt = _LINE.begin(connection, row, owner, at, seconds, began_at=at)
+        record = select(_games.c.record).where(_games.c.seq == row.seq)
+        if row.seq is None:
+            record = select(_people.c.record).where(_people.c.id == row.person_game_id)
+        return AnalysisLease(
+            id=row.id,
+            game_id=row.game_id,
+            record=connection.execute(record).scalar_one(),
+            settings=row.settings,
+            owner=owner,
+            attempt=attempt,
+        )
 
     def finish(self, lease: AnalysisLease, policy: str, text: str, limits: RemoteLimits) -> bool:
         """Store what was found, as JSON; False if the lease is lost.

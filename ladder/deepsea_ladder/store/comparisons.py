@@ -109,22 +109,24 @@ class Comparisons(LeasedRows):
         left = _left_of_hour(connection, at)
         waiting = [(one.id, one.author_id) for one in connection.execute(_waiting(season))]
         order = _LINE.order(connection, waiting) if left > 0 else []
-        if not order:
-            return None
-        row = connection.execute(select(_rows).where(_rows.c.id == order[0])).one()
         limits = limits_now(connection)
-        of_version = limits.verdict_seconds * 1000 - _spent(connection, row)
-        found = versions_by_id(connection, [row.version_id, row.other_id])
-        return ComparisonLease(
-            id=row.id,
-            owner=owner,
-            attempt=_LINE.begin(connection, row, owner, at, seconds, began_at=at),
-            season=season.season,
-            versions=(found[row.version_id], found[row.other_id]),
-            seed=row.seed,
-            kept=tuple(_contents(connection, row.id)),
-            cpu_ms=min(left, of_version),
-        )
+
+        def lease(number: int) -> ComparisonLease:
+            row = connection.execute(select(_rows).where(_rows.c.id == number)).one()
+            of_version = limits.verdict_seconds * 1000 - _spent(connection, row)
+            found = versions_by_id(connection, [row.version_id, row.other_id])
+            return ComparisonLease(
+                id=row.id,
+                owner=owner,
+                attempt=_LINE.begin(connection, row, owner, at, seconds, began_at=at),
+                season=season.season,
+                versions=(found[row.version_id], found[row.other_id]),
+                seed=row.seed,
+                kept=tuple(_contents(connection, row.id)),
+                cpu_ms=min(left, of_version),
+            )
+
+        return self._first_readable(connection, order, lease, at)
 
     def add(
         self,

@@ -1,25 +1,27 @@
 """Leases: which runner has which game, check or analysis, until when, and in which attempt.
 
 Invariants: a lease runs by the database's clock and has a number, its attempt; it holds until
-another runner takes over, whatever the time; who does not hold it renews, fails and gives back
-nothing; authors take turns, but for games, of which the pairing decides; every attempt at a game
-that ends without a result has a place in its season's chain; a game that is cancelled because a bot
-was taken out says so; a game that failed too often is quarantined, and the others continue.
+another runner takes over, whatever the time; a row that cannot be read is set aside and keeps
+nobody from the next; who does not hold it renews, fails and gives back nothing; authors take turns,
+but for games, of which the pairing decides; every attempt at a game that ends without a result has
+a place in its season's chain; a game that is cancelled because a bot was taken out says so; a game
+that failed too often is quarantined, and the others continue.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from msgspec import structs
 from sqlalchemy import Column, Connection, Row, Table, bindparam, exists, func, or_, select, update
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import lost_line
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.limits import check_order
 from deepsea_ladder.model.bots import BotState, SubmissionLease
 from deepsea_ladder.model.games import (
@@ -39,6 +41,7 @@ from deepsea_ladder.store.versions import versions_of
 from deepsea_rules.printable import printable
 
 NO_LOAD = QueueLoad(0, 0, 0, 0, frozenset())
+_Leased = TypeVar("_Leased")
 Lease: TypeAlias = Job | SubmissionLease | AnalysisLease | PersonGame | ComparisonLease
 
 
@@ -136,7 +139,12 @@ class Leases:
 
     def release(self, connection: Connection, row: Row[Any], at: int, **values: object) -> None:
         """End a row's lease: it waits again, unless the values say otherwise."""
-        self.put(connection, row, **self._waits | self._changed(connection, at) | values)
+        self.end(connection, row.id, at, **values)
+
+    def end(self, connection: Connection, number: int, at: int, **values: object) -> None:
+        """As `release`, of a row by its id."""
+        values = self._waits | self._changed(connection, at) | values
+        connection.execute(self._set, {"of_row": number, **values})
 
     def put(self, connection: Connection, row: Row[Any], **values: object) -> None:
         """Write some columns of a row."""
@@ -242,6 +250,25 @@ class LeasedRows(StorePart):
             if (row := self.line.held(connection, lease)) is None:
                 return None
             return self._failed(connection, row, reason, now(connection))
+
+    def _first_readable(
+        self,
+        connection: Connection,
+        numbers: Iterable[int],
+        lease: Callable[[int], _Leased],
+        at: int,
+    ) -> _Leased | None:
+        """Lease the first of these rows that can be read; one that cannot has failed, and says why.
+
+        lease  leases a row by its id; raises `StoreDamaged`, ValueError or TypeError for damage
+        """
+        for number in numbers:
+            try:
+                return lease(number)
+            except (StoreDamaged, ValueError, TypeError) as error:
+                reason = printable(f"it cannot be read: {error}", schema.LONGEST_NOTE)
+                self.line.end(connection, number, at, state=self.failed, reason=reason)
+        return None
 
     def _take_over(self, connection: Connection, at: int) -> None:
         expired = select(self.line.rows).where(self.line.is_leased, self.line.rows.c.until <= at)

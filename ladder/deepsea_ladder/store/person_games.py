@@ -169,12 +169,14 @@ class PersonGames(LeasedRows):
             self._take_over(connection, at)
             for row in connection.execute(select(_rows).where(_is_silent(at))).all():
                 _LINE.release(connection, row, at, answer="", presence=Presence.SILENT)
+
+            def lease(number: int) -> PersonGame:
+                row = connection.execute(select(_rows).where(_rows.c.id == number)).one()
+                _LINE.begin(connection, row, owner, at, seconds, began_at=at)
+                return _get(connection, row.game_id)
+
             order = _LINE.order(connection, _LINE.ids(connection))
-            if not order:
-                return None
-            row = connection.execute(select(_rows).where(_rows.c.id == order[0])).one()
-            _LINE.begin(connection, row, owner, at, seconds, began_at=at)
-            return _get(connection, row.game_id)
+            return self._first_readable(connection, order, lease, at)
 
     def ask(self, lease: PersonGame, decisions: Sequence[Decision]) -> bool:
         """Store the decisions until now, and wait for the person's; False if the lease is lost."""
@@ -262,5 +264,5 @@ def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
             owner=row.owner or "",
             attempt=row.attempt,
         )
-    except (ValueError, TypeError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise StoreDamaged(f"game {row.id} of a person is damaged: {error}") from None
