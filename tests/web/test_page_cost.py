@@ -1,6 +1,12 @@
-"""What pages cost the database: statements and transactions of a page that is made anew."""
+"""What a page that is made anew costs: statements and transactions of the database, and the modules
+of this program through which a request goes."""
 
 from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -27,3 +33,26 @@ def test_a_page_reads_one_state_of_the_ladder_by_few_statements(
         assert get(site, url).status == 200
     assert len(sent.statements) <= statements, "\n".join(sent.statements)
     assert sent.transactions == 1
+
+
+@pytest.mark.parametrize(("url", "most"), [("/", 36), ("/bots/anna", 48)])
+def test_a_request_goes_through_few_modules(world: World, url: str, most: int) -> None:
+    assert get(a_site(world.service), url).status == 200  # what is kept is made
+    modules: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        package = next((part for part in path.parts if part.startswith("deepsea_")), None)
+        if event == "call" and package and path.suffix == ".py":
+            modules.add(f"{package}/{path.name} in {path.parent.name}")
+
+    site = a_site(world.service)
+    threading.setprofile(note)  # of the threads that make pages, too
+    sys.setprofile(note)
+    try:
+        answer = get(site, url)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert answer.status == 200
+    assert 20 < len(modules) <= most, sorted(modules)
