@@ -1,16 +1,14 @@
 """Tournaments: round-robin, gauntlet, elimination and final, over the ladder's runner.
 
 Invariants: a tournament is a season of its own, so that its games change no other rating; what
-it plays follows from its bots and its season, so the same request continues an interrupted one; at
-its end the season is closed.
+it plays follows from its plan, its games and who left, so the same request continues an interrupted
+one; at its end the season is closed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from msgspec import Struct, structs
 
@@ -19,31 +17,22 @@ from deepsea_arena.play.run_report import RunEnd, RunWatcher
 from deepsea_arena.play.runner import RunGoal, RunStopped, no_source, play
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.workers import MakePool
-from deepsea_arena.reports.finals import FinalReport, race_of
-from deepsea_arena.reports.standings import best_of_authors, taken_out
+from deepsea_arena.reports.finals import FinalReport
+from deepsea_arena.reports.standings import best_of_authors
+from deepsea_arena.reports.tournament_state import Kind, TournamentPlan, TournamentState
 from deepsea_arena.reports.tournaments import (
-    Kind,
     ScoreLine,
-    TournamentPlan,
+    TournamentTable,
     plan_of,
     report_of,
-    table_results,
+    state_of,
 )
 from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import LadderError, PairingError
-from deepsea_ladder.model.bots import BotState, BotVersion
+from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.scheduling.pairing import LineUp
-from deepsea_ladder.scheduling.tournament import (
-    FINAL_GAMES,
-    Elimination,
-    check_entrants,
-    gauntlet,
-    round_robin,
-    scores,
-)
+from deepsea_ladder.scheduling.tournament import FINAL_GAMES, check_entrants
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_sdk.entropy import fresh_seed
@@ -82,10 +71,14 @@ class TournamentResult(Struct, frozen=True, kw_only=True):
     games: int
     seed: str
     """The seed of its season, in hex."""
+    winners: tuple[str, ...]
+    """Several share the win; none if a final is undecided, or if all left an elimination."""
     champion: str | None
     """The winner of the last table of an elimination, or of a final that was decided."""
     scores: tuple[ScoreLine, ...]
     """The best first, the champion before all."""
+    rounds: tuple[tuple[TournamentTable, ...], ...]
+    """Of an elimination."""
     final: FinalReport | None = None
 
 
@@ -102,20 +95,14 @@ def play_tournament(
     Raises `RunStopped` on a request to stop, `RefereeError` if games failed.
     """
     season = begin_tournament(store, request, fresh)
-    plan = plan_of(season)
-    versions = _participants(store, request, season)
-    field = _Field(store, season, versions, make_pool, watcher, stop)
-    if request.kind == "elimination":
-        field.eliminate(request.seats, request.meetings)
-    elif request.kind == "final":
-        field.race(plan)
-    else:
-        chance = season.commitment.encode()
-        if request.kind == "gauntlet":
-            tables = gauntlet(plan.bots[0], plan.bots[1:], request.seats, chance, request.meetings)
-        else:
-            tables = round_robin(plan.bots, request.seats, chance, request.meetings)
-        field.play(0, tables, whole=True)
+    state, number = state_of(store, season), 0
+    while not state.is_over:
+        if state.draw is not None and state.draw.round > number:
+            number = state.draw.round
+            watcher.round_begins(*state.draw)
+        if not state.next or _queue(store, season, state):
+            _run(store, season, make_pool, watcher, stop)
+        state = state_of(store, season)
     seed, _ = store.seasons.close(request.name)
     if seed is None:
         raise RefereeError(f"another run still plays games of {request.name}; `ladder close` it")
@@ -125,8 +112,10 @@ def play_tournament(
         kind=request.kind,
         games=report.tournament.played,
         seed=seed,
+        winners=report.tournament.winners,
         champion=report.champion,
         scores=report.scores,
+        rounds=report.rounds,
         final=report.final,
     )
 
@@ -166,7 +155,7 @@ def begin_tournament(
     by  who begins it for the ladder's runner
     """
     begun = _begun(store, request.name)
-    bots = tuple(_participants(store, request, begun))
+    bots = _participants(store, request, begun)
     is_final = request.kind == "final"
     if not is_final and (request.top or request.games):
         raise UserError("a number of winners and a budget of games are for a final")
@@ -216,7 +205,8 @@ def _begin(
     settings = replace(
         settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
     )
-    return store.seasons.open(settings, fresh(), json.dumps(to_json(plan)), by=by)
+    text = json.dumps(to_json(plan))
+    return store.seasons.open(settings, fresh(), text, by=by, entrants=plan.bots)
 
 
 def _other_tables(season: StoredSeason) -> PairingError:
@@ -225,14 +215,12 @@ def _other_tables(season: StoredSeason) -> PairingError:
 
 def _participants(
     store: Store, request: TournamentRequest, begun: StoredSeason | None
-) -> dict[int, BotVersion]:
-    """The participants in their order, by the ids of their versions."""
+) -> tuple[int, ...]:
+    """The ids of the participants' versions, in their order."""
     if request.bots:
         found = [store.bots.get(name).current for name in request.bots]
     elif begun is not None:
-        bots = plan_of(begun).bots
-        by_id = {version.id: version for version in store.bots.versions_of(bots)}
-        found = [by_id[number] for number in bots]
+        return plan_of(begun).bots
     else:
         found = [bot.current for bot in store.bots.all() if bot.state is BotState.ACTIVE]
         season = find_season(store, request.season)
@@ -241,103 +229,39 @@ def _participants(
             entries = store.ratings.entries(season, ())
             best = best_of_authors(one for one in entries if one.version.id in active)
             found = [entry.version for entry in best]
-    versions = {version.id: version for version in found}
-    if len(versions) != len(found):
+    versions = tuple(version.id for version in found)
+    if len(set(versions)) != len(versions):
         raise UserError("a bot takes part in a tournament once")
     return versions
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """A tournament's tables: queued, played and counted."""
+def _queue(store: Store, season: StoredSeason, state: TournamentState) -> bool:
+    """Queue the next tables; False if they have to be drawn again, since a bot has left."""
+    rotations = [table.seatings() for table in state.next]
+    if store.jobs.add(season, rotations, after=state.after, whole=True):
+        return True
+    left = store.seasons.exits(season)
+    is_next = store.queue.last_number(season) == state.after
+    if is_next and not any(bot in left for table in state.next for bot in table.bots):
+        raise _other_tables(season)
+    return False
 
-    store: Store
-    season: StoredSeason
-    versions: Mapping[int, BotVersion]
-    make_pool: MakePool
-    watcher: RunWatcher
-    stop: Stop
 
-    def play(
-        self, after: int, tables: Sequence[LineUp], times: int = 1, *, whole: bool = False
-    ) -> int:
-        """Play tables, whose first game follows job `after`; the number of their last job.
-
-        whole  nothing else is played in the season
-        """
-        store, season = self.store, self.season
-        rotations = [table.seatings() for table in tables for _ in range(times)]
-        store.jobs.add(season, rotations, after=after)  # unless a former run has done so
-        # A rotation of a bot that was taken out is not there; no later round has the same tables.
-        ours = {frozenset(table.bots) for table in tables}
-        there = store.queue.arranged(season, after=after)
-        own = list(takewhile(lambda job: frozenset(job.lineup) in ours, there))
-        missing = ours - {frozenset(job.lineup) for job in own}
-        others = whole and len(own) < len(there)
-        if others or any(self._out().isdisjoint(table) for table in missing):
-            raise _other_tables(season)
-        self._run()
-        return own[-1].number if own else after
-
-    def _run(self) -> None:
-        """Play the queued games; raises unless all of them have a result."""
-        store, season = self.store, self.season
-        report = play(store, season, no_source, RunGoal(), self.make_pool, self.watcher, self.stop)
-        stuck = store.queue.counts(season).quarantined
-        if stuck or report.ended is RunEnd.TOO_MANY_FAILURES:
-            raise RefereeError(
-                f"{stuck} of the games of {season.name} failed: `ladder status` has the reasons; "
-                "`ladder requeue` them, and repeat the command"
-            )
-        if report.ended is RunEnd.HOST:
-            raise RefereeError(f"this machine cannot play now: {report.trouble}")
-        if report.ended is RunEnd.CLOSED:
-            raise UserError(f"season {season.name!r} was closed before its games were played")
-        if report.ended is RunEnd.STOPPED:
-            raise RunStopped(report)
-        self.watcher.played(report)
-
-    def eliminate(self, seats: int, times: int) -> None:
-        """Play all rounds."""
-        bracket, after, number = Elimination(tuple(self.versions), seats), 0, 0
-        while bracket.champion is None:
-            number += 1
-            tables = bracket.tables()
-            self.watcher.round_begins(number, len(tables), len(bracket.entrants))
-            last = self.play(after, tables, times)
-            found = {score.bot: score for score in scores(self._results(after, last))}
-            out = self._out()
-            bracket = bracket.after(
-                score for table in tables for score in table_results(table.bots, times, found, out)
-            )
-            after = last
-
-    def race(self, plan: TournamentPlan) -> None:
-        """Play a final until it is decided or its budget is spent."""
-        store, season, chance = self.store, self.season, self.season.commitment.encode()
-        number = bots = 0
-        while True:
-            if last := store.queue.last_number(season):
-                self._run()
-            race = race_of(store, season, plan.top, self.versions, store.history.outcomes(season))
-            if race.decided:
-                return
-            tables = race.tables(plan.seats, chance, plan.most_games - race.games)
-            if not tables:
-                return
-            if bots != len(race.left):
-                number, bots = number + 1, len(race.left)
-                self.watcher.round_begins(number, len(tables), bots)
-            store.jobs.add(season, [table.seatings() for table in tables], after=last)
-
-    def _out(self) -> set[int]:
-        """The participants that are withdrawn or disabled now."""
-        out = taken_out(self.store, self.season)
-        return {number for number, version in self.versions.items() if version.bot in out}
-
-    def _results(self, after: int, last: int) -> Iterator[Sequence[SeatResult]]:
-        """The results of the jobs after `after`, up to `last`."""
-        prefix = f"{self.season.name}-"
-        for game in self.store.history.outcomes(self.season):
-            if after < int(game.game_id.removeprefix(prefix)) <= last:
-                yield game.seats
+def _run(
+    store: Store, season: StoredSeason, make_pool: MakePool, watcher: RunWatcher, stop: Stop
+) -> None:
+    """Play the queued games; raises unless all of them have a result."""
+    report = play(store, season, no_source, RunGoal(), make_pool, watcher, stop)
+    stuck = store.queue.counts(season).quarantined
+    if stuck or report.ended is RunEnd.TOO_MANY_FAILURES:
+        raise RefereeError(
+            f"{stuck} of the games of {season.name} failed: `ladder status` has the reasons; "
+            "`ladder requeue` them, and repeat the command"
+        )
+    if report.ended is RunEnd.HOST:
+        raise RefereeError(f"this machine cannot play now: {report.trouble}")
+    if report.ended is RunEnd.CLOSED:
+        raise UserError(f"season {season.name!r} was closed before its games were played")
+    if report.ended is RunEnd.STOPPED:
+        raise RunStopped(report)
+    watcher.played(report)

@@ -22,6 +22,7 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
 from deepsea_arena.play.workers import MakePool
 from deepsea_arena.reports.standings import OrderReport, order_report, show_standings
+from deepsea_arena.reports.tournament_state import Kind
 from deepsea_arena.reports.tournaments import tournament_report, tournaments
 from deepsea_arena.seasons import ClosedSeason, close_season
 from deepsea_arena.tournaments import (
@@ -33,7 +34,7 @@ from deepsea_arena.tournaments import (
 )
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreGone, StoreUnavailable
-from deepsea_ladder.model.games import Job, JobStatus, Receipt, StoredSeason
+from deepsea_ladder.model.games import Job, JobStatus, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.record import GameRecord
@@ -271,6 +272,131 @@ def test_an_elimination_goes_on_without_a_bot_that_is_withdrawn(
     assert result.champion == tournament_report(store, "cup").champion
 
 
+def won_by(*favourites: str) -> Callable[[Job], Outcome]:
+    """Games that the first of these bots at the table wins alone, without a fault of anybody."""
+
+    def play(job: Job) -> Outcome:
+        seats = [seat.bot for seat in job.seats]
+        best = seats.index(next(bot for bot in favourites if bot in seats))
+        for number in count():
+            text = ladder.play(job, choices=str(number))
+            placements = GameRecord.from_json(text).placements
+            if placements[best] == 1 and placements.count(1) == 1:
+                return FinishedGame(text)
+        raise AssertionError
+
+    return play
+
+
+class Leaving(Watcher):
+    """Withdraws bots, each after the first game at a table, and perhaps stops the run then."""
+
+    def __init__(self, store: Store, exits: dict[frozenset[str], str], stop: Stop | None) -> None:
+        super().__init__()
+        self._store, self._exits, self._stop = store, exits, stop
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        if (bot := self._exits.pop(frozenset(seat.bot for seat in job.seats), None)) is not None:
+            self._store.bots.withdraw(bot)
+            if self._stop is not None:
+                self._stop.ask(StopRequest.FINISH)
+
+
+def to_its_end(
+    store: Store,
+    stop: Stop,
+    request: TournamentRequest,
+    play: Callable[[Job], Outcome],
+    watcher: Watcher,
+) -> TournamentResult:
+    """Repeat the request after each stop."""
+    while True:
+        try:
+            return tournament(store, stop, request, play, watcher)
+        except RunStopped:
+            stop.requested = StopRequest.GO_ON
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_who_leaves_a_later_round_has_won_the_former_one(
+    store: Store, stop: Stop, *, stops: bool
+) -> None:
+    """Eve leaves the first round, anna, who had won that table, the second: finn is left."""
+    for name in ladder.NAMES[3:]:
+        ladder.submit(store, name)
+    request = TournamentRequest(kind="elimination", name="cup", bots=ladder.NAMES, seats=3)
+    exits = {frozenset({"anna", "dan", "eve"}): "eve", frozenset({"anna", "finn"}): "anna"}
+    watcher = Leaving(store, exits, stop if stops else None)
+    result = to_its_end(store, stop, request, won_by("anna", "finn", "dan", "eve"), watcher)
+    report = tournament_report(store, "cup")
+    assert result.champion == report.champion == "finn"
+    assert result.games == 1 + 3 + 1
+    advanced = [[line.bot for t in r for line in t.lines if line.advances] for r in report.rounds]
+    assert advanced == [["anna", "finn"], ["finn"]]
+    assert report.tournament.winners == result.winners == ("finn",)
+
+
+def test_who_was_enabled_again_stays_out_of_a_tournament(store: Store, stop: Stop) -> None:
+    request = TournamentRequest(kind="elimination", name="cup", bots=("cleo", "anna", "ben"))
+    stopped(store, stop, request)
+    store.bots.withdraw("cleo")  # who is to be in the second round
+    store.bots.enable("cleo")
+    result = tournament(store, stop, request, won_by("anna"))
+    assert {line.bot for line in result.scores} == {"anna", "ben"}
+    assert result.champion in ("anna", "ben")
+
+
+def test_who_was_out_before_a_tournament_has_no_game_in_it(store: Store, stop: Stop) -> None:
+    store.bots.withdraw("ben")
+    request = TournamentRequest(kind="elimination", name="cup", bots=("cleo", "anna", "ben"))
+    result = tournament(store, stop, request, won_by("anna"))
+    assert ([line.bot for line in result.scores], result.champion) == (["anna", "cleo"], "anna")
+
+
+def test_when_all_leave_nobody_wins(store: Store, stop: Stop) -> None:
+    request = TournamentRequest(kind="elimination", name="cup", bots=("anna", "ben"))
+    stopped(store, stop, request)
+    for bot in request.bots:
+        store.bots.withdraw(bot)
+    result = tournament(store, stop, request)
+    assert (result.champion, result.winners, result.games) == (None, (), 1)
+
+
+def test_a_result_of_a_game_that_was_cancelled_comes_too_late(store: Store, stop: Stop) -> None:
+    """The tournament has gone on without it."""
+    request = TournamentRequest(kind="round-robin", name="cup")
+    season = begin_tournament(store, request, lambda: ladder.SEED)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[:2], 2))
+    job = ladder.claim(store, season)
+    store.bots.withdraw("anna")
+    store.jobs.hand_back("worker")
+    receipt = store.games.report(job, ladder.play(job))
+    assert (receipt.status, receipt.reason) == (ReceiptStatus.REFUSED, "anna is withdrawn")
+
+
+@pytest.mark.parametrize("kind", ["round-robin", "elimination", "final"])
+def test_bots_that_never_move_are_level(store: Store, stop: Stop, kind: Kind) -> None:
+    request = TournamentRequest(kind=kind, name="cup", games=20 * (kind == "final"))
+    result = tournament(store, stop, request, idle)
+    report = tournament_report(store, "cup")
+    ranks = [line.rank for line in report.scores]
+    levels = [table.level for tables in report.rounds for table in tables]
+    match kind:
+        case "elimination":
+            assert (ranks[0], report.champion, ranks[1:]) == (1, "anna", [2, 2])
+            assert (levels, result.winners) == ([("ben", "cleo"), ("anna", "ben")], ("anna",))
+        case "round-robin":
+            assert (ranks, result.winners) == ([1, 1, 1], ("anna", "ben", "cleo"))
+        case _:
+            assert (ranks, result.winners) == ([1, 1, 1], ())
+    assert report.tournament.winners == result.winners
+
+
+def idle(job: Job) -> Outcome:
+    """Play a game in which nobody ever takes a treasure."""
+    return FinishedGame(ladder.idle(job))
+
+
 FINAL = TournamentRequest(kind="final", name="cup", games=400)
 
 
@@ -303,7 +429,7 @@ def test_a_final_ends_with_a_winner_and_says_who_left(store: Store, stop: Stop) 
     }
     assert watcher.seen.count("round 1: 30 tables, 3 bots") == 1
     (line,) = tournaments(store).tournaments
-    assert (line.winner, line.played) == ("anna", result.games)
+    assert (line.winners, line.played) == (("anna",), result.games)
     assert result.games < 400
 
 
@@ -333,7 +459,7 @@ def test_a_final_without_a_winner_names_those_who_may_be(store: Store, stop: Sto
     assert not result.final.decided
     assert sorted(result.final.winners) == ["anna", "ben", "cleo"]
     (line,) = tournaments(store).tournaments
-    assert line.winner is None
+    assert line.winners == ()
 
 
 def test_a_final_goes_on_without_a_bot_that_is_withdrawn(store: Store, stop: Stop) -> None:
@@ -395,11 +521,11 @@ def test_a_tournament_is_listed_with_its_progress_and_its_winner(store: Store, s
     stopped(store, stop, request)
     (line,) = tournaments(store).tournaments
     assert 0 < line.played < line.games == 6
-    assert line.winner is None
+    assert line.winners == ()
     result = tournament(store, stop, request)
     (line,) = tournaments(store).tournaments
     report = tournament_report(store, "cup")
-    assert (line.played, line.games, line.winner) == (6, 6, result.scores[0].bot)
+    assert (line.played, line.games, line.winners) == (6, 6, (result.scores[0].bot,))
     assert report.tournament == line
     assert report.scores == result.scores
     assert {score.author for score in report.scores} >= {"anna-senior"}

@@ -122,6 +122,18 @@ def play(
         else:
             # "down" and "leave" alone would let everybody drown in every dive.
             game.decide(question.legal[chance.uniform(min(len(question.legal), 3))], us=100)
+    return _record(game, job)
+
+
+def idle(job: Job) -> str:
+    """The record of a job's game in which nobody ever takes a treasure, so that all are level."""
+    game = Game(job.season.rules, len(job.seats), job.seed)
+    while (question := game.pending()) is not None:
+        game.decide(question.legal[0], us=100)
+    return _record(game, job)
+
+
+def _record(game: Game, job: Job) -> str:
     record = GameRecord.of(
         game,
         game_id=job.game_id,

@@ -24,10 +24,6 @@ def seat(bot: int, placement: int, points: int = 0) -> SeatResult:
     return SeatResult(bot, points, placement, decisions=1, faults=0, forfeit=None)
 
 
-def score(bot: int, share: float) -> Score:
-    return Score(bot, games=1, share=share, wins=0, mean_points=0.0)
-
-
 # Round robin
 
 
@@ -87,27 +83,21 @@ def test_the_challenger_meets_everybody(seats: int, more: int, meetings: int, se
 # Elimination
 
 
-@given(seat_counts, st.integers(1, 40))
-def test_an_elimination_ends_with_one_champion(seats: int, entrants: int) -> None:
-    elimination = Elimination(tuple(range(entrants)), seats)
-    rounds = 0
-    while elimination.champion is None:
-        rounds += 1
-        tables = elimination.tables()
+@given(seat_counts, st.integers(2, 40))
+def test_a_round_has_everybody_once_and_leaves_fewer(seats: int, entrants: int) -> None:
+    bots = [*range(entrants)]
+    while len(bots) > 1:
+        elimination = Elimination(tuple(bots), seats)
+        tables, byes = elimination.tables(), elimination.byes
         playing = [bot for table in tables for bot in table.bots]
-        assert len(set(playing)) == len(playing)
-        assert set(playing) <= set(elimination.entrants)
+        assert sorted([*playing, *byes]) == bots
         assert all(2 <= len(table.bots) <= seats for table in tables)
         lengths = [len(table.bots) for table in tables]
         assert max(lengths) - min(lengths) <= 1
-        before = elimination.entrants
-        # The highest number wins everywhere.
-        elimination = elimination.after([score(bot, bot / entrants) for bot in playing])
-        assert len(elimination.entrants) < len(before)
-        assert set(elimination.entrants) < set(before)
-    assert rounds <= entrants
-    assert elimination.champion == entrants - 1
-    assert elimination.tables() == []
+        assert max(byes, default=-1) < min(playing)
+        bots = sorted([*byes, *(max(table.bots) for table in tables)])
+    assert bots == [entrants - 1]
+    assert Elimination(tuple(bots), seats).tables() == []
 
 
 @pytest.mark.parametrize(
@@ -127,17 +117,6 @@ def test_high_seeds_are_kept_apart(
 ) -> None:
     elimination = Elimination(tuple(range(entrants)), seats)
     assert [table.bots for table in elimination.tables()] == tables
-
-
-def test_equals_go_by_their_seeds() -> None:
-    elimination = Elimination((30, 10, 20, 40), 2)
-    after = elimination.after([score(bot, 0.5) for bot in (10, 20, 30, 40)])
-    assert after.entrants == (30, 10)
-
-
-def test_a_missing_result_is_refused() -> None:
-    with pytest.raises(PairingError, match="bot 3 has no result"):
-        Elimination((1, 2, 3, 4), 4).after([score(bot, 0.5) for bot in (1, 2, 4)])
 
 
 @pytest.mark.parametrize(

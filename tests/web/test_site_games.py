@@ -177,6 +177,23 @@ def test_a_tournament_shows_its_rounds(site: Site) -> None:
         assert f'href="/games/cup-{number}"' in page
 
 
+def test_bots_that_never_move_share_the_win(tmp_path: Path) -> None:
+    with ladder.created(tmp_path / "ladder.db") as store:
+        ladder.stocked(store)
+        bots = ladder.ids(store)[:2]
+        plan = {"kind": "round-robin", "seats": 2, "meetings": 1, "bots": bots}
+        season = store.seasons.open(ladder.a_season("cup", (2,)), ladder.SEED, json.dumps(plan))
+        store.jobs.add(season, ladder.rotations(bots, 2))
+        while jobs := store.jobs.claim(season, "worker", 60):
+            store.games.report(jobs[0], ladder.idle(jobs[0]))
+        store.seasons.close("cup")
+        page = get(a_site(store), "/tournaments/cup").text
+        assert page.count('<td class="rank">1</td>') == 2
+        assert re.search(r">anna</bdi></a>, <a .+>ben</bdi></a> are level and share the win", page)
+        assert "are level" not in get(a_site(store), "/tournaments").text
+        assert '"[""anna"", ""ben""]"' in get(a_site(store), "/tournaments?format=csv").text
+
+
 def test_a_final_shows_who_is_still_in_it_and_who_left(tmp_path: Path) -> None:
     with ladder.created(tmp_path / "ladder.db") as store:
         ladder.stocked(store)

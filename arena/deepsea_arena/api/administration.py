@@ -18,7 +18,7 @@ from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.api.submissions import ChangedBot, bot_place
 from deepsea_arena.reports.status import LadderStatus, ladder_status
-from deepsea_arena.reports.tournaments import Kind as TournamentKind
+from deepsea_arena.reports.tournament_state import Kind as TournamentKind
 from deepsea_arena.reports.tournaments import TournamentReport, tournament_report
 from deepsea_arena.seasons import (
     ClosedSeason,

@@ -11,12 +11,11 @@ rotation does not depend on seats.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby
+from itertools import combinations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from deepsea_arena.reports.standings import taken_out
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
@@ -26,9 +25,6 @@ from deepsea_referee.workbench.confidence import STEPS, PairSequence
 
 if TYPE_CHECKING:
     from deepsea_ladder.model.bots import BotVersion
-    from deepsea_ladder.model.games import StoredSeason
-    from deepsea_ladder.store import Store
-    from deepsea_ladder.store.history import GameOutcomes
 
 _AT_ONCE = 60
 """About how many games are queued before it is looked at who leaves: workers should not wait."""
@@ -100,6 +96,11 @@ class Race:
 
     @property
     def decided(self) -> bool:
+        return 0 < len(self.left) <= self.top
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is decided, or nobody is left."""
         return len(self.left) <= self.top
 
     @property
@@ -136,14 +137,19 @@ class Race:
         pair = self._pairs.get((bot, other))
         return -self._pairs[other, bot].mean if pair is None else pair.mean
 
-    def order(self) -> list[int]:
-        """The bots, the best first: those that are left, then who left last."""
-
-        def mean(bot: int) -> float:
+    def places(self) -> dict[int, tuple[bool, float]]:
+        """The sort key of each bot: those that are left by their scores, then who left last."""
+        places: dict[int, tuple[bool, float]] = {}
+        for bot in self.left:
             means = self._rotations[bot]
-            return sum(means) / len(means) if means else 0.0
+            places[bot] = False, -sum(means) / len(means) if means else 0.0
+        places |= {one.bot: (True, -number) for number, one in enumerate(self.gone)}
+        return places
 
-        return [*sorted(self.left, key=mean, reverse=True), *(one.bot for one in self.gone[::-1])]
+    def order(self) -> list[int]:
+        """The bots, the best first."""
+        places = self.places()
+        return sorted(places, key=places.__getitem__)
 
     def tables(self, seats: int, seed: bytes, most: int = FINAL_GAMES) -> list[LineUp]:
         """The next tables, drawn from all that are left: each bot at one or more in each round.
@@ -161,30 +167,6 @@ class Race:
                 LineUp(tuple(circle[at : at + players])) for at in range(0, len(circle), players)
             ]
         return tables[: most // players]
-
-
-def race_of(
-    store: Store,
-    season: StoredSeason,
-    top: int,
-    versions: Mapping[int, BotVersion],
-    games: Iterable[GameOutcomes],
-) -> Race:
-    """The race of a final between these bots, with the rotations that are over."""
-    gone = taken_out(store, season)
-    out = {number for number, version in versions.items() if version.bot in gone}
-    seats = {game.game_id: game.seats for game in games}
-    race = Race(versions, top)
-    for _, rotation in groupby(store.queue.arranged(season), key=lambda job: job.rotation):
-        jobs = list(rotation)
-        names = [f"{season.name}-{job.number}" for job in jobs]
-        found = [seats[name] for name in names if name in seats]
-        if len(found) == len(jobs[0].lineup):
-            race.add(found)
-        elif season.closed_at is None and out.isdisjoint(jobs[0].lineup):
-            break  # it is still played
-    race.take_out(out)
-    return race
 
 
 def final_report(race: Race, most_games: int, versions: Mapping[int, BotVersion]) -> FinalReport:

@@ -5,6 +5,7 @@ stdout has the summary; progress (on a terminal) and problems (always) go to std
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import partial
@@ -53,7 +54,8 @@ from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 if TYPE_CHECKING:
     from deepsea_arena.reports.finals import FinalReport
     from deepsea_arena.reports.standings import OrderReport
-    from deepsea_arena.reports.tournaments import Kind, TournamentLine
+    from deepsea_arena.reports.tournament_state import Kind
+    from deepsea_arena.reports.tournaments import TournamentLine
     from deepsea_arena.tournaments import TournamentResult
     from deepsea_ladder.model.verdicts import StoredComparison
 
@@ -353,9 +355,26 @@ def _show(result: TournamentResult) -> None:
     click.echo()
     if result.final is not None:
         _show_final(result.final, result.games)
-    if result.champion is not None:
-        echo(f"{result.champion} wins the tournament {result.tournament}")
+    for place, tables in enumerate(result.rounds, 1):
+        for level in (table.level for table in tables if table.level):
+            echo(f"round {place}: {_joined(level)} were level; the best seed, {level[0]}, advances")
+    if result.champion is not None or result.final is None:
+        echo(_winners(result))
     echo(f"season {result.tournament} is closed; seed {result.seed}")
+
+
+def _joined(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _winners(result: TournamentResult) -> str:
+    match result.winners:
+        case ():
+            return f"nobody wins the tournament {result.tournament}"
+        case (one,):
+            return f"{one} wins the tournament {result.tournament}"
+        case several:
+            return f"{_joined(several)} are level and share the tournament {result.tournament}"
 
 
 def _show_final(final: FinalReport, games: int) -> None:
@@ -370,7 +389,9 @@ def _show_final(final: FinalReport, games: int) -> None:
     )
     click.echo()
     names, several = ", ".join(final.winners), final.top > 1
-    if final.decided:
+    if not names:
+        echo("all bots have left")
+    elif final.decided:
         best = f"the best {final.top} are" if several else "the best is"
         echo(f"sure with {percent(final.confidence)}: {best} {names}")
     else:

@@ -106,6 +106,9 @@ class QueuedJob(NamedTuple):
     rotation: int
     lineup: tuple[int, ...]
     """Ids of versions by seat."""
+    game_id: str
+    is_open: bool
+    """Whether it may get a result yet."""
 
 
 class PairingQueue(Struct, frozen=True):

@@ -1,14 +1,14 @@
 """Tournament schedules and scores: round-robin, gauntlet, elimination.
 
 Invariants: pure and seeded; a schedule is a list of line-ups like those of the pairing, each a
-rotation in which every bot sits in every seat; an elimination depends only on its entrants and
-results.
+rotation in which every bot sits in every seat; a round of an elimination depends only on who is
+still in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from deepsea_ladder.errors import PairingError
@@ -58,12 +58,7 @@ def gauntlet(
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """A tournament in which the best of each table advances, until one is left.
-
-    elimination = Elimination(entrants, seats=4)
-    while elimination.champion is None:
-        elimination = elimination.after(play(elimination.tables()))
-    """
+    """A round of a tournament in which the best of each table advances, until one is left."""
 
     entrants: tuple[int, ...]
     """The bots that are still in it, the first seed first."""
@@ -76,45 +71,24 @@ class Elimination:
             raise PairingError(f"a table has two seats or more, not {self.seats}")
 
     @property
-    def champion(self) -> int | None:
-        """The winner, once only one bot is left; else None."""
-        return self.entrants[0] if len(self.entrants) == 1 else None
+    def byes(self) -> set[int]:
+        """The highest seeds, at no table: so many that the other rounds of two seats are even."""
+        full = 1
+        while full < len(self.entrants):
+            full *= 2
+        return set(self.entrants[: full - len(self.entrants)]) if self.seats == 2 else set()
 
     def tables(self) -> list[LineUp]:
-        """This round's tables: of about the same size, with the high seeds apart.
-
-        With two seats the first round has byes: the highest seeds are at no table.
-        """
-        if self.champion is not None:
+        """The tables: of about the same size, with the high seeds apart; none for one bot."""
+        if len(self.entrants) == 1:
             return []
-        playing = self.entrants[self._byes() :]
+        playing = self.entrants[len(self.byes) :]
         count = -(-len(playing) // self.seats)
         tables: list[list[int]] = [[] for _ in range(count)]
         for i, bot in enumerate(playing):
             lap, step = divmod(i, count)
             tables[step if lap % 2 == 0 else count - 1 - step].append(bot)
         return [LineUp(tuple(table)) for table in tables]
-
-    def _byes(self) -> int:
-        """The number of byes that makes the other rounds even; 0 for larger tables."""
-        if self.seats > 2:
-            return 0
-        full = 1
-        while full < len(self.entrants):
-            full *= 2
-        return full - len(self.entrants)
-
-    def after(self, results: Iterable[Score]) -> Elimination:
-        """The next round, from the scores of this one's games; equal scores go by seed."""
-        scored = {score.bot: score for score in results}
-        seeds = {bot: seed for seed, bot in enumerate(self.entrants)}
-        going = set(self.entrants[: self._byes()])
-        for table in self.tables():
-            for bot in table.bots:
-                if bot not in scored:
-                    raise PairingError(f"bot {bot} has no result in this round")
-            going.add(min(table.bots, key=lambda bot: (scored[bot].standing, seeds[bot])))
-        return replace(self, entrants=tuple(bot for bot in self.entrants if bot in going))
 
 
 class Score(NamedTuple):

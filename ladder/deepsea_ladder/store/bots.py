@@ -17,7 +17,19 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Integer, Row, bindparam, func, insert, or_, select, true, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Row,
+    bindparam,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from deepsea_bundle import names
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
@@ -273,6 +285,28 @@ def _take_out(
     kind = AuditKind.DISABLED if state is BotState.DISABLED else AuditKind.WITHDRAWN
     note(connection, at, kind, bot.name, reason, author_id=bot.author_id, by=by)
     cancel_games_of(connection, bot.bot_id, f"{bot.name} is {state}")
+    _leave_tournaments(connection, bot.bot_id)
+
+
+def _leave_tournaments(connection: Connection, bot_id: int) -> None:
+    """Note after which job a bot left each open tournament, unless it had left before."""
+    seasons, versions, jobs = schema.seasons, schema.bot_versions, schema.jobs
+    table = schema.tournament_exits
+    last = (
+        select(func.coalesce(func.max(jobs.c.number), 0))
+        .where(jobs.c.season_id == seasons.c.id)
+        .correlate(seasons)
+        .scalar_subquery()
+    )
+    left = exists().where(table.c.season_id == seasons.c.id, table.c.version_id == versions.c.id)
+    is_open = seasons.c.tournament.is_not(None) & seasons.c.closed_at.is_(None)
+    leaving = (
+        select(seasons.c.id, versions.c.id, last)
+        .select_from(seasons.join(versions, versions.c.bot_id == bot_id))
+        .where(is_open, ~left)
+    )
+    columns = ["season_id", "version_id", "after_number"]
+    connection.execute(insert(table).from_select(columns, leaving))
 
 
 def current_bots(connection: Connection) -> list[LadderBot]:

@@ -111,6 +111,8 @@ class Games(StorePart):
             return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
         if row.status is not JobStatus.LEASED and _is_closed(connection, season):
             raise _LateResult("the season was closed")  # and perhaps its seed was shown
+        if row.status is JobStatus.CANCELLED and season.tournament is not None:
+            raise _LateResult(row.note)  # the tournament went on without it
         seq, at = last_seq(connection) + 1, now(connection)
         ids = [version.id for version in lineup]
         seats = seat_results(record, ids)
@@ -193,7 +195,8 @@ class _InvalidResult(Exception):
 
 
 class _LateResult(_InvalidResult):
-    """A report after its season was closed, of a job that nobody plays any more."""
+    """A report after its season was closed, or its tournament went on, of a job that nobody plays
+    any more."""
 
 
 def _is_closed(connection: Connection, season: StoredSeason) -> bool:

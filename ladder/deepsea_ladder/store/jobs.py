@@ -56,6 +56,9 @@ _versions, _bots = schema.bot_versions, schema.bots
 _QUEUED = (JobStatus.TODO, JobStatus.LEASED)
 """Jobs that have no result yet and will have one."""
 
+_OPEN = (*_QUEUED, JobStatus.QUARANTINED)
+"""Jobs that may get a result yet."""
+
 # Statements of every game and pairing are made once: making one takes longer than the database
 # needs for it.
 _OURS = _jobs.c.season_id == bindparam("season")
@@ -80,6 +83,9 @@ _LAST_NUMBER = select(func.max(_jobs.c.number)).where(_OURS)
 _LAST_ROTATION = select(func.max(_jobs.c.rotation)).where(_OURS)
 _ADDED = (
     select(_jobs.c.id).where(_OURS, _jobs.c.number > bindparam("after")).order_by(_jobs.c.number)
+)
+_EXITS = select(schema.tournament_exits.c.version_id).where(
+    schema.tournament_exits.c.season_id == bindparam("season")
 )
 _CLOSED_AT = select(schema.seasons.c.closed_at).where(schema.seasons.c.id == bindparam("season"))
 _GAMES = select(schema.seasons.c.games).where(schema.seasons.c.id == bindparam("season"))
@@ -140,13 +146,19 @@ _PENDING = (
 
 class Jobs(StorePart):
     def add(
-        self, season: StoredSeason, rotations: Sequence[Rotation], *, after: int | None = None
+        self,
+        season: StoredSeason,
+        rotations: Sequence[Rotation],
+        *,
+        after: int | None = None,
+        whole: bool = False,
     ) -> list[str]:
         """Add a job for each line-up (version ids by seat) of each rotation; the games' ids.
 
         `after` is the season's last number that the rotations were chosen for: if another process
         has added jobs since, nothing is added. Rotations with a bot that was taken out are left
-        out. Raises `StoreError` for a line-up that this season cannot play.
+        out, or if they are wanted `whole` all of them; then a bot that left this tournament is out
+        for good. Raises `StoreError` for a line-up that this season cannot play.
         """
         with self._database.write() as connection:
             if connection.execute(_CLOSED_AT, {"season": season.id}).scalar_one() is not None:
@@ -155,6 +167,10 @@ class Jobs(StorePart):
             if after is not None and last != after:
                 return []
             active = _states(connection, rotations)
+            if whole:
+                active |= dict.fromkeys(
+                    connection.execute(_EXITS, {"season": season.id}).scalars(), False
+                )
             at = now(connection)
             playable = []
             for seatings in rotations:
@@ -162,6 +178,8 @@ class Jobs(StorePart):
                     _check_seating(season.season, seating, active)
                 if all(active[version] for seating in seatings for version in seating):
                     playable.append(seatings)
+            if whole and len(playable) < len(rotations):
+                return []
             first = _last_rotation(connection, season) + 1
             games = [
                 (rotation, shift, seating)
@@ -408,14 +426,17 @@ class Queue(StorePart):
         with self._database.read() as connection:
             return _last_number(connection, season)
 
-    def arranged(self, season: StoredSeason, *, after: int = 0) -> list[QueuedJob]:
-        """The season's jobs with numbers greater than `after`, whatever became of them."""
-        wanted = (_jobs.c.season_id == season.id, _jobs.c.number > after)
-        query = select(_jobs).where(*wanted).order_by(_jobs.c.number)
+    def arranged(self, season: StoredSeason) -> list[QueuedJob]:
+        """The season's jobs, whatever became of them."""
+        ours = _jobs.c.season_id == season.id
+        query = select(_jobs).where(ours).order_by(_jobs.c.number)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-            lineups = _lineups(connection, *wanted)
-        return [QueuedJob(row.number, row.rotation, lineups[row.id]) for row in rows]
+            lineups = _lineups(connection, ours)
+        return [
+            QueuedJob(row.number, row.rotation, lineups[row.id], row.game_id, row.status in _OPEN)
+            for row in rows
+        ]
 
     def for_pairing(self, season: StoredSeason, lately: int, *, after: int = 0) -> PairingQueue:
         """What the pairing needs of the season's jobs; quick however many there are.

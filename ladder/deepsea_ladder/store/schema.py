@@ -187,6 +187,15 @@ extensions = Table(
     Column("until", BigInteger, nullable=False),
 )
 
+# Bots that were withdrawn or disabled while a tournament was open: they stay out of it.
+tournament_exits = Table(
+    "tournament_exits",
+    metadata,
+    Column("season_id", _Id, ForeignKey("seasons.id"), primary_key=True, autoincrement=False),
+    Column("version_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
+    Column("after_number", Integer, nullable=False),  # of the last job then; 0 before the first
+)
+
 jobs = Table(
     "jobs",
     metadata,

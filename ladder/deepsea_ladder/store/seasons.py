@@ -9,6 +9,7 @@ cannot have been chosen later; a closed season gets no new games.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
@@ -56,12 +57,14 @@ class Seasons(StorePart):
         tournament: str | None = None,
         submissions_until: int | None = None,
         by: Actor = MACHINE,
+        entrants: Sequence[int] = (),
     ) -> StoredSeason:
         """Add a season; `seed` is 32 bytes of true randomness that nobody else knows.
 
         tournament         what it is opened for, if not for rated games
         submissions_until  after it the ladder takes in no bots while this season is open, in
                            milliseconds since 1970
+        entrants           versions of the tournament, of which those that are out stay out
         """
         if len(seed) != SEED_BYTES:
             raise StoreError(f"a season's seed has {SEED_BYTES} bytes, not {len(seed)}")
@@ -93,7 +96,9 @@ class Seasons(StorePart):
             )
             words = f"opened; commitment {commitment(seed)}"
             note(connection, at, AuditKind.SEASON, season.name, words, by=by)
-            return _get(connection, season.name)
+            stored = _get(connection, season.name)
+            _leave_out(connection, stored, entrants)
+            return stored
 
     def end_submissions(self, name: str, by: Actor = MACHINE) -> tuple[list[str], int]:
         """Take in no more bots while an open season goes on; what is to be played and checked yet.
@@ -225,6 +230,13 @@ class Seasons(StorePart):
             seed = None if in_play else seed_of(connection, stored.id).hex()
             return seed, in_play
 
+    def exits(self, season: StoredSeason) -> dict[int, int]:
+        """The versions that left a tournament, and the number of its last job then."""
+        table = schema.tournament_exits
+        query = select(table.c.version_id, table.c.after_number)
+        with self._database.read() as connection:
+            return dict(connection.execute(query.where(table.c.season_id == season.id)).all())
+
     def get(self, name: str) -> StoredSeason:
         """The season of that name; `StoreError` naming those that there are."""
         with self._database.read() as connection:
@@ -245,6 +257,22 @@ class Seasons(StorePart):
         with self._database.read() as connection:
             query = select(schema.seasons).order_by(schema.seasons.c.id)
             return [_season(row) for row in connection.execute(query)]
+
+
+def _leave_out(connection: Connection, season: StoredSeason, entrants: Sequence[int]) -> None:
+    """Note which entrants of a tournament were withdrawn or disabled before it began."""
+    versions, bots = schema.bot_versions, schema.bots
+    out = (
+        select(versions.c.id)
+        .join(bots, bots.c.id == versions.c.bot_id)
+        .where(versions.c.id.in_(entrants), bots.c.state != BotState.ACTIVE)
+    )
+    rows = [
+        {"season_id": season.id, "version_id": version, "after_number": 0}
+        for version in connection.execute(out).scalars()
+    ]
+    if rows:
+        connection.execute(insert(schema.tournament_exits), rows)
 
 
 def _provisional(connection: Connection, season: StoredSeason) -> list[str]:

@@ -180,8 +180,11 @@ PAIRS = Page(
 
 def _tournament_summary(data: TournamentReport) -> str:
     bots = count(len(data.entrants), "bot")
-    if data.champion is not None:
-        return f"{name(data.champion, 40)} wins among {bots}."
+    winners = data.tournament.winners
+    if len(winners) == 1:
+        return f"{name(winners[0], 40)} wins among {bots}."
+    if winners and data.final is None:
+        return f"{len(winners)} of {bots} share the win."
     return f"{bots}, {data.tournament.kind}."
 
 

@@ -1,0 +1,275 @@
+"""The state of a tournament: who plays whom next, who ranks where, who has won.
+
+Invariants: pure; the state follows from the plan, the games and when bots left, so that run,
+continued run and pages say the same, in whatever order results come. A bot that left stays out,
+also if it is enabled again. Bots that are level share their rank; where only one may go on, the
+better seed does, and the table says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby, takewhile
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from deepsea_arena.reports.finals import Race
+from deepsea_ladder.errors import PairingError
+from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.scheduling.pairing import LineUp
+from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
+
+Kind = Literal["round-robin", "gauntlet", "elimination", "final"]
+
+
+class TournamentPlan(Struct, frozen=True, kw_only=True):
+    """The games of a tournament, as its season keeps it: the same plan has the same games."""
+
+    kind: Kind
+    seats: int
+    meetings: int
+    bots: tuple[int, ...]
+    """Versions, in the order of the seeds."""
+    by_runner: bool = False
+    """Whether it was begun from afar, so that the ladder's runner plays it."""
+    top: int = 0
+    """Of a final: how many winners are wanted,"""
+    most_games: int = 0
+    """and its budget."""
+
+
+class TournamentGame(NamedTuple):
+    """A game that was queued."""
+
+    number: int
+    """The job's, counted up in the tournament."""
+    rotation: int
+    lineup: tuple[int, ...]
+    is_open: bool
+    """Whether it may get a result yet."""
+    seats: tuple[SeatResult, ...] = ()
+    """Its result; empty before, and for good if it was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a round of an elimination."""
+
+    bots: tuple[int, ...]
+    """The best first, who left before all games were played last."""
+    games: tuple[TournamentGame, ...]
+    """Those with a result."""
+    scores: Mapping[int, Score]
+    is_over: bool
+    winner: int | None = None
+    """Who goes on, once the whole round is over; None also if everybody left."""
+    level: tuple[int, ...] = ()
+    """The winner, the best seed of these, and others that were level with it; empty if none was."""
+
+
+class Draw(NamedTuple):
+    """Tables of a tournament that are played next, or are being played."""
+
+    round: int
+    """From 1; 0 where there are no rounds."""
+    tables: int
+    bots: int
+
+
+@dataclass(frozen=True, slots=True)
+class TournamentState:
+    """What the games of a tournament until now have decided."""
+
+    is_over: bool = False
+    """Whether nothing is to be played any more."""
+    next: tuple[LineUp, ...] = ()
+    """Tables to queue, each for a rotation;"""
+    after: int = 0
+    """they follow this job."""
+    draw: Draw | None = None
+    """The last one."""
+    rounds: tuple[tuple[Table, ...], ...] = ()
+    """Of an elimination, with the one to queue."""
+    champion: int | None = None
+    """Of an elimination or a final."""
+    race: Race | None = None
+    """Of a final."""
+    ranks: tuple[tuple[int, Score], ...] = ()
+    """Bots that played, with their ranks, the best first."""
+    winners: tuple[int, ...] = ()
+    """Those that win if it is over; several share the win."""
+
+
+def tournament_state(
+    plan: TournamentPlan,
+    seed: bytes,
+    games: Sequence[TournamentGame],
+    exits: Mapping[int, int],
+    found: Iterable[Score],
+) -> TournamentState:
+    """The state of a tournament.
+
+    seed   of the draw
+    games  in the order of their numbers; of a round-robin or a gauntlet the results are not read
+    exits  by bot that left the number of the last job that was queued then
+    found  the scores of all games
+    """
+    match plan.kind:
+        case "elimination":
+            state = _elimination(plan, games, exits)
+        case "final":
+            state = _final(plan, seed, games, exits)
+        case _:
+            state = _schedule(plan, seed, games, exits)
+    ranks = _ranks(found, state.champion, state.race)
+    winners: tuple[int, ...] = ()
+    if state.champion is not None:
+        winners = (state.champion,)
+    elif state.race is not None and state.race.decided:
+        winners = tuple(state.race.order()[: len(state.race.left)])
+    elif plan.kind in ("round-robin", "gauntlet"):
+        winners = tuple(score.bot for rank, score in ranks if rank == 1)
+    return replace(state, ranks=ranks, winners=winners)
+
+
+def _ranks(
+    found: Iterable[Score], champion: int | None, race: Race | None
+) -> tuple[tuple[int, Score], ...]:
+    """The champion before all, in a final who left last before others, then by scores."""
+    places = {} if race is None else race.places()
+
+    def key(score: Score) -> Any:
+        return score.bot != champion, places.get(score.bot, ()), score.standing
+
+    ranks: list[tuple[int, Score]] = []
+    ordered = sorted(found, key=lambda score: (key(score), score.bot))
+    for _, level in groupby(ordered, key=key):
+        rank = len(ranks) + 1
+        ranks += [(rank, score) for score in level]
+    return tuple(ranks)
+
+
+def _schedule(
+    plan: TournamentPlan,
+    seed: bytes,
+    games: Sequence[TournamentGame],
+    exits: Mapping[int, int],
+) -> TournamentState:
+    """The games of a round-robin or a gauntlet are queued all at once."""
+    if games:
+        return TournamentState(not any(game.is_open for game in games))
+    bots = [bot for bot in plan.bots if bot not in exits]
+    tables: list[LineUp] = []
+    if plan.kind == "round-robin" and len(bots) >= plan.seats:
+        tables = round_robin(bots, plan.seats, seed, plan.meetings)
+    elif bots[:1] == [plan.bots[0]] and len(bots) >= plan.seats:
+        tables = gauntlet(bots[0], bots[1:], plan.seats, seed, plan.meetings)
+    return TournamentState(not tables, tuple(tables))
+
+
+def _elimination(
+    plan: TournamentPlan, games: Sequence[TournamentGame], exits: Mapping[int, int]
+) -> TournamentState:
+    entrants: Sequence[int] = plan.bots
+    rounds: list[tuple[Table, ...]] = []
+    after = played = 0
+    draw = None
+    while True:
+        present = [bot for bot in entrants if not _is_gone(bot, exits, after)]
+        if len(entrants) == 1:
+            present = [*entrants]  # who had won the last table before it left
+        if len(present) < 2:
+            champion = present[0] if present else None
+            return TournamentState(True, (), after, draw, tuple(rounds), champion)
+        bracket = Elimination(tuple(present), plan.seats)
+        tables = bracket.tables()
+        draw = Draw(len(rounds) + 1, len(tables), len(present))
+        ours = _of_tables(tables, games[played:])
+        if not ours and played < len(games):
+            raise PairingError("its games are not those of its plan")
+        last = ours[-1].number if ours else after
+        played += len(ours)
+        found = [_table(plan, table, ours, exits, last) for table in tables]
+        is_over = bool(ours) and all(table.is_over for table in found)
+        if is_over:
+            rounds.append(tuple(found))
+            going = {table.winner for table in found} | bracket.byes
+            entrants = [bot for bot in present if bot in going]
+            after = last
+            continue
+        rounds.append(tuple(replace(table, winner=None, level=()) for table in found))
+        queue = () if ours else chain.from_iterable([table] * plan.meetings for table in tables)
+        return TournamentState(False, tuple(queue), after, draw, tuple(rounds))
+
+
+def _of_tables(tables: Iterable[LineUp], games: Iterable[TournamentGame]) -> list[TournamentGame]:
+    """The first games, as far as they are of these tables: no later round has the same ones."""
+    drawn = {frozenset(table.bots) for table in tables}
+    return list(takewhile(lambda game: frozenset(game.lineup) in drawn, games))
+
+
+def _table(
+    plan: TournamentPlan,
+    table: LineUp,
+    games: Sequence[TournamentGame],
+    exits: Mapping[int, int],
+    last: int,
+) -> Table:
+    """A table whose round ends with job `last`."""
+    ours = [game for game in games if frozenset(game.lineup) == frozenset(table.bots)]
+    played = tuple(game for game in ours if game.seats)
+    is_complete = len(played) >= len(table.bots) * plan.meetings
+    left = {bot for bot in table.bots if not is_complete and _is_gone(bot, exits, last)}
+    found = {score.bot: score for score in scores(game.seats for game in played)}
+
+    def key(bot: int) -> Any:
+        return bot in left, found[bot].standing if bot in found else ()
+
+    order = sorted(table.bots, key=lambda bot: (key(bot), plan.bots.index(bot)))
+    is_over = is_complete or bool(left and not any(game.is_open for game in ours))
+    winner = None if order[0] in left else order[0]
+    first = [bot for bot in order if key(bot) == key(order[0])]
+    level = tuple(first) if winner is not None and len(first) > 1 else ()
+    return Table(tuple(order), played, found, is_over, winner, level)
+
+
+def _final(
+    plan: TournamentPlan,
+    seed: bytes,
+    games: Sequence[TournamentGame],
+    exits: Mapping[int, int],
+) -> TournamentState:
+    race = Race(plan.bots, plan.top)
+    rotations = [list(group) for _, group in groupby(games, key=lambda game: game.rotation)]
+    after = number = bots = played = 0
+    draw = None
+    while True:
+        race.take_out([bot for bot in plan.bots if _is_gone(bot, exits, after)])
+        tables = () if race.is_over else race.tables(plan.seats, seed, plan.most_games - race.games)
+        if not tables:
+            is_over = played >= len(rotations)
+            return TournamentState(is_over, (), after, draw, champion=race.champion, race=race)
+        if bots != len(race.left):
+            number, bots = number + 1, len(race.left)
+        draw = Draw(number, len(tables), bots)
+        ours = rotations[played : played + len(tables)]
+        if not ours:
+            return TournamentState(False, tuple(tables), after, draw, race=race)
+        played += len(ours)
+        after = ours[-1][-1].number
+        # Before their games count: else they might take the last others with them.
+        race.take_out([bot for bot in plan.bots if _is_gone(bot, exits, after)])
+        for rotation in ours:
+            if any(game.is_open for game in rotation):
+                return TournamentState(False, (), after, draw, champion=race.champion, race=race)
+            if len(found := [game.seats for game in rotation if game.seats]) == len(
+                rotation[0].lineup
+            ):
+                race.add(found)
+
+
+def _is_gone(bot: int, exits: Mapping[int, int], last: int) -> bool:
+    """Whether a bot left before any job after `last` was queued."""
+    return bot in exits and exits[bot] <= last
