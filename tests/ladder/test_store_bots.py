@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -217,3 +218,21 @@ def test_a_result_after_the_seed_was_shown_is_refused_why_ever_its_game_was_canc
         late = store.games.report(job, record)
         assert (late.status, late.is_late) == (ReceiptStatus.REFUSED, True)
     assert store.ratings.last_seq() == 0
+
+
+@pytest.mark.parametrize("content", [b"no zlib", zlib.compress(b"no zip")])
+def test_a_bot_whose_files_are_damaged_is_taken_out_and_the_others_play_on(
+    store: Store, content: bytes
+) -> None:
+    season = ladder.stocked(store, bots=5)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4))
+    digest = store.bots.get("ben").current.digest
+    damage = "UPDATE archives SET content = :content WHERE digest = :digest"
+    ladder.write(store, damage, content=content, digest=digest)
+    receipt = store.jobs.fail(ladder.claim(store, season), "its files are damaged")
+    assert (receipt.status, receipt.disabled) == (JobStatus.CANCELLED, ("ben",))
+    bot = store.bots.get("ben")
+    assert bot.state is BotState.DISABLED
+    assert bot.reason is not None
+    assert bot.reason.startswith("the stored files of ben v1 are damaged: ")
+    assert store.queue.counts(season).quarantined == 0

@@ -12,7 +12,7 @@ of former versions, or from before the bot was submitted or enabled, do not coun
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ from sqlalchemy import (
 )
 
 from deepsea_bundle import names
+from deepsea_bundle.bot_cache import stored_files
+from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.model.bots import BotConduct, BotState, BotVersion, LadderBot
@@ -435,6 +437,24 @@ def disable_strikers(
             words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
             _take_out(connection, bot, BotState.DISABLED, words, at)
             disabled.append(str(bot.name))
+    return tuple(disabled)
+
+
+def disable_damaged(
+    connection: Connection, versions: Iterable[BotVersion], at: int
+) -> tuple[str, ...]:
+    """Disable those of the versions' bots whose stored files are damaged; returns their names."""
+    disabled = []
+    for version in versions:
+        query = select(schema.archives.c.content).where(schema.archives.c.digest == version.digest)
+        try:
+            stored_files(zlib.decompress(connection.execute(query).scalar_one()), version.digest)
+        except (zlib.error, BundleDamaged, TypeError) as error:
+            found = _ACTIVE.where(schema.bot_versions.c.id == version.id)
+            if (bot := connection.execute(found).first()) is not None:
+                words = f"the stored files of {version.label} are damaged: {error}; submit it again"
+                _take_out(connection, bot, BotState.DISABLED, words, at)
+                disabled.append(version.bot)
     return tuple(disabled)
 
 

@@ -36,7 +36,7 @@ from deepsea_ladder.model.games import (
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.bots import disable_strikers
+from deepsea_ladder.store.bots import disable_damaged, disable_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION
 from deepsea_ladder.store.leases import (
@@ -279,8 +279,11 @@ class Jobs(StorePart):
                 return VoidReceipt(JobStatus(connection.execute(found).scalar_one()))
             again = seat in _void_seats(connection, job.id)
             end_attempt(connection, row, job.attempt, AttemptEnd.VOID, reason, at, seat)
-            disabled: tuple[str, ...] = ()
-            if seat is not None:
+            if seat is None:
+                lineup = versions_of(connection, job.id)
+                if disabled := disable_damaged(connection, lineup, at):
+                    return VoidReceipt(give_back(connection, row, at), disabled)
+            else:
                 asked = versions_of(connection, job.id)[seat].id
                 disabled = disable_strikers(
                     connection, self._policy.strikes, row.season_id, [asked], row.game_id, at
