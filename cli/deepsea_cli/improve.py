@@ -121,8 +121,8 @@ def command(
 
     Exit status: 0 done, whatever the verdict; 1 every game was void.
     """
-    from deepsea_bundle.bot_cache import unpack
-    from deepsea_referee.bots.resolve import read_in_subprocess, resolve, split_list
+    from deepsea_bundle.folder import write_folder
+    from deepsea_referee.bots.resolve import resolve, split_list
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import FolderWriter, ResultsFolder
 
@@ -148,8 +148,6 @@ def command(
         effort=Effort.to(precision),
         result=settings.result(where),
     )
-    # Read before the match, in which its author may go on; a command line's is not known.
-    bundle = None if mine.source is None else read_in_subprocess(mine.source)
     with ResultsFolder(run.folder) as results:
         panel = ", ".join(one.name for one in settings.named[1:])
         click.echo(
@@ -158,8 +156,8 @@ def command(
             err=True,
         )
         _play(run, results)
-    if bundle is not None and run.result.games:
-        unpack(bundle.archive, bundle.digest, run.folder / "bot")
+    if mine.files is not None and run.result.games:  # those of a command line are not known
+        write_folder(mine.files, run.folder / "bot")
         (run.folder / "parameters").write_text(mine.parameters, encoding="utf-8")
     if not run.ended:
         _judge(run)

@@ -162,7 +162,7 @@ def command(
         from deepsea_arena.play.cluster_match import match_on_cluster
 
         report = partial(click.echo, err=True)
-        play = partial(match_on_cluster, settings, bots, cluster, report=report)
+        play = partial(match_on_cluster, settings, cluster, report=report)
     drawn.begin(specs)
     with ResultsFolder(out) if out or as_json else nullcontext() as results:
         with Progress(games, wanted=not (quiet or show_output) and games > 1) as progress:

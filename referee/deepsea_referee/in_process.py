@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from deepsea_referee.bots.loading import MODULE_PREFIX, load
-from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, author_error, show_hints
-from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, bot_error, show_hints
+from deepsea_referee.bots.resolve import BotSpec, copies
 from deepsea_referee.errors import BotHangs
 from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, OnGame
@@ -72,21 +72,23 @@ def run_match(
     Raises UserError for a bot that cannot be imported, BotHangs for one that does not return.
     """
     result = settings.result(ISOLATION)
-    output = InProcessOutput(result.bots, settings.output)
-    games = _Games(settings, on_game, now_us, result, output, stop or StopRequests(), stop is None)
+    stop, ends = (StopRequests(), True) if stop is None else (stop, False)
     in_main = threading.current_thread() is threading.main_thread()
     troubled: set[int] = set()
-    try:
-        with games.stop.on_signals() if stop is None and in_main else nullcontext():
-            games.play(longest_s(settings.time_control) if limit_s is None else limit_s)
-    except BotHangs as error:
-        result.interrupted = True
-        error.result = result
-        troubled.add(output.bot)
-        raise
-    finally:
-        troubled |= {kind.bot for kind in result.faults}
-        result.logs += output.logs(troubled)
+    with copies(settings.named) as bots:
+        output = InProcessOutput(bots, settings.output)
+        games = _Games(replace(settings, bots=bots), on_game, now_us, result, output, stop, ends)
+        try:
+            with stop.on_signals() if ends and in_main else nullcontext():
+                games.play(longest_s(settings.time_control) if limit_s is None else limit_s)
+        except BotHangs as error:
+            result.interrupted = True
+            error.result = result
+            troubled.add(output.bot)
+            raise
+        finally:
+            troubled |= {kind.bot for kind in result.faults}
+            result.logs += output.logs(troubled)
     return result
 
 
@@ -203,7 +205,9 @@ class _Games:
         self, number: int, players: Sequence[AnyBot], now_us: Callable[[], int]
     ) -> None:
         line_up = self.settings.line_up(number)
+        bots = [self.settings.bots[bot] for bot in line_up]
         self._number, game = number, self.settings.game(number)
+        game.own_paths = lambda seat, text: bots[seat].own_paths(text)
 
         def on_seat(seat: int) -> None:
             self.output.bot = line_up[seat]
@@ -212,9 +216,8 @@ class _Games:
             seated = [players[bot] for bot in line_up]
             play_to_end(game, seated, on_error="forfeit", now_us=now_us, on_seat=on_seat)
         played = game.played()
-        folders = [self.settings.bots[bot].folder for bot in line_up]
         faults = tuple(
-            replace(report, error=author_error(report.error, folders[report.seat]))
+            replace(report, error=bot_error(report.error, bots[report.seat]))
             for report in played.faults
         )
         outcome = GameResult.of(number, line_up, replace(played, faults=faults))
@@ -256,7 +259,7 @@ class InProcessOutput:
 
     def __init__(self, bots: Sequence[BotSpec], plan: OutputPlan) -> None:
         self._plan = plan
-        self._outputs = [plan.open(number, bot.name, 1) for number, bot in enumerate(bots)]
+        self._outputs = [plan.open(number, bot, 1) for number, bot in enumerate(bots)]
         self._tails = [(OutputTail(), OutputTail()) for _ in bots]
         self.bot = 0
         """The bot with the code that runs."""

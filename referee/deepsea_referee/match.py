@@ -136,7 +136,7 @@ class MatchSettings:
     def result(self, isolation: str) -> MatchResult:
         """The result of the match before its first game."""
         return MatchResult(
-            bots=self.named,
+            bots=tuple(replace(bot, files=None) for bot in self.named),
             rules=self.rules,
             time_control=self.time_control,
             seed=self.seed,
@@ -208,7 +208,7 @@ class _Match:
 
     async def play(self) -> None:
         settings = self.settings
-        pool = BotPool(self.result.bots, settings.hosting, self.clock, settings.output)
+        pool = BotPool(settings.named, settings.hosting, self.clock, settings.output)
         self.result.logs = pool.logs
         self.result.off_turn = pool.off_turn
         try:

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Protocol
 
-from deepsea_referee.bots.output import author_error
+from deepsea_referee.bots.output import bot_error
 from deepsea_referee.bots.process import BotProcess
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
@@ -85,6 +85,7 @@ async def play_game(
         for seat, process in enumerate(processes)
         if not process.session.usable
     }
+    refereed.own_paths = lambda seat, text: processes[seat].bot.own_paths(text)
     seats: list[AskedSeat] = [process.session for process in processes]
     for seat, disturb in between.items():
         seats[seat] = disturb(processes[seat].session)
@@ -139,7 +140,7 @@ async def _explained(report: FaultReport, process: BotProcess, missing: str | No
 
 def _trimmed(report: FaultReport, process: BotProcess) -> FaultReport:
     """The report with the author's part of the error that the bot sent."""
-    return replace(report, error=author_error(report.error, process.bot.folder))
+    return replace(report, error=bot_error(report.error, process.bot))
 
 
 # The loop of one game

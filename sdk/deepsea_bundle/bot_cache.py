@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deepsea_bundle.archive import BundleLimits, Files, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
-from deepsea_bundle.folder import read_folder
+from deepsea_bundle.folder import read_folder, write_folder
 from deepsea_bundle.unzip import collect_zip
 
 _HUGE = 1 << 40
@@ -45,14 +45,10 @@ def unpack(archive: bytes, expected: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder.parent))
     try:
-        for path, content in files.items():
-            target = scratch / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-            target.chmod(0o555)  # which of them are programs is the command's business
-        scratch.chmod(0o755)
+        write_folder(files, scratch / "bot")
+        (scratch / "bot").chmod(0o755)
         try:
-            scratch.rename(folder)
+            (scratch / "bot").rename(folder)
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise

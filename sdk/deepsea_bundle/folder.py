@@ -15,7 +15,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deepsea_bundle.archive import LIMITS, BundleLimits, Collected, FileCollector, skipped_part
+from deepsea_bundle.archive import (
+    LIMITS,
+    BundleLimits,
+    Collected,
+    FileCollector,
+    Files,
+    skipped_part,
+)
 from deepsea_bundle.errors import BundleError
 
 _BY_PARTS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
@@ -26,6 +33,16 @@ def read_folder(folder: Path, limits: BundleLimits = LIMITS) -> Collected:
     reader = _FolderReader(folder.resolve(), limits)
     reader.read("", "", ())
     return reader.collector.finished()
+
+
+def write_folder(files: Files, folder: Path) -> None:
+    """Write a bot's files below a new folder, for reading and execution alone."""
+    folder.mkdir(parents=True)
+    for path, content in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+        target.chmod(0o555)  # which of them are programs is the command's business
 
 
 class _FolderReader:

@@ -26,9 +26,9 @@ LONGEST_LINE = 60
 """How much is shown of a line with a mistake."""
 LONGEST_COMPILED = 1 << 20
 """Compiling takes 400 bytes of memory for each byte; programs are not so long, data may be."""
-_KEPT_AS = "bot.py"
+SINGLE = "bot.py"
 """What a bot of a single file is kept as: a renamed file is the same bot."""
-MANIFEST_OF_SINGLE = Manifest(None, ("python3", _KEPT_AS))
+MANIFEST_OF_SINGLE = Manifest(None, ("python3", SINGLE))
 _LOOKS_LIKE_A_FILE = re.compile(r"[\w./-]{1,200}")
 
 
@@ -88,15 +88,10 @@ def _why_not_there(path: str) -> str:
 def collect_single(program: bytes, limits: BundleLimits) -> Collected:
     """The files of a bot that is one Python file."""
     collector = FileCollector(limits)
-    collector.announce(_KEPT_AS, len(program))
-    collector.file(_KEPT_AS, program)
+    collector.announce(SINGLE, len(program))
+    collector.file(SINGLE, program)
     content = "command = [" + ", ".join(f'"{word}"' for word in MANIFEST_OF_SINGLE.command) + "]\n"
-    return Collected({_KEPT_AS: program, MANIFEST: content.encode()}, (), ())
-
-
-def program_of(files: Files) -> bytes:
-    """The program of a bot that was collected by `collect_single`."""
-    return files[_KEPT_AS]
+    return Collected({SINGLE: program, MANIFEST: content.encode()}, (), ())
 
 
 def check_alone(file: Path, program: bytes) -> None:

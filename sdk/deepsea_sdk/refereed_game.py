@@ -9,7 +9,7 @@ and a record made; whoever asks reads the clock, nothing here does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deepsea_rules.errors import RulesError
@@ -62,6 +62,8 @@ class RefereedGame:
         self._banks = [Bank(*limits) for limits in self._limits]
         self._time_left = [*self._limits]
         self._seats = seats
+        self.own_paths: Callable[[int, str], str] = _as_it_is
+        """Puts the paths that a seat's author knows into an error of its bot."""
         self._attempt = attempt
 
     @property
@@ -115,6 +117,8 @@ class RefereedGame:
             self._noted[question.seat] += note.size
             if self._noted[question.seat] <= GAME_BYTES:
                 self.notes[len(self.game.decisions)] = note
+        if error is not None:
+            error = self.own_paths(question.seat, error)
         if error is not None and not action:
             return self.fault(question, Fault.EXCEPTION, summary(error), us, error)
         try:
@@ -203,3 +207,7 @@ class RefereedGame:
 
 def _limits(control: TimeControl | None) -> TimeLeft:
     return TimeLeft(control.budget_us, control.bank_us) if control else NO_CLOCK
+
+
+def _as_it_is(_seat: int, text: str) -> str:
+    return text

@@ -404,8 +404,8 @@ def test_a_match_is_the_same_on_a_cluster_and_a_worker_that_is_killed_voids_one_
             killed.extend(workers())
             os.kill(killed[0], signal.SIGKILL)
 
-    bots, address = ["greedy", "random"], dask.scheduler_address
-    result = match_on_cluster(settings, bots, address, on_game, there.on_void, report=pytest.fail)
+    address = dask.scheduler_address
+    result = match_on_cluster(settings, address, on_game, there.on_void, report=pytest.fail)
     shared = there.played(result)
     assert len(there.voids) <= 1
     void = {game.game for game in there.voids}

@@ -105,7 +105,7 @@ class Played:
 
 
 def hostile(arena: Arena, program: str, *arguments: str, protocol: str = "grpc") -> BotSpec:
-    """A hostile program as a bot's folder."""
+    """A hostile program as a bot's folder, with the copy that plays."""
     folder = arena.bot_folder(program)
     shutil.copy(raw.__file__, folder / "attacks" / "raw.py")
     told = f"{guard.HOST_VARIABLE}={json.dumps(guard.namespaces())}"
@@ -114,7 +114,7 @@ def hostile(arena: Arena, program: str, *arguments: str, protocol: str = "grpc")
     (folder / "bot.toml").write_text(
         f'name = "hostile"\ncommand = [{words}]\nprotocol = "{protocol}"\n'
     )
-    return resolve(str(folder))
+    return resolve(str(folder)).copied(folder.with_name(f"{folder.name}-copy"))
 
 
 def attack(

@@ -28,7 +28,7 @@ from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from helpers.commands import played, record_of
-from helpers.programs import PATIENT, program, workers
+from helpers.programs import PATIENT, program_in, workers
 from helpers.tiers import daily
 
 SEED = seed_from_text("blocks")
@@ -146,8 +146,8 @@ def test_all_blocks_are_played_if_none_is_enough() -> None:
 # tests/referee/test_shared_match.py has another that cannot be started.
 @pytest.mark.release
 def test_a_bot_that_cannot_be_imported_is_told_before_anything_is_played(tmp_path: Path) -> None:
-    bad = program(tmp_path, "bad", first="1 / 0")
-    what = settings(bad.command[1], "greedy", 2, 2)
+    bad = program_in(tmp_path, "bad", first="1 / 0")
+    what = settings(str(bad), "greedy", 2, 2)
     with pytest.raises(UserError, match="ZeroDivisionError"):
         collected(what, 9, workers=2)
 

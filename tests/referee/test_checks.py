@@ -25,7 +25,7 @@ from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play_to_end as play_in_process
 from helpers.manual_clock import ManualClock
-from helpers.programs import PATIENT, lines_bot, program, written
+from helpers.programs import PATIENT, lines_bot, program, program_in, written
 
 HOUR = TimeControl.parse("60m")
 HOUR_US = HOUR.budget_us
@@ -181,7 +181,7 @@ def test_a_bot_that_stays_when_the_referee_hangs_up_is_found(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_bot_that_remembers_is_told_so_but_may_play(tmp_path: Path) -> None:
-    path = Path(program(tmp_path, "remembers").command[1])
+    path = program_in(tmp_path, "remembers")
     source = path.read_text(encoding="utf-8").replace("view.me.load < 2", "Tester.games % 2")
     report = examined(written(tmp_path, "remembers", source))
     assert failures(report) == []

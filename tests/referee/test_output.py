@@ -59,7 +59,7 @@ def test_lines_of_both_streams_come_whole_and_safe(
 
 
 def test_a_bot_that_prints_nothing_has_no_file(tmp_path: Path) -> None:
-    output = OutputPlan(tmp_path).open(0, "quiet", 1)
+    output = OutputPlan(tmp_path).open(0, BotSpec("quiet", (), None, ""), 1)
     output.close()
     assert list(tmp_path.iterdir()) == []
 

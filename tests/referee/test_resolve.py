@@ -43,11 +43,13 @@ def test_a_python_file_runs_with_this_python_as_it_was_read(tmp_path: Path) -> N
     write(tmp_path / "my_bot.py")
     bot = resolve(str(tmp_path / "my_bot.py"))
     assert bot.name == "my_bot"
-    assert bot.command == (sys.executable, str(tmp_path / "my_bot.py"))
-    assert bot.program == SOURCE.encode()
-    assert bot.digest == digest(
-        {"bot.py": SOURCE.encode(), "bot.toml": b'command = ["python3", "bot.py"]\n'}
-    )
+    assert bot.command == (sys.executable, "bot.py")
+    assert (bot.source, bot.home) == (tmp_path / "my_bot.py", tmp_path)
+    assert bot.files == {
+        "bot.py": SOURCE.encode(),
+        "bot.toml": b'command = ["python3", "bot.py"]\n',
+    }
+    assert bot.digest == digest(bot.files)
 
 
 def test_a_folder_names_its_command(tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_folder_names_its_command(tmp_path: Path) -> None:
     bot = resolve(str(tmp_path / "deep"))
     assert bot.name == "Deep-One"
     assert bot.command == (sys.executable, "main.py", "--fast")
-    assert bot.folder == tmp_path / "deep"
+    assert (bot.folder, bot.source, bot.home) == (None, tmp_path / "deep", tmp_path / "deep")
 
 
 def test_a_folders_command_may_be_a_list_and_its_name_be_left_out(tmp_path: Path) -> None:
@@ -175,7 +177,8 @@ def test_samples_have_names() -> None:
         bot = resolve(name)
         assert bot.name == name
         assert bot.command[0] == sys.executable
-        assert Path(bot.command[1]).read_bytes() == path.read_bytes()
+        assert bot.files is not None
+        assert bot.files["bot.py"] == path.read_bytes()
 
 
 def test_a_samples_name_is_the_sample_whatever_lies_here(
@@ -237,9 +240,10 @@ def test_a_zip_is_unpacked_and_played_under_its_name(tmp_path: Path) -> None:
         archive.writestr("deep/lib/main.py", SOURCE)
     bot = resolve(str(tmp_path / "deep.zip"))
     assert (bot.name, bot.command) == ("deep", (sys.executable, "lib/main.py"))
-    assert bot.folder is not None
-    assert (bot.folder / "lib" / "main.py").read_text() == SOURCE
-    assert bot.digest == unpacked_bot(bot.folder, "deep v1").digest
+    copy = bot.copied(tmp_path / "copy")
+    assert copy.folder is not None
+    assert (copy.folder / "lib" / "main.py").read_text() == SOURCE
+    assert bot.digest == unpacked_bot(copy.folder, "deep v1").digest
 
 
 def test_the_ladder_takes_no_command_line() -> None:

@@ -26,7 +26,7 @@ class Looks(Bot):
     def search(self, view):
         here = os.path.dirname(os.path.abspath(__file__))
         assert not os.path.exists(os.path.join(here, "wei" + "ghts.json")), "data"
-        assert not os.path.isdir(here) or os.listdir(here) == ["looks.py"], os.listdir(here)
+        assert sorted(os.listdir(here)) == ["bot.py", "bot.toml"], os.listdir(here)
         try:
             __import__("hel" + "per")
         except ModuleNotFoundError:

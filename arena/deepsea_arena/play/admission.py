@@ -11,14 +11,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from deepsea_arena.play.rated_games import hosting, own_folder
-from deepsea_bundle.bot_cache import unpack
+from deepsea_arena.play.rated_games import hosting
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model.bots import BotVersion, SubmissionRefusal
 from deepsea_ladder.season import Season
-from deepsea_referee.bots.resolve import BotSpec, sample, unpacked_bot
+from deepsea_referee.bots.resolve import BotSpec, sample, spec_of
 from deepsea_referee.errors import BotStartError, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult
@@ -43,10 +42,7 @@ def play_admission(
     on_game: Callable[[], object] = lambda: None,
 ) -> SubmissionRefusal | None:
     """Play the admission games; returns the first fault or None. RefereeError if one is void."""
-    with own_folder() as folder:
-        unpack(bundle.archive, bundle.digest, folder / "bot")
-        bot = unpacked_bot(folder / "bot", bundle.name)
-        return asyncio.run(_play(bot, seasons, on_game))
+    return asyncio.run(_play(spec_of(bundle), seasons, on_game))
 
 
 def games_of(seasons: Sequence[Season]) -> int:

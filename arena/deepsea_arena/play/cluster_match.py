@@ -6,28 +6,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from deepsea_arena.play.rated_games import own_folder
 from deepsea_arena.play.workers import dask_workers
+from deepsea_bundle.archive import digest, pack
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_referee import shared_match
 from deepsea_referee.bots.output import OutputPlan
-from deepsea_referee.bots.resolve import COMMAND_PREFIX, BotSpec, bundle_for_ladder, unpacked_bot
+from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.workers import Link
-from deepsea_sdk.launch import split_parameters
 
 GAMES_OF_A_SHARE = 20
 
 
 def match_on_cluster(
     settings: MatchSettings,
-    bots: Sequence[str],
     address: str,
     on_game: OnGame | None = None,
     on_void: OnVoid | None = None,
@@ -36,26 +34,28 @@ def match_on_cluster(
 ) -> MatchResult:
     """Play a match on the workers of the scheduler at `address`; see `shared_match.run_match`.
 
-    bots    the bots of the settings, as they were named for `resolve`
     report  called with what should be known of workers that cannot be used
     Raises UserError for a bot that has no files, WorkerError if nobody can play.
     """
     archives: dict[str, bytes] = {}
     digests = []
-    for text in bots:
-        if text.startswith(COMMAND_PREFIX):
-            raise UserError(f"{text!r} is a command on this machine, and a cluster plays files")
-        bundle = bundle_for_ladder(
-            text if Path(text).exists() else split_parameters(text)[0] or text
-        )
-        archives[bundle.digest] = bundle.archive
-        digests.append(bundle.digest)
+    for bot in settings.bots:
+        if bot.files is None:
+            raise UserError(f"{bot.name!r} is a command on this machine, and a cluster plays files")
+        digests.append(digest(bot.files))
+        archives[digests[-1]] = pack(bot.files)
     level: IsolationLevel = "process" if settings.hosting.isolation.name == "process" else "sandbox"
     setup = partial(player, tuple(digests), level)
     check = partial(choose, level)
     pool = dask_workers()(address, setup, check, fetch=archives.__getitem__, report=report)
     return shared_match.run_match(
-        replace(settings, output=OutputPlan()),
+        replace(
+            settings,
+            bots=[
+                replace(bot, files=None) for bot in settings.bots
+            ],  # they travel by their digests
+            output=OutputPlan(),
+        ),
         on_game=on_game,
         on_void=on_void,
         pool=pool,
@@ -75,7 +75,7 @@ def player(
 
         def here(bot: BotSpec, digest: str) -> BotSpec:
             found = unpacked_bot(bots(digest), bot.name)
-            return replace(bot, command=found.command, folder=found.folder, program=None)
+            return replace(bot, command=found.command, folder=found.folder)
 
         def play(share: MatchSettings) -> MatchResult:
             specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]

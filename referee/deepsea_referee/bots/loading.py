@@ -2,6 +2,8 @@
 
 Invariants: a file is imported anew for every bot, as in a process of its own; its call of `run`
 does not play here; modules beside it are its own, also if another bot has modules of the same name.
+What is imported is the copy of what was digested, compiled under the paths that its author knows:
+breakpoints in the author's files and the lines of tracebacks are right.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ import importlib.util
 import itertools
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import lru_cache
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 import deepsea_sdk
-from deepsea_referee.bots.output import author_error
+from deepsea_referee.bots.output import bot_error
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
+from deepsea_referee.system import SYSTEM
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot
 from deepsea_sdk.launch import Parameters, apply_parameters
 
@@ -31,10 +36,14 @@ _numbers = itertools.count(1)
 def load(bot: BotSpec) -> NewBot:
     """Import the bot's file: what it gives to `run`, else the one Bot class that it defines.
 
-    Raises UserError for a bot that is no Python file, cannot be imported, never calls `run`, or
-    leaves it open which of its classes plays. What it prints goes to stderr.
+    A bot that has no copy yet gets one for as long as this process runs. Raises UserError for a bot
+    that is no Python file, cannot be imported, never calls `run`, or leaves it open which of its
+    classes plays. What it prints goes to stderr.
     """
+    if bot.files is not None:
+        bot = bot.copied(SYSTEM.private_folder())
     file = python_file(bot)
+    called = Path(bot.own_paths(str(file))).name
     given: list[NewBot] = []
     module = _import(bot, file, given)
     if bot.parameters and (given or Parameters.parse(bot.parameters).class_name):
@@ -53,14 +62,14 @@ def load(bot: BotSpec) -> NewBot:
     if len(found) != 1:
         names = ", ".join(sorted(c.__name__ for c in found)) or "no class"
         raise UserError(
-            f"bot {bot.name!r}: {file.name} defines {names} of its own that is a deepsea_sdk.Bot; "
-            "in this process it takes exactly one (put the others into modules beside it)"
+            f"bot {bot.name!r}: {called} defines {names} of its own that is a deepsea_sdk.Bot; in "
+            "this process it takes exactly one (put the others into modules beside it)"
         )
     player = found.pop()
     if not _calls_run(file):
         name = player.__name__
         raise UserError(
-            f"bot {bot.name!r}: {file.name} defines class {name}(Bot) but never calls run({name}), "
+            f"bot {bot.name!r}: {called} defines class {name}(Bot) but never calls run({name}), "
             "so as a program it would not play"
         )
     return _with_parameters(bot, player, module) if bot.parameters else player
@@ -101,54 +110,83 @@ def python_file(bot: BotSpec) -> Path:
 def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
     # Its folder comes first on the path, as when it is started; "bot" alone may be taken.
     name = f"{MODULE_PREFIX}{next(_numbers)}_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
+    loader = _CopyLoader(name, str(file), bot)
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    visible = file.parent if bot.program is None else None
-    with _surroundings(visible, given), redirect_stdout(sys.stderr):
+    with _surroundings(bot, file.parent, given), redirect_stdout(sys.stderr):
         # Dataclasses and pickles look a class's module up by its name.
         sys.modules[name] = module
         try:
-            if bot.program is None:
-                spec.loader.exec_module(module)
-            else:
-                # A folder that is not there, and whose name says why what it looks for is not.
-                module.__file__ = f"/only-{file.name}-is-visible/{file.name}"
-                code = compile(bot.program, str(file), "exec", dont_inherit=True)
-                exec(code, vars(module))
+            loader.exec_module(module)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise UserError(
-                f"bot {bot.name!r} cannot be imported: {type(error).__name__}: {error}"
-                f"{_where(error, file)}",
-                author_error("".join(traceback.format_exception(error)), file.parent),
+                f"bot {bot.name!r} cannot be imported: {type(error).__name__}: "
+                f"{bot.own_paths(str(error))}{_where(error, bot.own_paths(str(file)))}",
+                bot_error("".join(traceback.format_exception(error)), bot),
             ) from error
     return module
 
 
+class _CopyLoader(SourceFileLoader):
+    """Loads a file of a bot's copy."""
+
+    def __init__(self, name: str, path: str, bot: BotSpec) -> None:
+        super().__init__(name, path)
+        self._bot = bot
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return _compiled(self.get_data(path), self._bot.own_paths(path))
+
+
+@lru_cache(maxsize=100)
+def _compiled(source: bytes, path: str) -> CodeType:
+    return compile(source, path, "exec", dont_inherit=True)
+
+
+class _CopyFinder:
+    """Finds what Python would, and loads modules of a bot's copy as such."""
+
+    def __init__(self, bot: BotSpec, folder: Path) -> None:
+        self._bot = bot
+        self._folder = folder
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec and isinstance(spec.loader, SourceFileLoader):
+            file = spec.loader.path
+            if Path(file).is_relative_to(self._folder):
+                spec.loader = _CopyLoader(fullname, file, self._bot)
+        return spec
+
+
 @contextmanager
-def _surroundings(folder: Path | None, given: list[NewBot]) -> Iterator[None]:
-    """What a bot's file finds while it is imported; `folder` has the modules beside it."""
+def _surroundings(bot: BotSpec, folder: Path, given: list[NewBot]) -> Iterator[None]:
+    """Make what a bot's file finds while it is imported; `folder` has the modules beside it."""
 
     def run(bot: NewBot) -> None:
         check_new_bot(bot)
         given.append(bot)
 
     real_run, modules = deepsea_sdk.run, set(sys.modules)
+    finder = _CopyFinder(bot, folder)
     deepsea_sdk.run = run
-    if folder is not None:
-        sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(folder))
+    sys.meta_path.insert(sys.meta_path.index(PathFinder), finder)
     importlib.invalidate_caches()
     try:
         yield
     finally:
         deepsea_sdk.run = real_run
-        if folder is not None:
-            sys.path.remove(str(folder))
+        sys.path.remove(str(folder))
+        sys.meta_path.remove(finder)
         for name in set(sys.modules) - modules:
             top = sys.modules.get(name.partition(".")[0])
-            if folder is not None and top is not None and _home(top) == folder:
+            if top is not None and _home(top) == folder:
                 del sys.modules[name]
 
 
@@ -159,10 +197,10 @@ def _home(module: ModuleType) -> Path | None:
     return Path(origin).resolve().parent if origin and not own else None
 
 
-def _where(error: BaseException, file: Path) -> str:
+def _where(error: BaseException, file: str) -> str:
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename) == file
+        if frame.filename == file
     ]
-    return f" ({file.name}, line {lines[-1]})" if lines else ""
+    return f" ({Path(file).name}, line {lines[-1]})" if lines else ""

@@ -18,11 +18,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from deepsea_referee.system import SYSTEM, System
 from deepsea_rules.printable import printable
 from deepsea_sdk.bot import HINT
+
+if TYPE_CHECKING:
+    from deepsea_referee.bots.resolve import BotSpec
 
 KEPT_BYTES = 64 * 1024
 """How much of a process's output is in memory: its end, one half for each of its two streams."""
@@ -106,17 +109,24 @@ class OutputPlan:
     kept: int = 10
     """For each bot: the number of starts in which it was at fault of which the output is kept."""
 
-    def open(self, bot: int, name: str, start: int) -> BotOutput:
+    def open(self, number: int, bot: BotSpec, start: int) -> BotOutput:
         """The output of a process that is about to start."""
-        file = None if self.folder is None else self.folder / log_name(bot, start, self.worker)
-        return BotOutput(file, f"{printable(name)}| " if bot in self.shown else None)
+        file = None if self.folder is None else self.folder / log_name(number, start, self.worker)
+        prefix = f"{printable(bot.name)}| " if number in self.shown else None
+        return BotOutput(file, prefix, bot.own_paths)
 
 
 class BotOutput:
     """The lines of one process, from both of its streams."""
 
-    def __init__(self, file: Path | None = None, prefix: str | None = None) -> None:
+    def __init__(
+        self,
+        file: Path | None = None,
+        prefix: str | None = None,
+        own_paths: Callable[[str], str] = str,
+    ) -> None:
         self._file = file
+        self._own_paths = own_paths
         self._opened: TextIO | None = None
         self._prefix = prefix
         self._terminal = sys.stderr  # bots in this process have another one while they are asked
@@ -143,6 +153,7 @@ class BotOutput:
             self._opened.close()
 
     def _line(self, line: str) -> None:
+        line = self._own_paths(line)
         if self._prefix is not None:
             self._terminal.write(f"{self._prefix}{line}\n")
             self._terminal.flush()
@@ -291,6 +302,11 @@ def author_error(text: str, folder: Path | None) -> str:
             half = LONGEST_ERROR // 2
             kept = [*kept[:half], "  ...", *kept[-half:]]
     return "\n".join(printable(line, LONGEST_LINE, keep="\t") for line in kept)
+
+
+def bot_error(text: str, bot: BotSpec) -> str:
+    """The same of a bot's error, with its author's paths."""
+    return author_error(bot.own_paths(text), bot.home)
 
 
 def last_words(error: str, but: str = "\n") -> str:

@@ -1,6 +1,7 @@
 """The bot pool: one process for each bot of a match, reused from game to game.
 
-Invariants: all are started at once, or as many as the limit allows; a start that the host delayed
+Invariants: each plays a copy of the files that were digested, also after a restart; all are
+started at once, or as many as the limit allows; a start that the host delayed
 is repeated, and is no fault. A process that exited is restarted for the next game; after
 RESTARTS_IN_A_ROW a bot is not restarted and forfeits the remaining games. At the end nothing is
 left: no process, no socket, no folder.
@@ -10,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -55,8 +55,8 @@ class BotPool:
         self._starts = starts or asyncio.Semaphore(hosting.starts_at_once)
         self._folder = SYSTEM.private_folder()
         self._freezer = freezer or Freezer(clock)
-        self._sources = [bot.source for bot in bots]
-        self._slots = [_Slot(number, self._alone(number, bot)) for number, bot in enumerate(bots)]
+        copies = (bot.copied(self._folder / f"bot-{number}") for number, bot in enumerate(bots))
+        self._slots = [_Slot(number, bot) for number, bot in enumerate(copies)]
         self.logs: list[BotLog] = []
         self.off_turn = [OffTurn() for _ in bots]
         """CPU time of each bot's processes outside of their turns."""
@@ -146,14 +146,12 @@ class BotPool:
         if slot.process is not None and slot.process.session.usable:
             slot.restarts = 0
 
-    def _alone(self, number: int, bot: BotSpec) -> BotSpec:
-        """A bot of a single file gets a folder with nothing beside it, as on the ladder."""
-        if bot.program is None:
-            return bot
-        file = self._folder / f"bot-{number}" / Path(bot.command[1]).name
-        file.parent.mkdir()
-        file.write_bytes(bot.program)
-        return replace(bot, command=(bot.command[0], str(file)), folder=file.parent)
+    def _rivals(self, bot: BotSpec) -> Iterator[Path]:
+        """Where other bots are in this one's folder, if its author keeps them there."""
+        for slot in self._slots:
+            if bot.folder and bot.source and slot.bot.source and bot.source != slot.bot.source:
+                with contextlib.suppress(ValueError):  # it is elsewhere
+                    yield bot.folder / slot.bot.source.relative_to(bot.source)
 
     async def _start_first(self, slot: _Slot) -> None:
         try:
@@ -187,14 +185,13 @@ class BotPool:
 
     async def _start_once(self, slot: _Slot) -> None:
         slot.starts += 1
-        output = self._output.open(slot.number, slot.bot.name, slot.starts)
-        rivals = [path for path in self._sources if path != self._sources[slot.number]]
+        output = self._output.open(slot.number, slot.bot, slot.starts)
         process = slot.process = BotProcess(
             slot.bot,
             self._hosting,
             self._clock,
             output,
-            [path for path in rivals if path],
+            [path for path in self._rivals(slot.bot) if path.exists()],
             self._freezer,
         )
         try:

@@ -21,7 +21,7 @@ from pathlib import Path
 from deepsea_referee.bots.output import (
     BotOutput,
     OutputCapture,
-    author_error,
+    bot_error,
     last_words,
     where,
     with_short_stack,
@@ -271,13 +271,16 @@ class BotProcess:
 
     def error_text(self) -> str:
         """The last error that it wrote to stderr, as its author needs it."""
-        return author_error(self._stderr.tail.text(), self.bot.folder)
+        return bot_error(self._stderr.tail.text(), self.bot)
 
     def log(self) -> tuple[str, str]:
         """The end of its stdout and of its stderr, as text that is safe to show."""
         self._stdout.drain()
         self._stderr.drain()
-        return self._stdout.tail.text(), with_short_stack(self._stderr.tail.text(), self.bot.folder)
+        stdout, stderr = map(
+            self.bot.own_paths, (self._stdout.tail.text(), self._stderr.tail.text())
+        )
+        return stdout, with_short_stack(stderr, self.bot.home)
 
     def _note(self, text: str) -> None:
         """Tell the author of a bot that has no SDK to do so: a line beside its own on stderr."""

@@ -1,10 +1,12 @@
-"""Resolves an argument BOT to a command, a name and a digest.
+"""Resolves an argument BOT to a command, a name, files and their digest.
 
-Invariants: nothing of a bot is run or imported here. `deepsea_bundle` reads, checks and names the
-files of a bot, for matches and the ladder; only `cmd:COMMAND LINE` is for matches alone. What a zip
-or a submitted bot does to its reader (a zip, TOML, Python to be compiled) happens in a process of
-its own, with limits on memory and time; here the answer's names, paths and digest are checked,
-nothing else is made of it.
+Invariants: nothing of a bot is run or imported here. The files of a bot are read once: what was
+digested is kept, and every start plays a copy of it, whatever its author writes meanwhile.
+`deepsea_bundle` reads, checks and names them, for matches and the ladder; only `cmd:COMMAND LINE`,
+whose files nobody knows, is for matches alone and runs where it is. What a zip or a submitted bot
+does to its reader (a zip, TOML, Python to be compiled) happens in a process of its own, with limits
+on memory and time; here the answer's names, paths and digest are checked, nothing else is made of
+it.
 """
 
 from __future__ import annotations
@@ -16,19 +18,19 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import deepsea_bundle
-from deepsea_bundle.archive import digest
+from deepsea_bundle.archive import Files, digest
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.folder import read_folder
+from deepsea_bundle.folder import read_folder, write_folder
 from deepsea_bundle.manifest import Protocol, read_manifest
 from deepsea_bundle.names import name_from
-from deepsea_bundle.program import PYTHON, program_of
+from deepsea_bundle.program import PYTHON, SINGLE
 from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
 from deepsea_bundle.reader_process import OUT_OF_MEMORY, bundle_from, request
 from deepsea_referee.errors import UserError
@@ -39,6 +41,8 @@ from deepsea_sdk.launch import Parameters, split_parameters
 COMMAND_PREFIX = "cmd:"
 _PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
 """Of the environment, for Linux and for Windows; the rest may hold the password of a ladder."""
+_ALONE = "only-this-file-is-visible"
+"""The folder of a single file's copy: a bot that looks for others there finds this in its error."""
 _told: set[str] = set()
 """Names of samples of which it was said that a file here has the same one."""
 
@@ -51,30 +55,52 @@ class BotSpec:
     command: tuple[str, ...]
     """The program and its arguments; empty for a player without a process."""
     folder: Path | None
-    """Its working directory, which a sandbox lets it read; None: the current folder."""
+    """Its working directory, which a sandbox lets it read; None: the current folder, or that of the
+    copy that is still to be made."""
     digest: str
     """SHA-256 of the program in hex."""
     facts: BundleFacts | None = field(default=None, compare=False)
     """Facts about its files; None for a command line and on the ladder."""
     parameters: str = ""
     """What its program gets in the environment variable of `deepsea_sdk.launch`."""
-    program: bytes | None = field(default=None, compare=False, repr=False)
-    """The content of a bot that is a single Python file: it is played without what lies beside."""
     protocol: Protocol = "grpc"
+    files: Files | None = field(default=None, compare=False, repr=False)
+    """What was digested, until it is copied into `folder`; None for a command line and on the
+    ladder, whose folders hold what was submitted."""
+    source: Path | None = None
+    """The author's file, folder or zip; None for a command line and on the ladder."""
+    single: bool = False
+    """It is one Python file."""
+
+    def copied(self, parent: Path) -> BotSpec:
+        """The bot in a new folder below `parent` with a copy of what was digested."""
+        if self.files is None:
+            return self
+        folder = parent.resolve() / (_ALONE if self.single else "bot")
+        write_folder(self.files, folder)
+        return replace(self, folder=folder, files=None)
 
     @property
-    def source(self) -> Path | None:
-        """The file or folder that it is; None for a command line."""
-        return self.folder if self.program is None else Path(self.command[1])
+    def home(self) -> Path | None:
+        """The folder that its author knows its files in."""
+        if self.source is None:
+            return self.folder
+        return self.source.parent if self.single else self.source
+
+    def own_paths(self, text: str) -> str:
+        """The text with its author's paths for those of the copy, for tracebacks and messages."""
+        if self.folder is None or self.source is None:
+            return text
+        copy = self.folder / SINGLE if self.single else self.folder
+        return text.replace(str(copy), str(self.source))
 
 
 def resolve(text: str) -> BotSpec:
     """Resolve what a user typed; raises UserError or BundleError if it cannot be started.
 
     A sample's name is the sample: a file or folder that is called so is named by its path, as a
-    line on stderr says.
-    A zip is unpacked into a folder that goes with this process. A Python bot may have parameters
-    (deepsea_sdk.launch), which then are part of its name and digest.
+    line on stderr says. A Python bot may have parameters (deepsea_sdk.launch), which then are
+    part of its name and digest.
     """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
@@ -110,15 +136,39 @@ def _resolve(text: str) -> BotSpec:
 
 
 def _read(path: Path, name: str | None) -> BotSpec:
-    if path.is_dir():
-        return _in_folder(read_bot(path), path.resolve())
-    if path.suffix != ".py":
-        return _unpacked_zip(read_in_subprocess(path))
-    bundle = read_bot(path, name or name_from(path.stem))
-    file = path.resolve()
-    command = (sys.executable, str(file))
-    program = program_of(bundle.files)
-    return BotSpec(bundle.name, command, file.parent, bundle.digest, bundle.facts, program=program)
+    single = path.suffix == ".py" and not path.is_dir()
+    if single:
+        bundle = read_bot(path, name or name_from(path.stem))
+    elif path.is_dir():
+        bundle = read_bot(path)
+    else:
+        bundle = read_in_subprocess(path)
+    return replace(spec_of(bundle), source=path.resolve(), single=single)
+
+
+def spec_of(bundle: BotBundle) -> BotSpec:
+    """The bot that plays what was checked."""
+    return BotSpec(
+        bundle.name,
+        _runnable(bundle.command),
+        None,
+        bundle.digest,
+        bundle.facts,
+        protocol=bundle.protocol,
+        files=bundle.files,
+    )
+
+
+@contextmanager
+def copies(bots: Sequence[BotSpec]) -> Iterator[list[BotSpec]]:
+    """The bots with copies of what was digested, in a folder that is removed at the end."""
+    from deepsea_referee.system import SYSTEM  # who only reads bots need not wait for it
+
+    folder = SYSTEM.private_folder()
+    try:
+        yield [bot.copied(folder / str(number)) for number, bot in enumerate(bots)]
+    finally:
+        SYSTEM.remove_folder(folder)
 
 
 def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
@@ -203,23 +253,6 @@ def _exists(text: str) -> bool:
     except OSError as error:
         raise UserError(f"bot {text!r} cannot be read: {error.strerror or error}") from None
     return True
-
-
-def _in_folder(bundle: BotBundle, folder: Path) -> BotSpec:
-    command = _runnable(bundle.command)
-    return BotSpec(
-        bundle.name, command, folder, bundle.digest, bundle.facts, protocol=bundle.protocol
-    )
-
-
-def _unpacked_zip(bundle: BotBundle) -> BotSpec:
-    # Seldom needed, and they take a while.
-    from deepsea_bundle.bot_cache import unpack
-    from deepsea_referee.system import SYSTEM
-
-    folder = SYSTEM.private_folder() / "bot"
-    unpack(bundle.archive, bundle.digest, folder)
-    return _in_folder(bundle, folder)
 
 
 def _command_line(text: str) -> BotSpec:

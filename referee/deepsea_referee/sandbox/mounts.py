@@ -4,8 +4,8 @@ Invariants: an allow-list; everything is read-only except /tmp and /dev/shm, whi
 small and removed with the bot. Files keep their paths of the host, so a command means the same.
 A bot with a bot.toml sees its folder and nothing else. What is private is hidden wherever it would
 be visible: other bots, the ladder's store, files with settings (.env). Other folders may contain
-more bots or a whole home: a bot that was given as a file or as a command line sees the files that
-its command names (the user who runs the referee wrote that command).
+more bots or a whole home: a bot that was given as a command line sees the files that its command
+names (the user who runs the referee wrote that command).
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ class PlainProcess:
 
     def spawn(self, launch: LaunchSpec) -> PlainContained:
         """Start a bot; see `interface.Isolation`."""
+        cleanup.remove_what_killed_referees_left()
         mark = cleanup.new_name()
         setpriv = shutil.which("setpriv")
         dying_with_us = (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()

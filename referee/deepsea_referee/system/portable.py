@@ -136,10 +136,13 @@ class PortableSystem:
     def private_folder(self) -> Path:
         # Its name is short, because sockets' paths must be.
         folder = Path(tempfile.mkdtemp(prefix="deepsea-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        atexit.register(self.remove_folder, folder)
         return folder
 
     def remove_folder(self, folder: Path) -> None:
+        for path in folder.rglob("*"):  # Windows removes no file that may only be read
+            with suppress(OSError):
+                path.chmod(0o700)
         shutil.rmtree(folder, ignore_errors=True)
 
     def lock(self, descriptor: int) -> bool:

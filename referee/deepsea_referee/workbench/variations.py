@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 
 from deepsea_referee.bots.loading import load
-from deepsea_referee.bots.resolve import BotSpec, sample, sample_bots, with_unique_names
+from deepsea_referee.bots.resolve import BotSpec, copies, sample, sample_bots, with_unique_names
 from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.replay import control_of, game_at
 from deepsea_rules.errors import RulesError
@@ -46,7 +46,8 @@ def branch(
     """
     opening = _opening(original, at, action)
     game = Game(original.rules, len(original.seats), original.seed)
-    refereed = _played_on(original, game, bots, opening)
+    with copies(bots) as copied:
+        refereed = _played_on(original, game, copied, opening)
     record = replace(
         refereed.played().record, game_id=f"{original.game_id}-at-{at}", clock=original.clock
     )
@@ -70,12 +71,13 @@ def futures(
     """
     opening = _opening(original, at, action)
     scores = []
-    for number in range(games):
-        dice = game_seed(original.seed, number)
-        game = _OtherDice(original.rules, len(original.seats), original.seed, at, dice)
-        _played_on(original, game, bots, opening)
-        scores.append(placement_scores(game.result().placements))
-        on_game()
+    with copies(bots) as copied:
+        for number in range(games):
+            dice = game_seed(original.seed, number)
+            game = _OtherDice(original.rules, len(original.seats), original.seed, at, dice)
+            _played_on(original, game, copied, opening)
+            scores.append(placement_scores(game.result().placements))
+            on_game()
     return [list(seat) for seat in zip(*scores, strict=True)]
 
 
@@ -121,6 +123,7 @@ def _played_on(
     # The bots received this game's id at the start; a record gets its own.
     control, attempt = control_of(original), original.attempt
     refereed = RefereedGame(game, original.game_id, control, seats, attempt)
+    refereed.own_paths = lambda seat, text: bots[seat].own_paths(text)
     with redirect_stdout(sys.stderr):
         players = [load(bot) for bot in bots]
         play_to_end(refereed, players, on_error="forfeit", now_us=lambda: 0, opening=opening)
