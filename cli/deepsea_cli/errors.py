@@ -16,7 +16,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 if TYPE_CHECKING:
-    from deepsea_referee.errors import BotHangs
+    from deepsea_referee.results.summary import BotHangs
 
 DONE, NEGATIVE, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 

@@ -31,7 +31,6 @@ from deepsea_cli.options import (
 )
 from deepsea_cli.output import count, echo, print_command, print_json
 from deepsea_cli.progress import Progress
-from deepsea_referee.errors import BotHangs
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.coach.decisions import Effort
@@ -223,6 +222,7 @@ def _limit(run: _Run) -> Callable[[], None]:
 
 def _play(run: _Run, results: ResultsFolder) -> None:
     """The match; the games that it lost are put in order."""
+    from deepsea_referee.results.summary import BotHangs
     from deepsea_referee.shared_match import run_match
 
     refuse_more = _limit(run)

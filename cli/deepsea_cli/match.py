@@ -35,7 +35,7 @@ from deepsea_cli.options import (
 from deepsea_cli.output import echo
 from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_option
 from deepsea_cli.progress import Progress
-from deepsea_referee.errors import BotHangs, UserError
+from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord
@@ -193,6 +193,7 @@ def _play(
     watching: Iterable[Callable[[GameResult, GameRecord], object]],
 ) -> tuple[MatchResult, EndedEarly]:
     """Play the match, and let what watches it have each game that counts."""
+    from deepsea_referee.results.summary import BotHangs
 
     def on_game(outcome: GameResult, record: GameRecord) -> object:
         progress.advance()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import click
 
 from deepsea_cli.errors import EndedEarly
-from deepsea_referee.errors import BotHangs, UserError
+from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import BOT_USERS, IsolationLevel
 from deepsea_rules.errors import InvalidRecord, InvalidRules
 from deepsea_rules.randomness import seed_from_text
@@ -228,6 +228,8 @@ class GroupPlay(NamedTuple):
 
     def run(self, games: Callable[..., bool], on_news: Callable[..., object]) -> EndedEarly:
         """Play games by their `play`, which calls `on_news`; returns what ended them early."""
+        from deepsea_referee.results.summary import BotHangs
+
         try:
             return games(on_news, workers=self.workers, in_process=self.in_process)
         except BotHangs as error:

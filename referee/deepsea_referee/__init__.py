@@ -17,8 +17,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from deepsea_referee.errors import BotHangs, RefereeError, UserError
-    from deepsea_referee.results.summary import BotSummary, GameResult, MatchResult, VoidGame
+    from deepsea_referee.errors import RefereeError, UserError
+    from deepsea_referee.results.summary import (
+        BotHangs,
+        BotSummary,
+        GameResult,
+        MatchResult,
+        VoidGame,
+    )
     from deepsea_referee.script import run_comparison, run_match
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.confidence import ConfidenceSequence
@@ -38,8 +44,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "errors": ("BotHangs", "RefereeError", "UserError"),
-    "results.summary": ("BotSummary", "GameResult", "MatchResult", "VoidGame"),
+    "errors": ("RefereeError", "UserError"),
+    "results.summary": ("BotHangs", "BotSummary", "GameResult", "MatchResult", "VoidGame"),
     "script": ("run_comparison", "run_match"),
     "workbench.comparison": ("Comparison",),
     "workbench.confidence": ("ConfidenceSequence",),

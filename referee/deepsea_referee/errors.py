@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from deepsea_rules.faults import Fault
-
-if TYPE_CHECKING:
-    from deepsea_referee.results.summary import MatchResult
 
 
 class BotFault(Exception):
@@ -55,13 +50,6 @@ class UserError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.detail)
-
-
-class BotHangs(UserError):
-    """A bot in this process does not return; `detail` is its stack."""
-
-    result: MatchResult
-    """The complete games of the match that it ended."""
 
 
 class BotStartError(UserError):

@@ -30,10 +30,9 @@ from typing import Any, cast
 from deepsea_referee.bots.loading import MODULE_PREFIX, load
 from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, bot_error, show_hints
 from deepsea_referee.bots.resolve import BotSpec, copies
-from deepsea_referee.errors import BotHangs
 from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, OnGame
-from deepsea_referee.results.summary import GameResult, MatchResult
+from deepsea_referee.results.summary import BotHangs, GameResult, MatchResult
 from deepsea_referee.timing.clock import ThreadClock
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import AnyBot, misspelt

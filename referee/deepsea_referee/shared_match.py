@@ -20,11 +20,11 @@ from typing import TypeAlias
 
 from deepsea_referee import in_process as in_this_process
 from deepsea_referee import match
-from deepsea_referee.errors import BotHangs, RefereeError
+from deepsea_referee.errors import RefereeError
 from deepsea_referee.interrupts import StopRequests, WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
 from deepsea_referee.results.folder import WriteBehind
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+from deepsea_referee.results.summary import BotHangs, GameResult, MatchResult, VoidGame
 from deepsea_referee.system import equal_shares
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.pauses import OffTurn

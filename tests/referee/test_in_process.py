@@ -14,10 +14,10 @@ import pytest
 
 from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.errors import BotHangs, UserError
+from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.results.summary import BotHangs, GameResult
 from deepsea_referee.timing.clock import ThreadClock
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text

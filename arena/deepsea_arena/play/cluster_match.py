@@ -48,14 +48,9 @@ def match_on_cluster(
     setup = partial(player, tuple(digests), level)
     check = partial(choose, level)
     pool = dask_workers()(address, setup, check, fetch=archives.__getitem__, report=report)
+    by_digest = [replace(bot, files=None) for bot in settings.bots]
     return shared_match.run_match(
-        replace(
-            settings,
-            bots=[
-                replace(bot, files=None) for bot in settings.bots
-            ],  # they travel by their digests
-            output=OutputPlan(),
-        ),
+        replace(settings, bots=by_digest, output=OutputPlan()),
         on_game=on_game,
         on_void=on_void,
         pool=pool,

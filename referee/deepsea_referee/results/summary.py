@@ -18,6 +18,7 @@ from typing import Self
 
 from deepsea_referee.bots.output import BotLog, frames
 from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.errors import UserError
 from deepsea_referee.timing.pauses import OffTurn
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Forfeit
@@ -326,3 +327,10 @@ class MatchResult:
 def record_name(game: int) -> str:
     """The file of a game's record; `game` counts from 1."""
     return f"game-{game:04}.json"
+
+
+class BotHangs(UserError):
+    """A bot in this process does not return; `detail` is its stack."""
+
+    result: MatchResult
+    """The complete games of the match that it ended."""
