@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, insert
 
 from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
@@ -84,6 +84,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         comparisons.add(store, comparisons.claim(store), verdict="better")
         for name in ("bots", "verdict_seconds"):
             store.settings.change(name, 600, MACHINE)
+        with store.database.write() as connection:
+            left = {"season_id": season.id, "version_id": ladder.ids(store)[0], "after_number": 1}
+            connection.execute(insert(schema.tournament_exits).values(left))
     return path
 
 

@@ -94,7 +94,7 @@ def allowed(column: Column[Any]) -> str:
         case Choice() as choice:
             return f"{name} IN ({_literals(choice.texts.values())})"
         case Scopes():
-            chosen = (some for size in range(len(Scope)) for some in combinations(Scope, size + 1))
+            chosen = (some for size in range(len(Scope) + 1) for some in combinations(Scope, size))
             return f"{name} IN ({_literals(map(scopes_text, chosen))})"
         case HexFloat():
             return f"{name} LIKE '%0x%.%p%'"
