@@ -142,7 +142,9 @@ def test_the_second_ctrl_c_ends_at_once(tmp_path: Path, workers: str, waits: str
     kept = json.loads((tmp_path / "kept" / "results.json").read_bytes())
     games = len(kept["games"])
     assert f"interrupted after {games} of 10000 games" in err
-    assert (status, f"{games:,} games, manual rules" in out) == (130, True)
+    # Of several workers there may be a single game, or none, whose result has arrived by then.
+    counted = "1 game, " if games == 1 else f"{games:,} games, "
+    assert (status, out.startswith(counted if games else "")) == (130, True)
     if workers == "1":
         assert games == 7
 
