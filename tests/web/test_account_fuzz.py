@@ -19,6 +19,9 @@ from helpers.world import Stock, World, opened
 
 FORM = "application/x-www-form-urlencoded"
 PATHS = sorted({page.path for page in MEMBERS.pages} | set(MEMBERS.endpoints))
+ACTIONS = [action.path for action in MEMBERS.actions if action.path != "/logout"]
+"""Those that do not end the admin's session with any form at all."""
+KINDS = [FORM, "multipart/form-data; boundary=b0und", "", "text/plain"]
 FIELDS = sorted({name for action in MEMBERS.actions for name in action.fields})
 WORDS = st.one_of(
     st.text(max_size=60),
@@ -48,7 +51,7 @@ def is_fine(person: Person, method: str, path: str, body: bytes, kind: str) -> N
 
 @settings(max_examples=20)
 @given(
-    action=st.sampled_from([action.path for action in MEMBERS.actions if action.path != "/logout"]),
+    action=st.sampled_from(ACTIONS),
     fields=st.dictionaries(st.sampled_from(FIELDS), WORDS, max_size=5),
     who=st.integers(0, 1),
 )
@@ -63,15 +66,21 @@ def test_a_form_with_any_words_gets_an_answer(
 
 
 @given(
-    action=st.sampled_from([action.path for action in MEMBERS.actions]),
+    action=st.sampled_from(ACTIONS),
     body=st.binary(max_size=300),
-    kind=st.sampled_from([FORM, "multipart/form-data; boundary=b0und", "", "text/plain"]),
+    kind=st.sampled_from(KINDS),
 )
 def test_any_bytes_get_an_answer(
     people: tuple[Person, Person], action: str, body: bytes, kind: str
 ) -> None:
     for person in people:
         is_fine(person, "POST", action, body, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logging_out_with_any_bytes_gets_an_answer(world: World, kind: str) -> None:
+    for person in (world.person(), world.person("admin")):
+        is_fine(person, "POST", "/logout", b"\xff\x00=&", kind)
 
 
 @settings(max_examples=20)
