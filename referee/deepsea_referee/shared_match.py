@@ -158,6 +158,8 @@ class _SharedMatch:
     finishes: bool
     """At the first Ctrl-C the games that are being played are finished."""
     stop_requests: int = 0
+    hangs: BotHangs | None = None
+    """The first bot that does not return, which ends the match."""
     waiting: deque[_Progress] = field(default_factory=deque)
     playing: dict[Task, _Progress] = field(default_factory=dict)
     started: int = 0
@@ -188,10 +190,15 @@ class _SharedMatch:
                 self._on_event(event)
         if self.result.interrupted:
             self._break_off(wake)
+        if self.hangs is not None:
+            self.hangs.result = self.result
+            raise self.hangs
 
     def _break_off(self, wake: WakePipe) -> None:
         self.pool.stop()
-        if self.finishes:
+        if self.hangs is not None:
+            pass  # the others may hang too
+        elif self.finishes:
             if self.stop_requests < 2:
                 sys.stderr.write(f"{FINISHING}\n")
             while self.playing and self.stop_requests < 2:
@@ -199,6 +206,10 @@ class _SharedMatch:
                     self._on_event(event)
         else:
             self._wait_for_shares()
+        # Complete games that workers have sent count, whatever they do now.
+        while self.playing and (events := self.pool.wait(0)):
+            for event in events:
+                self._on_event(event)
         for task in self.playing:
             self.pool.kill(task)
 
@@ -231,10 +242,11 @@ class _SharedMatch:
             case Died(task, ending):
                 del self.playing[task]
                 self._finish_share(progress, ending)
+            case Failed(task, BotHangs() as error):
+                del self.playing[task]
+                self.hangs = self.hangs or error
+                self.result.interrupted = True
             case Failed(_, error):
-                if isinstance(error, BotHangs):
-                    self.result.interrupted = True
-                    error.result = self.result
                 raise error
 
     def _finish_share(self, progress: _Progress, ending: str) -> None:
