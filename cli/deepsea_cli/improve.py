@@ -155,8 +155,8 @@ def command(
             err=True,
         )
         _play(run, results)
-    if mine.files is not None and run.result.games:  # those of a command line are not known
-        write_folder(mine.files, run.folder / "bot")
+    if mine.bundle is not None and run.result.games:  # those of a command line are not known
+        write_folder(mine.bundle.files, run.folder / "bot")
         (run.folder / "parameters").write_text(mine.parameters, encoding="utf-8")
     if not run.ended:
         _judge(run)

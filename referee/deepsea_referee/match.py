@@ -136,7 +136,7 @@ class MatchSettings:
     def result(self, isolation: str) -> MatchResult:
         """The result of the match before its first game."""
         return MatchResult(
-            bots=tuple(replace(bot, files=None) for bot in self.named),
+            bots=tuple(replace(bot, bundle=None) for bot in self.named),
             rules=self.rules,
             time_control=self.time_control,
             seed=self.seed,

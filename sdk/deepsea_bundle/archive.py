@@ -12,7 +12,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deepsea_bundle.errors import BundleError
 
@@ -49,86 +49,92 @@ class BundleLimits:
 LIMITS = BundleLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """The files that were found, and what became of the rest."""
+@dataclass(slots=True)
+class Collection:
+    """A bot's files, which come in one by one and are counted and compared as they come.
 
-    files: Files
-    skipped: tuple[str, ...]
-    """What was left out, the outermost of it."""
-    links: tuple[str, ...]
+    Each method raises `BundleError` at a path or a size that is not allowed.
+    """
+
+    limits: BundleLimits = LIMITS
+    files: Files = field(default_factory=dict)
+    skipped: dict[str, None] = field(default_factory=dict)
+    """Paths that are left out, the outermost of each."""
+    links: list[str] = field(default_factory=list)
     """Links whose targets are kept as copies."""
+    _announced_entries: int = 0
+    _announced_bytes: int = 0
+    _places: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """By the path without case: how it was written first, and whether it is a folder."""
 
+    @property
+    def entries(self) -> int:
+        """The number of files and of the folders that hold them."""
+        parts = [path.split("/") for path in self.files]
+        folders = {tuple(part[:end]) for part in parts for end in range(1, len(part))}
+        return len(parts) + len(folders)
 
-class FileCollector:
-    """Files that come in one by one, and are counted and compared as they come."""
+    @property
+    def total_bytes(self) -> int:
+        return sum(map(len, self.files.values()))
 
-    def __init__(self, limits: BundleLimits) -> None:
-        self.files: Files = {}
-        self.links: list[str] = []
-        self._skipped: dict[str, None] = {}
-        self._limits = limits
-        self._entries = 0
-        self._total = 0
-        self._spelled: dict[str, str] = {}
+    @property
+    def depth(self) -> int:
+        """The number of parts of the longest path."""
+        return max(path.count("/") + 1 for path in self.files)
 
     def folder(self, path: str) -> None:
         """Note a folder, which is kept only if it has files."""
         self._count(path)
-        self._spell(path)
+        self._place(path, is_folder=True)
 
     def announce(self, path: str, size: int) -> None:
         """Say how large the next file is, before it is read."""
         self._count(path)
-        if size > self._limits.file_bytes:
+        if size > self.limits.file_bytes:
             raise BundleError(
-                f"{path!a} has {size} bytes; a file has at most {self._limits.file_bytes}"
+                f"{path!a} has {size} bytes; a file has at most {self.limits.file_bytes}"
             )
-        self._total += size
-        if self._total > self._limits.total_bytes:
+        self._announced_bytes += size
+        if self._announced_bytes > self.limits.total_bytes:
             raise BundleError(
-                f"with {path!a} the files have {self._total} bytes together; "
-                f"at most {self._limits.total_bytes} are taken"
+                f"with {path!a} the files have {self._announced_bytes} bytes together; "
+                f"at most {self.limits.total_bytes} are taken"
             )
 
     def file(self, path: str, content: bytes) -> None:
         """Keep an announced file."""
-        self._spell(path)
         if path in self.files:
             raise BundleError(f"{path!a} is there twice")
+        self._place(path, is_folder=False)
         self.files[path] = content
 
     def skip(self, path: str) -> None:
         """Note something that is left out."""
-        self._skipped[skipped_part(path) or path] = None
-
-    def finished(self) -> Collected:
-        """What was collected; raises if a file is a folder too."""
-        for path in self.files:
-            parts = path.split("/")
-            for end in range(1, len(parts)):
-                if (folder := "/".join(parts[:end])) in self.files:
-                    raise BundleError(f"{folder!a} is a file and a folder")
-        return Collected(self.files, tuple(self._skipped), tuple(self.links))
+        self.skipped[skipped_part(path) or path] = None
 
     def _count(self, path: str) -> None:
-        self._entries += 1
-        if self._entries > self._limits.entries:
+        self._announced_entries += 1
+        if self._announced_entries > self.limits.entries:
             raise BundleError(
-                f"more than {self._limits.entries:,} files and folders, at {path!a}; "
+                f"more than {self.limits.entries:,} files and folders, at {path!a}; "
                 "leave out what the bot does not need"
             )
-        check_path(path, self._limits)
+        check_path(path, self.limits)
 
-    def _spell(self, path: str) -> None:
-        """Refuse names that are one name on systems that know no case or compose accents."""
+    def _place(self, path: str, *, is_folder: bool) -> None:
+        """Refuse a path that is a file and a folder, and names that are one name on systems that
+        know no case or compose accents."""
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
-            spelled = "/".join(parts[:end])
-            folded = unicodedata.normalize("NFC", spelled).casefold()
+            place = ("/".join(parts[:end]), is_folder or end < len(parts))
+            folded = unicodedata.normalize("NFC", place[0]).casefold()
             folded = unicodedata.normalize("NFC", folded)
-            if (other := self._spelled.setdefault(folded, spelled)) != spelled:
-                raise BundleError(f"{spelled!a} and {other!a} are one name on some systems")
+            other = self._places.setdefault(folded, place)
+            if other[0] != place[0]:
+                raise BundleError(f"{place[0]!a} and {other[0]!a} are one name on some systems")
+            if other != place:
+                raise BundleError(f"{place[0]!a} is a file and a folder")
 
 
 def check_path(path: str, limits: BundleLimits) -> None:

@@ -15,24 +15,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deepsea_bundle.archive import (
-    LIMITS,
-    BundleLimits,
-    Collected,
-    FileCollector,
-    Files,
-    skipped_part,
-)
+from deepsea_bundle.archive import LIMITS, BundleLimits, Collection, Files, skipped_part
 from deepsea_bundle.errors import BundleError
 
 _BY_PARTS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 
 
-def read_folder(folder: Path, limits: BundleLimits = LIMITS) -> Collected:
+def read_folder(folder: Path, limits: BundleLimits = LIMITS) -> Collection:
     """The files in a folder; raises `BundleError` at the first thing that is wrong with it."""
-    reader = _FolderReader(folder.resolve(), limits)
+    reader = _FolderReader(folder.resolve(), Collection(limits))
     reader.read("", "", ())
-    return reader.collector.finished()
+    return reader.collection
 
 
 def write_folder(files: Files, folder: Path) -> None:
@@ -49,8 +42,8 @@ class _FolderReader:
     """Walks one folder. Paths are relative to it: `path` in the bot, `place` on the disk; they
     differ inside of what was reached by a link."""
 
-    def __init__(self, root: Path, limits: BundleLimits) -> None:
-        self.collector = FileCollector(limits)
+    def __init__(self, root: Path, collection: Collection) -> None:
+        self.collection = collection
         self._root = root
 
     def read(self, path: str, place: str, inside: tuple[str, ...]) -> None:
@@ -61,7 +54,7 @@ class _FolderReader:
         for name in names:
             child = f"{path}/{name}" if path else name
             if skipped_part(child) is not None:
-                self.collector.skip(child)
+                self.collection.skip(child)
                 continue
             where = f"{place}/{name}" if place else name
             if stat.S_ISLNK((self._root / where).lstat().st_mode):
@@ -72,7 +65,7 @@ class _FolderReader:
         state = (self._root / place).lstat()
         _check_kind(path, state)  # before it is opened: opening a pipe or device does something
         if stat.S_ISDIR(state.st_mode):
-            self.collector.folder(path)
+            self.collection.folder(path)
             self.read(path, place, inside)
         else:
             self._file(path, place)
@@ -81,12 +74,12 @@ class _FolderReader:
         with _opened(self._root, place) as descriptor:
             state = os.fstat(descriptor)
             _check_kind(path, state)
-            self.collector.announce(path, state.st_size)
+            self.collection.announce(path, state.st_size)
             with os.fdopen(descriptor, "rb", closefd=False) as stream:
                 content = stream.read(state.st_size + 1)
         if len(content) != state.st_size:
             raise BundleError(f"{path!a} changes while it is read")
-        self.collector.file(path, content)
+        self.collection.file(path, content)
 
     def _target(self, path: str, place: str) -> str:
         """The place that a link leads to, free of links."""
@@ -103,7 +96,7 @@ class _FolderReader:
                 f"{path!a} is a link to {text!a}, outside of the bot's folder; "
                 "put the file itself there"
             )
-        self.collector.links.append(path)
+        self.collection.links.append(path)
         found = target.relative_to(self._root).as_posix()
         return "" if found == "." else found
 

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from deepsea_bundle.archive import BundleLimits, Collected, FileCollector, Files, skipped_part
+from deepsea_bundle.archive import BundleLimits, Collection, Files, skipped_part
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.manifest import MANIFEST, Manifest
 
@@ -85,13 +85,14 @@ def _why_not_there(path: str) -> str:
     return f"there is no such file{left_out}"
 
 
-def collect_single(program: bytes, limits: BundleLimits) -> Collected:
+def collect_single(program: bytes, limits: BundleLimits) -> Collection:
     """The files of a bot that is one Python file."""
-    collector = FileCollector(limits)
-    collector.announce(SINGLE, len(program))
-    collector.file(SINGLE, program)
+    collection = Collection(limits)
+    collection.announce(SINGLE, len(program))
+    collection.file(SINGLE, program)
     content = "command = [" + ", ".join(f'"{word}"' for word in MANIFEST_OF_SINGLE.command) + "]\n"
-    return Collected({SINGLE: program, MANIFEST: content.encode()}, (), ())
+    collection.file(MANIFEST, content.encode())
+    return collection
 
 
 def check_alone(file: Path, program: bytes) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deepsea_bundle import names
-from deepsea_bundle.archive import LIMITS, BundleLimits, Collected, Files, digest, pack
+from deepsea_bundle.archive import LIMITS, BundleLimits, Collection, Files, digest, pack
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.folder import read_folder
 from deepsea_bundle.manifest import MANIFEST, Manifest, Protocol, read_manifest
@@ -23,23 +23,6 @@ FORMS = f"a bot is a Python file, a folder with {MANIFEST} or a zip of one"
 
 
 @dataclass(frozen=True, slots=True)
-class BundleFacts:
-    """What a bot's author may want to know of its files, next to the limits."""
-
-    entries: int
-    """Files and the folders that hold them."""
-    total_bytes: int
-    deepest: int
-    """How many parts the longest path has."""
-    skipped: tuple[str, ...] = ()
-    """What was left out, the outermost of it."""
-    links: tuple[str, ...] = ()
-    """Links whose targets are kept as copies."""
-    requirements: str | None = None
-    """The text that names the packages it needs; None if bot.toml names no such file."""
-
-
-@dataclass(frozen=True, slots=True)
 class BotBundle:
     """A bot that was checked."""
 
@@ -48,9 +31,15 @@ class BotBundle:
     """As in bot.toml, to be run in the folder of its files."""
     digest: str
     """SHA-256 over its files."""
-    files: Files
-    facts: BundleFacts = field(compare=False)
+    collection: Collection = field(compare=False)
+    """Its files, with their number and sizes and what was left out of them."""
     protocol: Protocol = "grpc"
+    requirements: str | None = None
+    """The text that names the packages it needs; None if bot.toml names no such file."""
+
+    @property
+    def files(self) -> Files:
+        return self.collection.files
 
     @property
     def archive(self) -> bytes:
@@ -79,7 +68,7 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
             return bundle
         if not content.startswith(b"PK"):
             raise BundleError(f"it is neither a zip nor a Python file; {FORMS}")
-        return bundle_of(_without_wrapping(collect_zip(content, limits)), name, path.stem)
+        return bundle_of(_take_wrapping_off(collect_zip(content, limits)), name, path.stem)
     except OSError as error:
         why = f"{str(error.filename or path)!r} cannot be read: {error.strerror or error}"
     except BundleError as error:
@@ -87,16 +76,15 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
     raise BundleError(f"bot {str(path)!r}: {why}")
 
 
-def bundle_of(found: Collected, name: str | None, default: str) -> BotBundle:
+def bundle_of(collection: Collection, name: str | None, default: str) -> BotBundle:
     """Check a bot's files. Without a `name`, and if bot.toml has none, it is called `default`."""
-    return _checked(found, read_manifest(found.files), name, default)
+    return _checked(collection, read_manifest(collection.files), name, default)
 
 
 def _checked(
-    found: Collected, manifest: Manifest, name: str | None, default: str, single: str = ""
+    collection: Collection, manifest: Manifest, name: str | None, default: str, single: str = ""
 ) -> BotBundle:
-    files = found.files
-    check_program(manifest.command, files, single)
+    check_program(manifest.command, collection.files, single)
     if name is None and manifest.name is None:
         try:
             names.checked("the folder's or file's name", default)
@@ -106,21 +94,13 @@ def _checked(
                 "with --name"
             ) from None
     chosen = name if name is not None else manifest.name or default
-    names.checked("the bot's name", chosen)
-    facts = _facts(found, manifest)
-    return BotBundle(chosen, manifest.command, digest(files), files, facts, manifest.protocol)
-
-
-def _facts(found: Collected, manifest: Manifest) -> BundleFacts:
-    parts = [path.split("/") for path in found.files]
-    folders = {tuple(part[:end]) for part in parts for end in range(1, len(part))}
-    return BundleFacts(
-        entries=len(parts) + len(folders),
-        total_bytes=sum(map(len, found.files.values())),
-        deepest=max(map(len, parts)),
-        skipped=found.skipped,
-        links=found.links,
-        requirements=_requirements(found.files, manifest),
+    return BotBundle(
+        names.checked("the bot's name", chosen),
+        manifest.command,
+        digest(collection.files),
+        collection,
+        manifest.protocol,
+        _requirements(collection.files, manifest),
     )
 
 
@@ -139,15 +119,11 @@ def _requirements(files: Files, manifest: Manifest) -> str | None:
         raise BundleError(f"{manifest.requirements} is not UTF-8") from None
 
 
-def _without_wrapping(found: Collected) -> Collected:
-    """The files of a zip that has everything in one folder, as packing a folder makes it."""
-    files = found.files
+def _take_wrapping_off(collection: Collection) -> Collection:
+    """Take a folder off that has everything in it, as packing a folder makes it."""
+    files = collection.files
     tops = {path.split("/")[0] for path in files}
-    if MANIFEST in files or len(tops) != 1 or f"{(top := tops.pop())}/{MANIFEST}" not in files:
-        return found
-    prefix = f"{top}/"
-    return Collected(
-        {path.removeprefix(prefix): content for path, content in files.items()},
-        tuple(path.removeprefix(prefix) for path in found.skipped),
-        (),
-    )
+    if MANIFEST not in files and len(tops) == 1 and f"{(top := tops.pop())}/{MANIFEST}" in files:
+        collection.files = {path.removeprefix(f"{top}/"): files[path] for path in files}
+        collection.skipped = {path.removeprefix(f"{top}/"): None for path in collection.skipped}
+    return collection

@@ -12,15 +12,14 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from deepsea_bundle import names
-from deepsea_bundle.archive import LIMITS, check_path, digest
+from deepsea_bundle.archive import Collection, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.manifest import protocol_of
-from deepsea_bundle.reader import BotBundle, BundleFacts, read_bot
+from deepsea_bundle.reader import BotBundle, read_bot
 
 OUT_OF_MEMORY = 3
 """The exit status of a reader that had not enough memory."""
@@ -55,7 +54,9 @@ def _answer(path: Path, name: str | None, stdout: IO[bytes]) -> int:
             "command": bundle.command,
             "protocol": bundle.protocol,
             "digest": bundle.digest,
-            "facts": asdict(bundle.facts),
+            "requirements": bundle.requirements,
+            "skipped": [*bundle.collection.skipped],
+            "links": bundle.collection.links,
             "files": [[path, len(content)] for path, content in bundle.files.items()],
         }
     header = json.dumps(head).encode()
@@ -72,24 +73,23 @@ def bundle_from(answer: bytes) -> BotBundle:
         head = json.loads(answer[_LENGTH:end])
         if "refused" in head:
             raise BundleError(head["refused"])
-        files = {}
+        skipped, links = dict.fromkeys(map(str, head["skipped"])), [*map(str, head["links"])]
+        collection = Collection(skipped=skipped, links=links)
         for path, size in head["files"]:
-            check_path(path, LIMITS)
-            files[path] = answer[end : end + size]
+            collection.announce(path, size)
+            collection.file(path, answer[end : end + size])
             end += size
-        facts = head["facts"]
-        facts |= {"skipped": tuple(facts["skipped"]), "links": tuple(facts["links"])}
         bundle = BotBundle(
             names.checked("the bot's name", head["name"]),
             tuple(map(str, head["command"])),
             head["digest"],
-            files,
-            BundleFacts(**facts),
+            collection,
             protocol_of(head["protocol"]),
+            head["requirements"],
         )
     except (ValueError, TypeError, KeyError) as error:
         raise BundleDamaged(f"the reader of a bot gave no answer: {error}") from None
-    if end != len(answer) or digest(files) != bundle.digest:
+    if end != len(answer) or digest(bundle.files) != bundle.digest:
         raise BundleDamaged("the reader of a bot gave files that are not those of its digest")
     return bundle
 

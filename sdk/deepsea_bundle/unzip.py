@@ -15,7 +15,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from deepsea_bundle.archive import BundleLimits, Collected, FileCollector, skipped_part
+from deepsea_bundle.archive import BundleLimits, Collection, skipped_part
 from deepsea_bundle.errors import BundleError
 
 _END = struct.Struct("<4s4H2LH")
@@ -48,7 +48,7 @@ class _Entry(NamedTuple):
     """Where the packed bytes begin."""
 
 
-def collect_zip(data: bytes, limits: BundleLimits) -> Collected:
+def collect_zip(data: bytes, limits: BundleLimits) -> Collection:
     """The files in a zip; raises `BundleError` at the first thing that is wrong with it."""
     if len(data) > limits.archive_bytes:
         raise BundleError(
@@ -56,7 +56,7 @@ def collect_zip(data: bytes, limits: BundleLimits) -> Collected:
         )
     entries, directory = _entries(data, limits)
     _check_tiling(data, entries, directory)
-    collection = FileCollector(limits)
+    collection = Collection(limits)
     grown = 0
     for entry in entries:
         if entry.name.endswith("/"):
@@ -75,7 +75,7 @@ def collect_zip(data: bytes, limits: BundleLimits) -> Collected:
             collection.file(entry.name, content)
         else:
             collection.skip(entry.name)
-    return collection.finished()
+    return collection
 
 
 def _entries(data: bytes, limits: BundleLimits) -> tuple[list[_Entry], int]:
@@ -118,8 +118,9 @@ def _entry(data: bytes, at: int, end: int) -> tuple[_Entry, int]:
     fields = _CENTRAL.unpack_from(data, at)
     _, made_by, _, flags, method, _, _, crc, packed, size = fields[:10]
     name_length, extra_length, comment_length, disk, _, attributes, offset = fields[10:]
-    raw_name = data[at + _CENTRAL.size :][:name_length]
-    extra = data[at + _CENTRAL.size + name_length :][:extra_length]
+    name_at = at + _CENTRAL.size
+    extra_at = name_at + name_length
+    raw_name, extra = data[name_at:extra_at], data[extra_at : extra_at + extra_length]
     name = _name(raw_name, flags)
     if flags & _ENCRYPTED:
         raise BundleError(f"{name!a} is encrypted")
@@ -131,7 +132,7 @@ def _entry(data: bytes, at: int, end: int) -> tuple[_Entry, int]:
     if made_by >> 8 == _UNIX:
         _check_mode(name, attributes >> 16)
     entry = _Entry(name, raw_name, flags, method, crc, packed, size, offset, 0)
-    after = at + _CENTRAL.size + name_length + extra_length + comment_length
+    after = extra_at + extra_length + comment_length
     return entry._replace(start=_check_local(data, entry)), after
 
 
@@ -173,9 +174,11 @@ def _check_local(data: bytes, entry: _Entry) -> int:
         raise BundleError(f"{entry.name!a} is not where the zip's directory says")
     fields = _LOCAL.unpack_from(data, entry.offset)
     _, _, flags, method, _, _, *sizes, name_length, extra_length = fields
-    start = entry.offset + _LOCAL.size + int(name_length + extra_length)
-    raw_name = data[entry.offset + _LOCAL.size :][:name_length]
-    _check_extra(entry.name, data[start - extra_length : start])
+    name_at = entry.offset + _LOCAL.size
+    extra_at = int(name_at + name_length)
+    start = int(extra_at + extra_length)
+    raw_name = data[name_at:extra_at]
+    _check_extra(entry.name, data[extra_at:start])
     said = [entry.crc, entry.packed, entry.size]
     later = entry.flags & _SIZES_FOLLOW and sizes == [0, 0, 0]
     if (raw_name, flags, method) != (entry.raw_name, entry.flags, entry.method) or not (

@@ -165,7 +165,7 @@ def test_links_inside_the_folder_are_kept_as_copies(folder: Path, tmp_path: Path
         "lib/mind.py",
         "library/mind.py",
     }
-    assert bundle.facts.links == ("again", "deep/er/mind", "library")
+    assert bundle.collection.links == ["again", "deep/er/mind", "library"]
     unpack(bundle.archive, bundle.digest, tmp_path / "unpacked")
     assert not any(path.is_symlink() for path in (tmp_path / "unpacked").rglob("*"))
     assert read_bot(tmp_path / "unpacked", "Nemo") == bundle
@@ -212,9 +212,9 @@ def test_what_is_left_out_is_named_and_what_is_taken_is_counted(
     assert (one.name, one.command) == ("Nemo", ("python3", "bot.py"))
     for bundle in (one, *others):
         assert bundle == one
-        facts = bundle.facts
-        assert (facts.entries, facts.deepest, facts.total_bytes) == (4, 2, 75)
-        assert set(facts.skipped) == left_out
+        files = bundle.collection
+        assert (files.entries, files.depth, files.total_bytes) == (4, 2, 75)
+        assert set(files.skipped) == left_out
 
 
 def test_devices_pipes_and_sockets_are_refused_unopened(

@@ -9,6 +9,7 @@ import tracemalloc
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -233,11 +234,12 @@ def test_what_is_no_plain_file_is_refused(mode: int, words: str) -> None:
         (["ß".encode(), b"ss"], "are one name on some systems"),
         ([b"lib", b"lib/a"], "'lib' is a file and a folder"),
         ([b"lib/a", b"lib"], "'lib' is a file and a folder"),
+        ([b"lib/", b"lib"], "'lib' is a file and a folder"),
     ],
 )
 def test_names_that_are_one_are_refused(names: list[bytes], words: str) -> None:
     with pytest.raises(BundleError, match=words):
-        read_zip(zipped(*(Entry(name, flags=1 << 11) for name in names)))
+        read_zip(zipped(*(Entry(name, flags=1 << 11, attributes=0) for name in names)))
 
 
 @pytest.mark.parametrize(
@@ -340,6 +342,22 @@ def test_limits_are_kept() -> None:
         with pytest.raises(BundleError, match=words):
             read_zip(zipped(*entries), small)
     assert read_zip(zipped(*(Entry(b"%d" % n, b"x" * 100) for n in range(3))), small)
+
+
+def test_reading_takes_time_in_proportion_to_the_zip() -> None:
+    class Counted(bytes):
+        """A zip that counts the bytes that are copied out of it."""
+
+        copied = 0
+
+        def __getitem__(self, key: Any) -> Any:
+            part = super().__getitem__(key)
+            Counted.copied += len(part)
+            return part
+
+    data = zipped(*(Entry(b"%d" % n, b"x" * 1000, method=0) for n in range(500)))
+    assert len(read_zip(Counted(data))) == 500
+    assert Counted.copied < len(data)
 
 
 def test_a_hundred_thousand_entries_are_refused_unread() -> None:

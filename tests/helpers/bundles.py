@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from deepsea_bundle import reader
-from deepsea_bundle.archive import Collected, Files
+from deepsea_bundle.archive import Collection, Files
 from deepsea_bundle.reader import BotBundle
 
 
 def bundle_of(files: Files, name: str | None = None, default: str = "") -> BotBundle:
     """Check a bot's files. Without a `name`, and if bot.toml has none, it is called `default`."""
-    return reader.bundle_of(Collected(files, (), ()), name, default)
+    return reader.bundle_of(Collection(files=files), name, default)

@@ -6,8 +6,9 @@ from importlib import metadata
 
 import pytest
 
+from deepsea_bundle.archive import Collection
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.reader import BundleFacts
+from deepsea_bundle.reader import BotBundle
 from deepsea_referee.workbench.advice import requirements
 from deepsea_referee.workbench.requirements import (
     checked_package,
@@ -91,7 +92,7 @@ def test_a_seasons_package_is_a_name_or_a_name_and_a_version() -> None:
 def test_a_manifest_names_the_file() -> None:
     files = {"bot.py": b"", "needs/all.txt": TEXT.encode()}
     manifest = b'command = "python bot.py"\nrequirements = "needs/all.txt"\n'
-    assert bundle_of({**files, "bot.toml": manifest}, default="x").facts.requirements == TEXT
+    assert bundle_of({**files, "bot.toml": manifest}, default="x").requirements == TEXT
     for value, words in (
         (b"3", "requirements is a file's name, not a number"),
         (b'"none.txt"', "requirements is 'none.txt', but there is no such file among the bot's"),
@@ -108,8 +109,8 @@ def test_a_manifest_names_the_file() -> None:
 
 def test_check_says_which_of_them_are_here() -> None:
     def check(text: str | None) -> list[tuple[bool, bool, str]]:
-        facts = BundleFacts(2, 10, 1, requirements=text)
-        return [(one.ok, one.needed, one.found) for one in requirements(facts)]
+        bundle = BotBundle("x", ("./x",), "", Collection(), requirements=text)
+        return [(one.ok, one.needed, one.found) for one in requirements(bundle)]
 
     click = f"click {metadata.version('click')}"
     assert check(None) == []

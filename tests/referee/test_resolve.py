@@ -45,11 +45,12 @@ def test_a_python_file_runs_with_this_python_as_it_was_read(tmp_path: Path) -> N
     assert bot.name == "my_bot"
     assert bot.command == (sys.executable, "bot.py")
     assert (bot.source, bot.home) == (tmp_path / "my_bot.py", tmp_path)
-    assert bot.files == {
+    assert bot.bundle is not None
+    assert bot.bundle.files == {
         "bot.py": SOURCE.encode(),
         "bot.toml": b'command = ["python3", "bot.py"]\n',
     }
-    assert bot.digest == digest(bot.files)
+    assert bot.digest == bot.bundle.digest == digest(bot.bundle.files)
 
 
 def test_a_folder_names_its_command(tmp_path: Path) -> None:
@@ -177,8 +178,8 @@ def test_samples_have_names() -> None:
         bot = resolve(name)
         assert bot.name == name
         assert bot.command[0] == sys.executable
-        assert bot.files is not None
-        assert bot.files["bot.py"] == path.read_bytes()
+        assert bot.bundle is not None
+        assert bot.bundle.files["bot.py"] == path.read_bytes()
 
 
 def test_a_samples_name_is_the_sample_whatever_lies_here(
@@ -294,7 +295,7 @@ def test_a_bot_is_the_same_read_here_or_apart(tmp_path: Path) -> None:
     place = zip_of(tmp_path)
     here, apart = read_bot(place), read_in_subprocess(place)
     assert apart == here
-    assert apart.facts == here.facts
+    assert apart.collection.skipped == here.collection.skipped == {"__pycache__": None}
     assert apart.archive == here.archive
     assert read_in_subprocess(place, "other").name == "other"
 
@@ -346,12 +347,14 @@ def test_a_reader_that_hangs_is_ended(tmp_path: Path) -> None:
 
 def answer(**changes: object) -> bytes:
     """What a reader says of a bot, with changes."""
-    facts = {"entries": 1, "total_bytes": 2, "deepest": 1, "skipped": [], "links": []}
-    head = {
+    head: dict[str, object] = {
         "name": "bot",
         "command": ["./a"],
         "digest": "5b0e",
-        "facts": {**facts, "requirements": None},
+        "protocol": "grpc",
+        "requirements": None,
+        "skipped": [],
+        "links": [],
         "files": [["a", 2]],
     }
     header = json.dumps(head | changes).encode()
@@ -368,8 +371,8 @@ def answer(**changes: object) -> bytes:
         answer(),
         answer(files=[["a", -1]]),
         answer(files=7),
-        answer(facts=None),
-        answer(facts={}),
+        answer(skipped=None),
+        answer(links=7),
         answer(digest=7),
     ],
 )

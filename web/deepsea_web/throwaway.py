@@ -23,8 +23,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.play.stored_person import StoredPerson
+from deepsea_bundle.archive import Collection
 from deepsea_bundle.names import name_from
-from deepsea_bundle.reader import BotBundle, BundleFacts
+from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE, code_digest, new_code
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -185,8 +186,7 @@ def _season(settings: MatchSettings) -> Season:
 
 def _take_in(store: Store, bot: BotSpec) -> int:
     """Store a bot of the match by its name and digest; the id of its version."""
-    facts = bot.facts or BundleFacts(0, 0, 0)
-    bundle = BotBundle(name_from(bot.name), bot.command, bot.digest, {}, facts)
+    bundle = BotBundle(name_from(bot.name), bot.command, bot.digest, Collection())
     return store.bots.submit(bundle.name, AUTHOR, bundle, MACHINE).id
 
 

@@ -123,12 +123,12 @@ def submit(
 
 def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
     """Refuse a bot that needs packages that one of the seasons does not offer."""
-    if bundle.facts.requirements is None:
+    if bundle.requirements is None:
         return
     # Most bots require none, and it takes a while to import.
     from deepsea_referee.workbench.requirements import not_offered, parse_requirements
 
-    needed = parse_requirements(bundle.facts.requirements)
+    needed = parse_requirements(bundle.requirements)
     for season in seasons:
         if lacking := not_offered(needed, season.packages):
             offered = ", ".join(season.packages) or "nothing beside the SDK"

@@ -9,7 +9,6 @@ from functools import partial
 
 from deepsea_arena.play.rated_games import own_folder
 from deepsea_arena.play.workers import dask_workers
-from deepsea_bundle.archive import digest, pack
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_referee import shared_match
 from deepsea_referee.bots.output import OutputPlan
@@ -40,15 +39,15 @@ def match_on_cluster(
     archives: dict[str, bytes] = {}
     digests = []
     for bot in settings.bots:
-        if bot.files is None:
+        if bot.bundle is None:
             raise UserError(f"{bot.name!r} is a command on this machine, and a cluster plays files")
-        digests.append(digest(bot.files))
-        archives[digests[-1]] = pack(bot.files)
+        digests.append(bot.bundle.digest)
+        archives[bot.bundle.digest] = bot.bundle.archive
     level: IsolationLevel = "process" if settings.hosting.isolation.name == "process" else "sandbox"
     setup = partial(player, tuple(digests), level)
     check = partial(choose, level)
     pool = dask_workers()(address, setup, check, fetch=archives.__getitem__, report=report)
-    by_digest = [replace(bot, files=None) for bot in settings.bots]
+    by_digest = [replace(bot, bundle=None) for bot in settings.bots]
     return shared_match.run_match(
         replace(settings, bots=by_digest, output=OutputPlan()),
         on_game=on_game,

@@ -276,7 +276,7 @@ def _print_accepted(
 
     echo(f"{bot} version {version} by {author} is on the ladder")
     echo(f"digest {digest}")
-    echo(files(bundle.facts).found)
+    echo(files(bundle).found)
 
 
 def _print_refusal(refusal: SubmissionRefusal | Submission, name: str, path: str) -> None:

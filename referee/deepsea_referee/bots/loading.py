@@ -40,7 +40,7 @@ def load(bot: BotSpec) -> NewBot:
     that is no Python file, cannot be imported, never calls `run`, or leaves it open which of its
     classes plays. What it prints goes to stderr.
     """
-    if bot.files is not None:
+    if bot.bundle is not None:
         bot = bot.copied(SYSTEM.private_folder())
     file = python_file(bot)
     called = Path(bot.own_paths(str(file))).name

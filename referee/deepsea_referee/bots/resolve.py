@@ -25,13 +25,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import deepsea_bundle
-from deepsea_bundle.archive import Files, digest
+from deepsea_bundle.archive import digest
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.folder import read_folder, write_folder
 from deepsea_bundle.manifest import Protocol, read_manifest
 from deepsea_bundle.names import name_from
 from deepsea_bundle.program import PYTHON, SINGLE
-from deepsea_bundle.reader import FORMS, BotBundle, BundleFacts, read_bot
+from deepsea_bundle.reader import FORMS, BotBundle, read_bot
 from deepsea_bundle.reader_process import OUT_OF_MEMORY, bundle_from, request
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable
@@ -59,12 +59,10 @@ class BotSpec:
     copy that is still to be made."""
     digest: str
     """SHA-256 of the program in hex."""
-    facts: BundleFacts | None = field(default=None, compare=False)
-    """Facts about its files; None for a command line and on the ladder."""
     parameters: str = ""
     """What its program gets in the environment variable of `deepsea_sdk.launch`."""
     protocol: Protocol = "grpc"
-    files: Files | None = field(default=None, compare=False, repr=False)
+    bundle: BotBundle | None = field(default=None, compare=False, repr=False)
     """What was digested, until it is copied into `folder`; None for a command line and on the
     ladder, whose folders hold what was submitted."""
     source: Path | None = None
@@ -74,11 +72,11 @@ class BotSpec:
 
     def copied(self, parent: Path) -> BotSpec:
         """The bot in a new folder below `parent` with a copy of what was digested."""
-        if self.files is None:
+        if self.bundle is None:
             return self
         folder = parent.resolve() / (_ALONE if self.single else "bot")
-        write_folder(self.files, folder)
-        return replace(self, folder=folder, files=None)
+        write_folder(self.bundle.files, folder)
+        return replace(self, folder=folder, bundle=None)
 
     @property
     def home(self) -> Path | None:
@@ -153,9 +151,8 @@ def spec_of(bundle: BotBundle) -> BotSpec:
         _runnable(bundle.command),
         None,
         bundle.digest,
-        bundle.facts,
         protocol=bundle.protocol,
-        files=bundle.files,
+        bundle=bundle,
     )
 
 

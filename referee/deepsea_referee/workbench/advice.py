@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deepsea_bundle.archive import LIMITS
-from deepsea_bundle.reader import BundleFacts
+from deepsea_bundle.reader import BotBundle
 from deepsea_rules.faults import Fault
 
 REMEDIES = {
@@ -44,25 +44,26 @@ class CheckResult:
     """The author's part of a traceback, or the last lines of stderr; safe to print."""
 
 
-def files(facts: BundleFacts) -> CheckResult:
+def files(bundle: BotBundle) -> CheckResult:
     """The size of a bot's files and their limits; skipped files, and links that were copied."""
+    collection = bundle.collection
     mib = 1 << 20
-    size = f"{-(-facts.total_bytes // 1000)} kB"
-    if facts.total_bytes >= mib:
-        size = f"{facts.total_bytes / mib:.1f} MiB"
-    counts = f"{facts.entries:,} files and folders"
+    size = f"{-(-collection.total_bytes // 1000)} kB"
+    if collection.total_bytes >= mib:
+        size = f"{collection.total_bytes / mib:.1f} MiB"
+    counts = f"{collection.entries:,} files and folders"
     limits = f"(limits: {LIMITS.entries:,}, {LIMITS.total_bytes // mib} MiB, {LIMITS.depth})"
-    parts = [f"{counts}, {size}, {facts.deepest} deep {limits}"]
-    if facts.skipped:
-        parts.append(f"left out {some(facts.skipped)}")
-    if facts.links:
-        parts.append(f"kept as copies, being links: {some(facts.links)}")
+    parts = [f"{counts}, {size}, {collection.depth} deep {limits}"]
+    if collection.skipped:
+        parts.append(f"left out {some([*collection.skipped])}")
+    if collection.links:
+        parts.append(f"kept as copies, being links: {some(collection.links)}")
     return CheckResult("files", True, True, "; ".join(parts))
 
 
-def requirements(facts: BundleFacts) -> list[CheckResult]:
+def requirements(bundle: BotBundle) -> list[CheckResult]:
     """The required packages that this environment has; nothing if the bot requires none."""
-    if facts.requirements is None:
+    if bundle.requirements is None:
         return []
     # Most bots require none, and it takes a while to import.
     from deepsea_referee.workbench.requirements import (
@@ -71,7 +72,7 @@ def requirements(facts: BundleFacts) -> list[CheckResult]:
         parse_requirements,
     )
 
-    needed = parse_requirements(facts.requirements)
+    needed = parse_requirements(bundle.requirements)
     missing = missing_here(needed)
     here = [f"{need.name} {installed_version(need)}" for need in needed if str(need) not in missing]
     parts = [f"{', '.join(here)} installed"] if here else []

@@ -102,7 +102,7 @@ async def examine(
     """
     clock = clock or SystemClock()
     pool = BotPool([bot], hosting, clock)
-    findings = [] if bot.facts is None else [files(bot.facts), *requirements(bot.facts)]
+    findings = [] if bot.bundle is None else [files(bot.bundle), *requirements(bot.bundle)]
     try:
         async with pool:
             examination = _Examination(pool, control, clock, time_us, on_game)
