@@ -10,7 +10,7 @@ up in the transaction that stores a game.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, final
+from typing import final
 
 from msgspec import Struct
 
@@ -129,32 +129,25 @@ def _mean(total: int, count: int) -> float | None:
     return total / count if count else None
 
 
-class HeadToHead(NamedTuple):
-    """A bot's results against another, in the games that both played."""
+class OpponentLine(Struct, frozen=True, kw_only=True):
+    """A bot's results against another version, in the games that both played."""
 
-    games: int = 0
-    better: int = 0
-    level: int = 0
-    worse: int = 0
-
-    @property
-    def share(self) -> float:
-        """The share of games in which it was better, level counting half."""
-        return (self.better + 0.5 * self.level) / self.games
-
-    @property
-    def turned(self) -> HeadToHead:
-        """The same meetings as the other bot sees them."""
-        return HeadToHead(self.games, self.worse, self.level, self.better)
+    bot: str
+    version: int
+    games: int
+    better: int
+    level: int
+    worse: int
+    share: float
+    """The share of games in which it was better, level counting half."""
 
 
-def meeting_of(
-    pairs: Mapping[tuple[int, int], HeadToHead], one: int, other: int
-) -> HeadToHead | None:
-    """One version against the other, of pairs whose first has the smaller id; None if they never
-    met."""
-    found = pairs.get((min(one, other), max(one, other)))
-    return found if found is None or one < other else found.turned
+class PairCell(Struct, frozen=True, kw_only=True):
+    """The games at one table of the row's bot and the column's."""
+
+    games: int
+    share: float
+    """The share in which the row's bot was placed before the column's, level counting half."""
 
 
 class SeatLine(Struct, frozen=True):

@@ -191,7 +191,7 @@ def test_an_author_reads_what_own_bots_left_of_a_game(
 ) -> None:
     game = service.store.history.get("s1-2").line
     seat = next(i for i, one in enumerate(game.seats) if one.bot == "ben")
-    service.store.logs.add(game.seq, [SeatLog(seat, "a bug", "hello")])
+    service.store.logs.add(game.seq, [SeatLog(seat, "anna v1", "a bug", "hello")])
     (log,) = ben.log(game_id="s1-2").logs
     assert (log.seat, log.bot, log.error, log.output) == (seat, "ben v1", "a bug", "hello")
     assert anna.log(game_id="s1-2").logs == ()

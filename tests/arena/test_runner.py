@@ -74,13 +74,13 @@ def test_a_record_is_read_and_replayed_once_on_its_way_into_the_store(
 
 def crashes(job: Job) -> Outcome:
     """Play a game in which the bot in seat A crashes."""
-    log = SeatLog(0, f"error of {job.game_id}", "printed")
+    log = SeatLog(0, "anna v1", f"error of {job.game_id}", "printed")
     return FinishedGame(ladder.play(job, [job.seats[0].bot]), (log,))
 
 
 def test_what_bots_at_fault_left_is_kept_with_the_result(store: Store, stop: Stop) -> None:
     run(store, stop, crashes, goal=RunGoal(games=1))
-    assert store.logs.of_game("s1-1") == (SeatLog(0, "error of s1-1", "printed"),)
+    assert store.logs.of_game("s1-1") == (SeatLog(0, "anna v1", "error of s1-1", "printed"),)
 
 
 def test_a_log_that_cannot_be_kept_costs_no_result(

@@ -60,7 +60,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 3))
         store.jobs.fail(ladder.claim(store, season), "the host was busy", 1)
         ladder.play_all(store, season, {"s1-2": ["ben"]})
-        store.logs.add(2, [SeatLog(seat, "an error", "some output") for seat in range(4)])
+        store.logs.add(
+            2, [SeatLog(seat, "anna v1", "an error", "some output") for seat in range(4)]
+        )
         # From afar: a code that waits, one that became a token, a session of it, an upload.
         by_name = {name: seed_from_text(name).hex() for name in ("code", "other", "token", "page")}
         codes = [(by_name["code"], ""), (by_name["other"], "")]

@@ -171,7 +171,7 @@ def test_what_a_bot_at_fault_left_is_shown(run: Run, place: Path, tmp_path: Path
     assert "\n    KeyError: 1\n" in page
     with Store.open(place) as store:
         note = GameNote(3, "deep", {"load": 2.0})
-        store.logs.add(receipt.seq, [SeatLog("BA".index(seat), "", "", (note,))])
+        store.logs.add(receipt.seq, [SeatLog("BA".index(seat), "", "", "", (note,))])
     assert "\n  decision 3: load 2; deep\n" in run("ladder", "log", job.game_id).out
 
 

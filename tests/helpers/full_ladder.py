@@ -223,7 +223,7 @@ class _Stocking:
             store.logs.add(
                 game.seq,
                 [
-                    SeatLog(number, *left[seat.bot])
+                    SeatLog(number, "anna v1", *left[seat.bot])
                     for number, seat in enumerate(game.seats)
                     if seat.bot in left
                 ],

@@ -83,7 +83,7 @@ def stock_of(folder: Path) -> Stock:
         ladder.play_all(store, season, {"s1-2": ["anna"]}, games=4)
         game = store.history.get("s1-2").line
         seat = next(n for n, one in enumerate(game.seats) if one.bot == "anna")
-        store.logs.add(game.seq, [SeatLog(seat, TRACE, "printed\n<b>")])
+        store.logs.add(game.seq, [SeatLog(seat, "anna v1", TRACE, "printed\n<b>")])
         anna = submissions.an_author(store, ANNA)
         submissions.add(store, anna, "hers", bot="second")
         new_game(store, author_id=anna, game_id=HERS)

@@ -32,7 +32,9 @@ def play(store: Store, games: int, crashing: str) -> list[tuple[int, str]]:
         receipt = store.games.report(job, ladder.play(job, {crashing}))
         assert receipt.seq is not None
         seat = next(seat for seat, one in enumerate(job.seats) if one.bot == crashing)
-        store.logs.add(receipt.seq, [SeatLog(seat, f"error {receipt.seq}", "printed\x1b")])
+        store.logs.add(
+            receipt.seq, [SeatLog(seat, "anna v1", f"error {receipt.seq}", "printed\x1b")]
+        )
         played.append((receipt.seq, job.game_id))
     return played
 
@@ -50,7 +52,7 @@ def test_a_log_comes_back_as_it_was(store: Store) -> None:
 def test_a_log_is_added_once_and_only_for_seats_at_fault(store: Store) -> None:
     ((seq, game_id),) = play(store, 1, "anna")
     (log,) = store.logs.of_game(game_id)
-    store.logs.add(seq, [SeatLog(seat, "again", "") for seat in (0, 1, 2, 3, 9)])
+    store.logs.add(seq, [SeatLog(seat, "anna v1", "again", "") for seat in (0, 1, 2, 3, 9)])
     assert store.logs.of_game(game_id) == (log,)
 
 
@@ -73,9 +75,11 @@ def test_notes_are_kept_of_seats_without_a_fault_too(
         receipt = store.games.report(job, ladder.play(job))
         assert receipt.seq is not None
         seat = next(seat for seat, one in enumerate(job.seats) if one.bot == "anna")
-        others = [SeatLog(other, "", "") for other in range(len(job.seats)) if other != seat]
-        store.logs.add(receipt.seq, [SeatLog(seat, "none", "printed", (note,)), *others])
-        kept = (SeatLog(seat, "", "", (note,)),) if len(played) >= 2 else ()
+        others = [
+            SeatLog(other, "anna v1", "", "") for other in range(len(job.seats)) if other != seat
+        ]
+        store.logs.add(receipt.seq, [SeatLog(seat, "anna v1", "none", "printed", (note,)), *others])
+        kept = (SeatLog(seat, "anna v1", "", "", (note,)),) if len(played) >= 2 else ()
         played.append((job.game_id, kept))
     assert [(game_id, store.logs.of_game(game_id)) for game_id, _ in played] == played
     (log,) = store.logs.of_game(with_fault)
@@ -88,7 +92,7 @@ def test_a_long_log_keeps_its_end(store: Store, season: StoredSeason) -> None:
     receipt = store.games.report(job, ladder.play(job, {"anna"}))
     assert receipt.seq is not None
     seat = next(seat for seat, one in enumerate(job.seats) if one.bot == "anna")
-    store.logs.add(receipt.seq, [SeatLog(seat, "\udcff", "ü" * 100_000 + "the end")])
+    store.logs.add(receipt.seq, [SeatLog(seat, "anna v1", "\udcff", "ü" * 100_000 + "the end")])
     (log,) = store.logs.of_game(job.game_id)
     assert log.error == "\\udcff"
     assert log.output.endswith("the end")

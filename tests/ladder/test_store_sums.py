@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deepsea_ladder.backup import differences
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.standings import HeadToHead, SeatLine, meeting_of
+from deepsea_ladder.standings import OpponentLine, PairCell, SeatLine
 from deepsea_ladder.store import Store
 from helpers import ladder
 
@@ -30,41 +30,51 @@ def _contents(store: Store) -> None:
 CONTENTS = _contents
 
 
-def _walked(store: Store, season: StoredSeason) -> dict[tuple[int, int], HeadToHead]:
-    found: dict[tuple[int, int], list[HeadToHead]] = {}
+def _meetings(store: Store, season: StoredSeason) -> dict[tuple[int, int], list[float]]:
+    """What each game was for a version against another: 1 better, 0.5 level, 0 worse."""
+    games: dict[tuple[int, int], list[float]] = {}
     for game in store.history.outcomes(season):
         for own, other in permutations(game.seats, 2):
-            one = HeadToHead(
-                1,
-                own.placement < other.placement,
-                own.placement == other.placement,
-                own.placement > other.placement,
-            )
-            found.setdefault((own.version_id, other.version_id), []).append(one)
-    return {key: HeadToHead(*map(sum, zip(*games, strict=True))) for key, games in found.items()}
+            ahead, level = own.placement < other.placement, own.placement == other.placement
+            pair = games.setdefault((own.version_id, other.version_id), [])
+            pair.append(ahead + 0.5 * level)
+    return games
 
 
 def test_opponents_are_those_at_its_tables(store: Store, season: StoredSeason) -> None:
-    walked = _walked(store, season)
+    names = {bot.current.id: bot.name for bot in store.bots.all()}
+    meetings = _meetings(store, season)
     for version in ladder.ids(store):
-        assert store.sums.opponents(season, version) == {
-            other: meeting for (one, other), meeting in walked.items() if one == version
+        lines, count = store.sums.opponents(season, version, 100)
+        assert count == len(lines)
+        assert {line.bot: line for line in lines} == {
+            names[other]: OpponentLine(
+                bot=names[other],
+                version=1,
+                games=len(games),
+                better=games.count(1),
+                level=games.count(0.5),
+                worse=games.count(0),
+                share=sum(games) / len(games),
+            )
+            for (own, other), games in meetings.items()
+            if own == version
         }
-    assert store.sums.opponents(season, 99) == {}
+        assert lines == sorted(lines, key=lambda line: (-line.games, line.bot))
+        most_often, of_all = store.sums.opponents(season, version, 2)
+        assert [line.games for line in most_often] == [line.games for line in lines[:2]]
+        assert of_all == count
+    assert store.sums.opponents(season, 99, 100) == ([], 0)
 
 
-def test_pairs_are_counted_once_and_seen_from_both_sides(
-    store: Store, season: StoredSeason
-) -> None:
-    walked = _walked(store, season)
-    pairs = store.sums.pairs(season)
-    assert pairs == {pair: one for pair, one in walked.items() if pair[0] < pair[1]}
-    for one, other in permutations(ladder.ids(store), 2):
-        assert meeting_of(pairs, one, other) == walked.get((one, other))
-    some = ladder.ids(store)[:3]
-    assert store.sums.pairs(season, some) == {
-        pair: meeting for pair, meeting in pairs.items() if {*pair} <= {*some}
-    }
+def test_pairs_are_seen_from_both_sides(store: Store, season: StoredSeason) -> None:
+    meetings = _meetings(store, season)
+    for versions in (ladder.ids(store), ladder.ids(store)[:3]):
+        assert store.sums.pairs(season, versions) == {
+            pair: PairCell(games=len(games), share=sum(games) / len(games))
+            for pair, games in meetings.items()
+            if {*pair} <= {*versions}
+        }
 
 
 def test_seats_tell_table_sizes_apart_and_add_up(store: Store, season: StoredSeason) -> None:

@@ -136,7 +136,7 @@ def test_own_notes_are_for_their_author_alone(world: World) -> None:
     decisions = GameRecord.from_json(store.games.record("s1-1")).decisions
     number = next(number for number, one in enumerate(decisions) if one.seat == seat)
     note = GameNote(number, "</script><b>deep", {"chance home": 0.5})
-    store.logs.add(game.seq, [SeatLog(seat, "", "", (note,))])
+    store.logs.add(game.seq, [SeatLog(seat, "anna v1", "", "", (note,))])
     html = world.person(ANNA).get("/games/s1-1/own").text
     (data,) = re.findall(r'<script type="application/json" id="notes">(.*?)</script>', html)
     assert json.loads(data) == [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.declarations import Done, method
@@ -17,6 +17,7 @@ from deepsea_arena.api.parts import LadderPart
 from deepsea_ladder.accounts import (
     SHOWN,
     USUAL_SCOPES,
+    AuditEntry,
     Credential,
     NewToken,
     Role,
@@ -80,21 +81,10 @@ class SessionList(Struct, frozen=True):
     sessions: tuple[SessionLine, ...]
 
 
-class AuditLine(Struct, frozen=True):
-    """One line of the audit log."""
-
-    at: Time
-    kind: str
-    subject: str
-    note: str
-    actor: str
-    address: str
-
-
 class AuditList(Struct, frozen=True):
-    """Lines of the audit log."""
+    """Entries of the audit log."""
 
-    entries: tuple[AuditLine, ...]
+    entries: tuple[AuditEntry, ...]
 
 
 class AccountMethods(LadderPart):
@@ -176,8 +166,7 @@ class AccountMethods(LadderPart):
         if everybody:
             self.check_admin()
         author_id = None if everybody else self.own_id
-        found = self.store.audit.latest(limit or AUDIT, author_id=author_id)
-        return AuditList(convert(found, tuple[AuditLine, ...], from_attributes=True))
+        return AuditList(tuple(self.store.audit.latest(limit or AUDIT, author_id=author_id)))
 
     def admin_token(self, author: str = "", label: str = "") -> Redeemed:
         """Make an admin of an author, by default of `admin`, with a token of every scope; for the

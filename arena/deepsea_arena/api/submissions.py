@@ -22,10 +22,10 @@ from deepsea_arena.coach.ladder_analyses import (
     plan,
     shown,
 )
-from deepsea_arena.reports.games import BotLogLine
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model.bots import BotState, LadderBot, NewSubmission, Submission
+from deepsea_ladder.model.games import SeatLog
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
@@ -96,7 +96,7 @@ class ChangedBot(Struct, frozen=True):
 class GameLogs(Struct, frozen=True):
     """The logs of the caller's bots, by seat."""
 
-    logs: tuple[BotLogLine, ...]
+    logs: tuple[SeatLog, ...]
 
 
 class AnalysisStep(Struct, frozen=True):
@@ -194,26 +194,13 @@ class SubmissionMethods(LadderPart):
             if everything:
                 raise
             raise nothing from None
-        labels = {
-            number: seat.label
-            for number, seat in enumerate(seats)
-            if everything or self.is_own(seat.author)
+        readable = {
+            number for number, seat in enumerate(seats) if everything or self.is_own(seat.author)
         }
-        if not labels:
+        if not readable:
             raise nothing
-        return GameLogs(
-            tuple(
-                BotLogLine(
-                    seat=log.seat,
-                    bot=labels[log.seat],
-                    error=log.error,
-                    output=log.output,
-                    notes=log.notes,
-                )
-                for log in self.store.logs.of_game(game_id)
-                if log.seat in labels
-            )
-        )
+        logs = self.store.logs.of_game(game_id)
+        return GameLogs(tuple(log for log in logs if log.seat in readable))
 
     # ---------------------------------------------------------------------- analyses of games
 

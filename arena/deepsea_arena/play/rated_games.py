@@ -136,7 +136,7 @@ class RatedGamePlayer:
         for seat in sorted({report.seat for report in played.faults} | notes.keys()):
             faults = _faults_of(played.faults, seat)
             output = line_up.output(seat) if faults else ""
-            logs.append(SeatLog(seat, faults, output, tuple(notes.get(seat, ()))))
+            logs.append(SeatLog(seat, seats[seat][0], faults, output, tuple(notes.get(seat, ()))))
         self._bots.dismiss([keys[forfeit.seat] for forfeit in played.record.forfeits])
         if self._next is None:
             self._bots.freeze()

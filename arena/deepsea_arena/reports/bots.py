@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -26,7 +25,7 @@ from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import AnalysedGame, GameLine, SeatLog, StoredSeason
-from deepsea_ladder.standings import HeadToHead, SeatLine, StandingLine
+from deepsea_ladder.standings import OpponentLine, SeatLine, StandingLine
 from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_rules.game import Decision
 from deepsea_rules.record import GameRecord
@@ -64,19 +63,6 @@ class CoursePoint(Struct, frozen=True, kw_only=True):
     """mu - 3 sigma."""
     mu: float
     sigma: float
-
-
-class OpponentLine(Struct, frozen=True, kw_only=True):
-    """A bot's results against another version, in the games that both played."""
-
-    bot: str
-    version: int
-    games: int
-    better: int
-    level: int
-    worse: int
-    share: float
-    """The share of games in which it was better, level counting half."""
 
 
 class FaultLine(Struct, frozen=True, kw_only=True):
@@ -189,9 +175,8 @@ def bot_profile(
         if version not in by_number:
             raise NotOnLadder(f"{bot.name} has the versions 1 to {len(versions)}, not {version}")
         chosen = by_number[version]
-    met = store.sums.opponents(season, chosen.id)
-    rivals = dict(nlargest(OPPONENTS, met.items(), key=lambda one: (one[1].games, -one[0])))
-    former = {*rivals, *(one.id for one in versions)}
+    opponents, met = store.sums.opponents(season, chosen.id, OPPONENTS)
+    former = [one.id for one in versions]
     entries = {entry.version.id: entry for entry in eligible(store, season, former)}
     logs = store.logs.of_bot(bot.name) if errors else {}
     games = store.history.latest_of(season, chosen.id, NEWEST + 1, FAULTY)
@@ -214,8 +199,8 @@ def bot_profile(
         version=chosen.number,
         standing=_standing(store, season, entries, chosen),
         course=_courses(store, season, versions, entries),
-        opponents=_opponent_lines(rivals, entries),
-        opponents_of=len(met),
+        opponents=tuple(opponents),
+        opponents_of=met,
         seats=tuple(seats),
         newest=_newest(season, chosen, games[: NEWEST + 1]),
         faulty_games=faulty_games,
@@ -313,25 +298,6 @@ def _courses(
         )
         before += played
     return tuple(courses)
-
-
-def _opponent_lines(
-    rivals: dict[int, HeadToHead], entries: dict[int, RatedVersion]
-) -> tuple[OpponentLine, ...]:
-    """The lines of these opponents, those that were met most often first."""
-    lines = [
-        OpponentLine(
-            bot=entries[key].version.bot,
-            version=entries[key].version.number,
-            games=rival.games,
-            better=rival.better,
-            level=rival.level,
-            worse=rival.worse,
-            share=rival.share,
-        )
-        for key, rival in rivals.items()
-    ]
-    return tuple(sorted(lines, key=lambda line: (-line.games, line.bot, line.version)))
 
 
 def _newest(

@@ -22,7 +22,6 @@ from deepsea_ladder.export import export_lines
 from deepsea_ladder.model.games import (
     GameFilter,
     GameLine,
-    GameNote,
     GameSeat,
     PersonGame,
     PersonGameState,
@@ -49,17 +48,6 @@ class GamesPage(Struct, frozen=True):
     games: tuple[GameLine, ...]
     older: Int64 | None
     """Where older games begin, for `before`; None if there are none."""
-
-
-class BotLogLine(Struct, frozen=True, kw_only=True):
-    """What a bot left of a game for its author; a stranger's text, to be escaped."""
-
-    seat: int
-    bot: str
-    """Its name and version."""
-    error: str
-    output: str
-    notes: tuple[GameNote, ...] = ()
 
 
 class RatingChange(Struct, frozen=True, kw_only=True):

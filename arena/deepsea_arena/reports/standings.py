@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -16,13 +16,12 @@ from deepsea_arena.documents import Json, to_object
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.rating.convergence import CONFIDENCE, order
+from deepsea_ladder.rating.convergence import CONFIDENCE, Neighbours, order
 from deepsea_ladder.standings import (
     RECENT_GAMES,
-    HeadToHead,
+    PairCell,
     StandingLine,
     by_standing,
-    meeting_of,
     standings,
 )
 
@@ -49,29 +48,13 @@ class Standings(Struct, frozen=True, kw_only=True):
     """Withdrawn and disabled bots that are not listed."""
 
 
-class NeighbourLine(Struct, frozen=True, kw_only=True):
-    """Two adjacent bots of the standings."""
-
-    upper: str
-    lower: str
-    verdict: Literal["apart", "level", "open"]
-    certainty: float
-    """The probability of the verdict; of an open one, that the upper is the more skilled."""
-    games_left: int | None
-    """Estimate of the games that each still needs; None if no number is enough."""
-
-
 class OrderReport(Struct, frozen=True, kw_only=True):
     """The verdicts on the order of a season's standings."""
 
     settled: bool
     confidence: float
     """The confidence for each two neighbours."""
-    certainty: float
-    """A lower bound of the probability that all verdicts are right at once."""
-    neighbours: tuple[NeighbourLine, ...]
-    open_pairs: int
-    """Neighbours whose order is open."""
+    neighbours: tuple[Neighbours, ...]
     provisional: tuple[str, ...]
     """Bots that have played too few games; as long as there are any, nothing is settled."""
     least_games: int
@@ -81,13 +64,10 @@ class OrderReport(Struct, frozen=True, kw_only=True):
     """About how many if they are as far apart as it seems now, newcomers being level, and all play
     alike; None if no number is enough for two of them."""
 
-
-class PairCell(Struct, frozen=True, kw_only=True):
-    """The games at one table of the row's bot and the column's."""
-
-    games: int
-    share: float
-    """The share in which the row's bot was placed before the column's, level counting half."""
+    @property
+    def open_pairs(self) -> int:
+        """The number of neighbours whose order is open."""
+        return sum(pair.verdict == "open" for pair in self.neighbours)
 
 
 class PairTable(Struct, frozen=True, kw_only=True):
@@ -210,15 +190,15 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
     every = store.ratings.entries(season, ())
     entries = [entry for entry in every if entry.gets_games(season.season)]
     pairing = season.season.pairing
-    several = pairing.former_versions
-    names = {
-        entry.version.id: entry.version.label if several else entry.version.bot for entry in entries
-    }
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
     found = order(season.season.rating, ratings, confidence)
     # What each bot needs: to be provisional no longer, and to be apart from both of its neighbours.
     fewest = {entry.version.id: pairing.lacking(entry.tally.games) for entry in entries}
-    provisional = tuple(names[version] for version, lacking in fewest.items() if lacking)
+    provisional = tuple(
+        entry.version.label if pairing.former_versions else entry.version.bot
+        for entry in entries
+        if fewest[entry.version.id]
+    )
     most = max(fewest.values(), default=0)
     for pair in found.neighbours:
         most = max(most, pair.games_left or 0)
@@ -228,18 +208,7 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
     return OrderReport(
         settled=found.settled and not provisional,
         confidence=confidence,
-        certainty=found.certainty,
-        neighbours=tuple(
-            NeighbourLine(
-                upper=names[pair.upper],
-                lower=names[pair.lower],
-                verdict=pair.verdict,
-                certainty=pair.certainty,
-                games_left=pair.games_left,
-            )
-            for pair in found.neighbours
-        ),
-        open_pairs=sum(pair.verdict == "open" for pair in found.neighbours),
+        neighbours=found.neighbours,
         provisional=provisional,
         least_games=-(-sum(fewest.values()) // max(season.season.seats)),
         most_games=None if endless else -(-most * len(entries) // min(season.season.seats)),
@@ -277,17 +246,11 @@ def pair_table(store: Store, season_name: str | None, *, start: int, size: int) 
     lines = standing_lines(store, season, entries)
     bots = tuple(lines[start : start + size])
     versions = [ids[line.bot, line.version] for line in bots]
-    found = store.sums.pairs(season, versions)
+    cells = store.sums.pairs(season, versions)
     return PairTable(
         season=season_info(season),
         bots=bots,
-        cells=tuple(
-            tuple(_cell(meeting_of(found, row, column)) for column in versions) for row in versions
-        ),
+        cells=tuple(tuple(cells.get((row, column)) for column in versions) for row in versions),
         start=start,
         total=len(lines),
     )
-
-
-def _cell(meeting: HeadToHead | None) -> PairCell | None:
-    return None if meeting is None else PairCell(games=meeting.games, share=meeting.share)

@@ -34,8 +34,8 @@ from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
     from deepsea_arena.reports.bots import BotProfile
-    from deepsea_arena.reports.games import BotLogLine, GamesPage
-    from deepsea_ladder.model.games import GameLine
+    from deepsea_arena.reports.games import GamesPage
+    from deepsea_ladder.model.games import GameLine, SeatLog
 
 POINTS = 8
 """Points of a rating's history that are shown."""
@@ -396,7 +396,7 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_
         ctx.exit(NEGATIVE)
 
 
-def _show_log(log: BotLogLine) -> None:
+def _show_log(log: SeatLog) -> None:
     from deepsea_sdk.notes import Note
 
     echo(f"seat {SEAT_LETTERS[log.seat]}, {log.bot}:")

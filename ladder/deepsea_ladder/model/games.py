@@ -291,6 +291,8 @@ class SeatLog(Struct, frozen=True):
     """What a bot left of a game for its author; a stranger's text, to be escaped."""
 
     seat: int
+    bot: str
+    """Its name and version."""
     error: str
     """Its faults, with the author's part of tracebacks; "" without one."""
     output: str

@@ -37,6 +37,7 @@ class Neighbours(NamedTuple):
     """Two adjacent bots of the standings."""
 
     upper: int
+    """The id of a version, as given."""
     lower: int
     verdict: Literal["apart", "level", "open"]
     certainty: float

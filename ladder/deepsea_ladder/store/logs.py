@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, exists, insert, select
+from msgspec.structs import replace
+from sqlalchemy import Connection, Row, delete, exists, insert, select
 
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.games import GameNote, SeatLog
@@ -19,19 +21,21 @@ from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.store.history import no_such_game
 
 _logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
+_bots, _versions = schema.bots, schema.bot_versions
+_WITH_BOT = (
+    select(_games.c.seq, _logs.c.seat, _bots.c.name, _versions.c.number, _logs.c.content)
+    .select_from(_games)
+    .outerjoin(_logs, _logs.c.seq == _games.c.seq)
+    .outerjoin(_seats, (_seats.c.seq == _logs.c.seq) & (_seats.c.seat == _logs.c.seat))
+    .outerjoin(_versions, _versions.c.id == _seats.c.version_id)
+    .outerjoin(_bots, _bots.c.id == _versions.c.bot_id)
+)
+"""Each log with its bot and version; a game without logs has a row without one."""
 KEPT = 20
 """For each bot: so many of its newest games with faults keep their logs,"""
 KEPT_NOTES = 100
 """and so many of its newest other games their notes."""
 LONGEST_OUTPUT = 64 * 1024
-
-
-class _Content(msgspec.Struct, array_like=True):
-    """The text of a log."""
-
-    error: str
-    output: str
-    notes: tuple[GameNote, ...]
 
 
 class Logs(StorePart):
@@ -40,11 +44,10 @@ class Logs(StorePart):
 
         Of a seat without a fault, only its notes are kept.
         """
-        versions = schema.bot_versions
         with self._database.write() as connection:
             query = (
-                select(_seats.c.seat, versions.c.bot_id, _seats.c.faults)
-                .join(versions, versions.c.id == _seats.c.version_id)
+                select(_seats.c.seat, _versions.c.bot_id, _seats.c.faults)
+                .join(_versions, _versions.c.id == _seats.c.version_id)
                 .where(_seats.c.seq == seq)
             )
             seats = {row.seat: row for row in connection.execute(query)}
@@ -58,7 +61,7 @@ class Logs(StorePart):
                 if not faults and not log.notes:
                     continue
                 there.add(log.seat)
-                kept = log if faults else SeatLog(log.seat, "", "", log.notes)
+                kept = log if faults else replace(log, error="", output="")
                 connection.execute(
                     insert(_logs).values(
                         seq=seq, seat=log.seat, bot_id=bot_id, content=_packed(kept)
@@ -68,29 +71,19 @@ class Logs(StorePart):
 
     def of_game(self, game_id: str) -> tuple[SeatLog, ...]:
         """The logs of a game, by seat; StoreError if there is no such game."""
-        query = (
-            select(_logs.c.seat, _logs.c.content)
-            .select_from(_games)
-            .outerjoin(_logs, _logs.c.seq == _games.c.seq)
-            .where(_games.c.game_id == game_id)
-            .order_by(_logs.c.seat)
-        )
+        query = _WITH_BOT.where(_games.c.game_id == game_id).order_by(_logs.c.seat)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         if not rows:
             raise no_such_game(game_id)
-        return tuple(_unpacked(seat, content) for seat, content in rows if seat is not None)
+        return tuple(_seat_log(row) for row in rows if row.seat is not None)
 
     def of_bot(self, bot: str) -> dict[tuple[int, int], SeatLog]:
         """The logs of a bot's games, by the game's number in the order of rating and the seat."""
-        bots = schema.bots
+        of_bot = select(_bots.c.id).where(_bots.c.name == bot).scalar_subquery()
         with self._database.read() as connection:
-            rows = connection.execute(
-                select(_logs.c.seq, _logs.c.seat, _logs.c.content)
-                .join(bots, bots.c.id == _logs.c.bot_id)
-                .where(bots.c.name == bot)
-            ).all()
-        return {(row.seq, row.seat): _unpacked(row.seat, row.content) for row in rows}
+            rows = connection.execute(_WITH_BOT.where(_logs.c.bot_id == of_bot)).all()
+        return {(row.seq, row.seat): _seat_log(row) for row in rows}
 
 
 def _forget_old(connection: Connection, bot_id: int, *, faulty: bool) -> None:
@@ -105,15 +98,17 @@ def _forget_old(connection: Connection, bot_id: int, *, faulty: bool) -> None:
 
 def _packed(log: SeatLog) -> bytes:
     error, output = _end(log.error, schema.LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT)
-    return zlib.compress(msgspec.json.encode(_Content(error, output, log.notes)))
+    return zlib.compress(msgspec.json.encode((error, output, log.notes)))
 
 
-def _unpacked(seat: int, content: bytes) -> SeatLog:
+def _seat_log(row: Row[*tuple[Any, ...]]) -> SeatLog:
+    """The log in a row of `_WITH_BOT`."""
+    content = tuple[str, str, tuple[GameNote, ...]]
     try:
-        found = msgspec.json.decode(zlib.decompress(content), type=_Content)
+        error, output, notes = msgspec.json.decode(zlib.decompress(row.content), type=content)
     except (ValueError, RecursionError, zlib.error) as damage:
-        raise StoreDamaged(f"the log of seat {seat} is damaged: {damage}") from None
-    return SeatLog(seat, found.error, found.output, found.notes)
+        raise StoreDamaged(f"the log of seat {row.seat} is damaged: {damage}") from None
+    return SeatLog(row.seat, f"{row.name} v{row.number}", error, output, notes)
 
 
 def _end(text: str, most: int) -> str:

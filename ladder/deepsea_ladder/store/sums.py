@@ -26,56 +26,84 @@ from sqlalchemy import (
     insert,
     select,
     text,
-    true,
     union_all,
     update,
 )
 
 from deepsea_ladder.model.games import StoredSeason
 from deepsea_ladder.scheduling.tournament import Score, summed_scores
-from deepsea_ladder.standings import HeadToHead, SeatLine, meeting_of
+from deepsea_ladder.standings import OpponentLine, PairCell, SeatLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 
 _pairs, _seats = schema.pair_sums, schema.seat_sums
+# Two selects, of which each has its index.
+_MEETINGS = union_all(
+    select(_pairs.c.other_id.label("id"), _pairs.c.games, _pairs.c.better, _pairs.c.level).where(
+        _pairs.c.season_id == bindparam("season"), _pairs.c.version_id == bindparam("version")
+    ),
+    select(
+        _pairs.c.version_id,
+        _pairs.c.games,
+        _pairs.c.games - _pairs.c.better - _pairs.c.level,
+        _pairs.c.level,
+    ).where(_pairs.c.season_id == bindparam("season"), _pairs.c.other_id == bindparam("version")),
+).subquery()
+_OPPONENTS = (
+    select(_MEETINGS, func.count().over().label("opponents"))
+    .add_columns(schema.bots.c.name, schema.bot_versions.c.number)
+    .join(schema.bot_versions, schema.bot_versions.c.id == _MEETINGS.c.id)
+    .join(schema.bots, schema.bots.c.id == schema.bot_versions.c.bot_id)
+    .order_by(_MEETINGS.c.games.desc(), _MEETINGS.c.id)
+)
+"""The versions that a version met in a season, and how many there are of them."""
 
 
 class Sums(StorePart):
-    def opponents(self, season: StoredSeason, version_id: int) -> dict[int, HeadToHead]:
-        """A version against every other that it met in the season, by the other's id."""
-        # Two selects, of which each has its index.
-        found = self._read(
-            season, *(column == version_id for column in (_pairs.c.version_id, _pairs.c.other_id))
-        )
-        return {
-            other: meeting
-            for pair in found
-            for other in pair
-            if other != version_id and (meeting := meeting_of(found, version_id, other))
-        }
+    def opponents(
+        self, season: StoredSeason, version_id: int, limit: int
+    ) -> tuple[list[OpponentLine], int]:
+        """A version against those that it met most often in the season, these first.
+
+        And the number of all that it met.
+        """
+        query = _OPPONENTS.limit(limit)
+        keys = {"season": season.id, "version": version_id}
+        with self._database.read() as connection:
+            rows = connection.execute(query, keys).all()
+        lines = [
+            OpponentLine(
+                bot=row.name,
+                version=row.number,
+                games=row.games,
+                better=row.better,
+                level=row.level,
+                worse=row.games - row.better - row.level,
+                share=_share(row.games, row.better, row.level),
+            )
+            for row in rows
+        ]
+        lines.sort(key=lambda line: (-line.games, line.bot, line.version))
+        return lines, rows[0].opponents if rows else 0
 
     def pairs(
-        self, season: StoredSeason, versions: Sequence[int] | None = None
-    ) -> dict[tuple[int, int], HeadToHead]:
-        """The pairs of these versions, or of all, that met: of the first against the second; the
-        first has the smaller id."""
-        if versions is None:
-            return self._read(season, true())
-        return self._read(
-            season, _pairs.c.version_id.in_(versions) & _pairs.c.other_id.in_(versions)
+        self, season: StoredSeason, versions: Sequence[int]
+    ) -> dict[tuple[int, int], PairCell]:
+        """The pairs of these versions that met, both ways: the first against the second."""
+        query = select(_pairs).where(
+            _pairs.c.season_id == season.id,
+            _pairs.c.version_id.in_(versions),
+            _pairs.c.other_id.in_(versions),
         )
-
-    def _read(
-        self, season: StoredSeason, *each: ColumnElement[bool]
-    ) -> dict[tuple[int, int], HeadToHead]:
-        """The pairs of a season that meet one of these conditions."""
-        pairs = select(_pairs).where(_pairs.c.season_id == season.id)
+        cells = {}
         with self._database.read() as connection:
-            rows = connection.execute(union_all(*(pairs.where(which) for which in each)))
-            return {
-                (version, other): HeadToHead(games, better, level, games - better - level)
-                for _, version, other, games, better, level in rows
-            }
+            for _, version, other, games, better, level in connection.execute(query):
+                ahead, behind = (
+                    _share(games, wins, level) for wins in (better, games - better - level)
+                )
+                cells[version, other] = PairCell(games=games, share=ahead)
+                cells[other, version] = PairCell(games=games, share=behind)
+        return cells
 
     def seats(self, season: StoredSeason, version_id: int) -> tuple[list[SeatLine], int]:
         """A version's results in the season, per size of the table: of all seats, then of each.
@@ -101,6 +129,11 @@ class Sums(StorePart):
         query = select(*(_seats.c[name] for name in names)).where(_seats.c.season_id == season.id)
         with self._database.read() as connection:
             return summed_scores(map(tuple, connection.execute(query)))
+
+
+def _share(games: int, better: int, level: int) -> float:
+    """The share of games in which a bot was better, level counting half."""
+    return (better + 0.5 * level) / games
 
 
 def _line(seat: int | None, rows: Sequence[Row[Any]]) -> SeatLine:

@@ -17,7 +17,8 @@ from deepsea_arena.coach.ladder_analyses import record_file
 from deepsea_arena.documents import json_text, to_json, to_object
 from deepsea_arena.reports.analysis_frames import analysed_frames
 from deepsea_arena.reports.frames import Viewer
-from deepsea_arena.reports.games import MOST_GAMES, BotLogLine, GameReport, GamesPage, read_record
+from deepsea_arena.reports.games import MOST_GAMES, GameReport, GamesPage, read_record
+from deepsea_ladder.model.games import SeatLog
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -106,7 +107,7 @@ GAME = Page(
 
 def _read_own(visit: Visit, query: Query) -> Values:
     game_id = query.text("id") or ""
-    logs: tuple[BotLogLine, ...] = ()
+    logs: tuple[SeatLog, ...] = ()
     try:
         logs = visit.ladder.log(game_id=game_id).logs
     except ApiError as error:  # of visitors it is another one: they log in first
