@@ -78,7 +78,7 @@ class TournamentResult(Struct, frozen=True, kw_only=True):
     scores: tuple[ScoreLine, ...]
     """The best first, the champion before all."""
     rounds: tuple[tuple[TournamentTable, ...], ...]
-    """Of an elimination."""
+    """The rounds of an elimination; empty for other kinds."""
     final: FinalReport | None = None
 
 

@@ -26,7 +26,7 @@ class Interrupted(Exception):
 
 
 EndedEarly: TypeAlias = "bool | BotHangs"
-"""What has ended games early: True is Ctrl-C, False is nothing."""
+"""The cause of an early end of games: True for Ctrl-C, False if they were not ended early."""
 
 
 def raise_early_end(ended: EndedEarly, counted: str) -> None:

@@ -72,7 +72,7 @@ class _Run:
     comparison: CompareGames | None = None
     ended: EndedEarly = False
     ended_at: str = ""
-    """What was complete then."""
+    """The part that was complete at an early end, in words."""
 
 
 @click.command("improve")

@@ -82,8 +82,8 @@ def verify(backup: Path, *, records: bool = False) -> list[str]:
 
 
 def differences(store: Store, *, records: bool = False) -> list[str]:
-    """What is wrong with a ladder: damaged or senseless values, broken references, ratings that do
-    not follow from the games; `records` as for `season_differences`."""
+    """Differences of a ladder: damaged or senseless values, broken references, ratings that do not
+    follow from the games; `records` as for `season_differences`."""
     found = damages(store.database)
     for season in store.seasons.all() if not found else ():
         found += [
@@ -96,7 +96,7 @@ def differences(store: Store, *, records: bool = False) -> list[str]:
 def season_differences(
     store: Store, season: StoredSeason, *, records: bool = False, proof: Prove = prove
 ) -> list[str]:
-    """What is wrong with a season.
+    """Differences between a season and what its games and its seed give, one line each.
 
     records  also re-run every record, which takes a millisecond or two for each, compare it with
              the season's seed, the versions and their files, and follow the season's chain

@@ -50,7 +50,7 @@ FINISHING = "finishing the game that is being played; Ctrl-C again ends at once"
 
 
 def longest_s(control: TimeControl) -> float:
-    """How long a bot may make no progress: ten budgets, at least 10 s, and the bank."""
+    """The longest time without progress for a bot: ten budgets, at least 10 s, and the bank."""
     return max(SHORTEST_S, BUDGETS * control.budget_us / 1e6) + control.bank_us / 1e6
 
 
@@ -263,7 +263,7 @@ class InProcessOutput:
         self.bot = 0
         """The bot with the code that runs."""
         self.terminal = (sys.stdout, sys.stderr)
-        """Where it goes what is not printed by a bot."""
+        """The streams for what is not printed by a bot."""
 
     @contextmanager
     def redirected(self, bot: int = 0) -> Iterator[None]:

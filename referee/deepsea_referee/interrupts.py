@@ -46,7 +46,7 @@ def _handler(call: Callable[[], object]) -> Callable[[int, object], object]:
 
 
 class StopRequests:
-    """How often the end of a match was asked for: it ends after the game at hand, then at once."""
+    """Counter of requests to end a match: after the game at hand, from the second on at once."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -36,7 +36,7 @@ HOME = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
-    """One complete set of rules; the order of the fields is that of records."""
+    """A complete set of rules; the order of the fields is that of records."""
 
     name: str
     turn_needs_treasure: Annotated[bool, "only a diver with treasure may turn back"]

@@ -209,7 +209,7 @@ class Readers:
 
     def __init__(self, clock: Clock, leave: Callable[[], object]) -> None:
         self.entered = False
-        """Whether somebody has entered."""
+        """True once a reader has entered."""
         self._clock = clock
         self._leave = leave
         self._count = 0

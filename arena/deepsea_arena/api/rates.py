@@ -38,7 +38,7 @@ class Rate:
         self._most_keys = most_keys
         self.refused = 0
         self._full_us: dict[Hashable, int] = {}
-        """When a key has everything again."""
+        """The time when each key has its whole allowance again."""
         self._lock = Lock()
 
     def take(self, key: Hashable, sentence: str) -> None:

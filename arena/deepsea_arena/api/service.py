@@ -41,7 +41,7 @@ class Login(NamedTuple):
 
 
 class SeatHost(Protocol):
-    """Who plays the games of people, where that is the server itself."""
+    """The server in which the games of people are played, where no runner plays them."""
 
     def fields(self, game_id: str) -> Mapping[str, Any]:
         """Fields of the seat's document beside what is stored; none of a game that is past."""

@@ -62,14 +62,14 @@ class StoredPerson:
         self.hints = 0
         """The number of hints that were shown in this game."""
         self.away = False
-        """It has left: default actions are played."""
+        """The person has left: default actions are played for the seat."""
         self.dropped = False
         self.skips = False
-        """It does not wait for the judgement of its decisions."""
+        """The person does not wait for the judgement of the decisions."""
         self.interrupted = False
         self._is_over = False
         self.game_id = ""
-        """That of the game at hand, or of the last one."""
+        """The id of the game at hand, or of the last one."""
         self._games = store.person_games
         self._season_id = season_id
         self._author_id = author_id
@@ -80,7 +80,7 @@ class StoredPerson:
         self._lease: PersonGame | None = None
         self._game: RefereedGame | None = None
         self._due_us: int | None = None
-        """When the time for the decision at hand is up."""
+        """The time by which the decision at hand is due; None without a limit."""
         self._fields: dict[str, Any] = {}
         self._turns = 0
         """Questions that were stored, and ends of games."""
@@ -88,7 +88,7 @@ class StoredPerson:
         self._changed = threading.Condition()
         """Rings at a stored answer, a request, a changed field, and at the end of a wait."""
         self._has_news = False
-        """Whether it has rung since the last look for an answer."""
+        """True once `_changed` has rung since the last look for an answer."""
         self._requested = ""
 
     # Of the match
@@ -144,7 +144,7 @@ class StoredPerson:
                 if asked.is_wanted():
                     self._set(note=[])
 
-    # Of who plays the match
+    # Of the command that plays the match
 
     def over(self, game: int, record: GameRecord, place: int, *, judging: bool, more: bool) -> None:
         """Store and show the end of a game.

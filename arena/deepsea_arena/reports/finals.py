@@ -100,7 +100,7 @@ class Race:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is decided, or nobody is left."""
+        """True if the final is decided, or nobody is left."""
         return len(self.left) <= self.top
 
     @property

@@ -74,12 +74,12 @@ class GameReport(Struct, frozen=True, kw_only=True):
     changes: tuple[RatingChange, ...]
     """By seat."""
     record: str
-    """One line of JSON, to be verified."""
+    """The record as one line of JSON, which anybody can verify."""
     seed: str
     """The game's seed in hex, and the SHA-256 of it that bots were sent before."""
     commitment: str
     season_seed: str | None
-    """From which the seeds of its games follow; None while the season is open."""
+    """The seed from which those of the season's games follow; None before it is revealed."""
     analyses: LadderAnalyses
     """What was asked for, and what there is."""
 
@@ -230,7 +230,7 @@ class PersonGameReport(Struct, frozen=True):
 
     game: PersonGameLine
     record: str
-    """One line of JSON, to be verified."""
+    """The record as one line of JSON, which anybody can verify."""
     analyses: LadderAnalyses
 
 

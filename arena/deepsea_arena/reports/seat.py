@@ -1,4 +1,4 @@
-"""What the page of a person's seat shows, as a document of JSON.
+"""The page of a person's seat, as a document of JSON.
 
 Invariants: of a game under way nothing is read but what the seat saw; which actions there are, and
 in what words, `choices` says.
@@ -35,7 +35,7 @@ PICKS = 64
 
 
 class SeatDocument(TypedDict):
-    """What a page shows."""
+    """A game as the page of its person's seat shows it."""
 
     news: int
     """Grows with each change."""
@@ -80,7 +80,7 @@ def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, Choo
 def seat_document(
     game: PersonGame, now: int, host_fields: Mapping[str, Any] | None = None
 ) -> SeatDocument:
-    """What the page of the seat shows.
+    """The document of a game for the page of its person's seat.
 
     now          the store's time
     host_fields  fields that the game's host adds or replaces, `left_us` among them
@@ -174,7 +174,7 @@ def _note(game: PersonGame) -> list[str]:
 
 
 def judgement(found: GameAnalysis, seat: int) -> dict[str, Any]:
-    """What is `judged`: the worth of the seat's decisions in words, and the worst ones."""
+    """The field `judged`: the worth of the seat's decisions in words, and the worst ones."""
     decisions = [
         {
             "turn": one.turn,

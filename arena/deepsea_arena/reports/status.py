@@ -62,7 +62,7 @@ class SeasonStatus(Struct, frozen=True, kw_only=True):
     lost: dict[AttemptEnd, int]
     """Attempts at games that ended without a result, by how they ended."""
     strikes: tuple[BotConduct, ...]
-    """Of a season that is open."""
+    """Faults of bots in the window of strikes; empty for a season that is closed."""
     leases: tuple[JobInfo, ...]
     quarantined: tuple[JobInfo, ...]
     """Quarantined games: they failed too often and wait for the operator."""

@@ -1,4 +1,4 @@
-"""The state of a tournament: who plays whom next, who ranks where, who has won.
+"""The state of a tournament: the tables that are played next, ranks and winners.
 
 Invariants: pure; the state follows from the plan, the games and when bots left, so that run,
 continued run and pages say the same, in whatever order results come. A bot that left stays out,
@@ -33,24 +33,24 @@ class TournamentPlan(Struct, frozen=True, kw_only=True):
     bots: tuple[int, ...]
     """Versions, in the order of the seeds."""
     by_runner: bool = False
-    """Whether it was begun from afar, so that the ladder's runner plays it."""
+    """True if the tournament was begun from afar: the ladder's runner plays it."""
     top: int = 0
-    """Of a final: how many winners are wanted,"""
+    """The number of winners of a final."""
     most_games: int = 0
-    """and its budget."""
+    """The budget of a final in games."""
 
 
 class TournamentGame(NamedTuple):
     """A game that was queued."""
 
     number: int
-    """The job's, counted up in the tournament."""
+    """The number of its job; jobs are counted up in the tournament."""
     rotation: int
     lineup: tuple[int, ...]
     is_open: bool
-    """Whether it may get a result yet."""
+    """True while a result may still come."""
     seats: tuple[SeatResult, ...] = ()
-    """Its result; empty before, and for good if it was cancelled."""
+    """The result; empty while there is none, and for good if the game was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +58,48 @@ class Table:
     """A table of a round of an elimination."""
 
     bots: tuple[int, ...]
-    """The best first, who left before all games were played last."""
+    """The bots in order: the best first, those that left before all games were played last."""
     games: tuple[TournamentGame, ...]
-    """Those with a result."""
+    """Games of the table that have a result."""
     scores: Mapping[int, Score]
     is_over: bool
     winner: int | None = None
-    """Who goes on, once the whole round is over; None also if everybody left."""
+    """The bot that advances, once the whole round is over; None also if all bots left."""
     level: tuple[int, ...] = ()
-    """The winner, the best seed of these, and others that were level with it; empty if none was."""
+    """The winner and the bots that were level with it, by seed; empty if no bot was."""
 
 
 class Draw(NamedTuple):
     """Tables of a tournament that are played next, or are being played."""
 
     round: int
-    """From 1; 0 where there are no rounds."""
+    """The number of the round, from 1; 0 where there are no rounds."""
     tables: int
     bots: int
 
 
 @dataclass(frozen=True, slots=True)
 class TournamentState:
-    """What the games of a tournament until now have decided."""
+    """The state that follows from the games of a tournament until now."""
 
     is_over: bool = False
-    """Whether nothing is to be played any more."""
+    """True if no game is to be played any more."""
     next: tuple[LineUp, ...] = ()
-    """Tables to queue, each for a rotation;"""
+    """Tables to queue next, each for a rotation."""
     after: int = 0
-    """they follow this job."""
+    """The number of the last job before the tables in `next`."""
     draw: Draw | None = None
-    """The last one."""
+    """The last draw; None before the first one."""
     rounds: tuple[tuple[Table, ...], ...] = ()
-    """Of an elimination, with the one to queue."""
+    """The rounds of an elimination, with the one to queue."""
     champion: int | None = None
-    """Of an elimination or a final."""
+    """The winner of an elimination or a final; None while it is not decided."""
     race: Race | None = None
-    """Of a final."""
+    """The standing of a final; None for other kinds."""
     ranks: tuple[tuple[int, Score], ...] = ()
     """Bots that played, with their ranks, the best first."""
     winners: tuple[int, ...] = ()
-    """Those that win if it is over; several share the win."""
+    """The winners if the tournament is over; several share the win."""
 
 
 def tournament_state(
@@ -137,7 +137,7 @@ def tournament_state(
 def _ranks(
     found: Iterable[Score], champion: int | None, race: Race | None
 ) -> tuple[tuple[int, Score], ...]:
-    """The champion before all, in a final who left last before others, then by scores."""
+    """Ranks: the champion first, then in a final those that were out last, then by scores."""
     places = {} if race is None else race.places()
 
     def key(score: Score) -> Any:
@@ -179,7 +179,7 @@ def _elimination(
     while True:
         present = [bot for bot in entrants if not _is_gone(bot, exits, after)]
         if len(entrants) == 1:
-            present = [*entrants]  # who had won the last table before it left
+            present = [*entrants]  # the winner of the last table, which left after it
         if len(present) < 2:
             champion = present[0] if present else None
             return TournamentState(True, (), after, draw, tuple(rounds), champion)
@@ -271,5 +271,5 @@ def _final(
 
 
 def _is_gone(bot: int, exits: Mapping[int, int], last: int) -> bool:
-    """Whether a bot left before any job after `last` was queued."""
+    """True if a bot left before any job after `last` was queued."""
     return bot in exits and exits[bot] <= last

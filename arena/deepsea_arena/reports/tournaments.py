@@ -42,8 +42,8 @@ class TournamentLine(Struct, frozen=True, kw_only=True):
     games: int
     """All that were queued until now; an elimination queues a round at a time."""
     winners: tuple[str, ...]
-    """Of one that has ended: the bots with rank 1, which share the win; of an elimination or a
-    final those that won it."""
+    """The winners; empty before the end. Bots with rank 1 share the win of a round-robin or a
+    gauntlet."""
 
 
 class TournamentList(Struct, frozen=True):
@@ -105,9 +105,9 @@ class TournamentReport(Struct, frozen=True, kw_only=True):
     """The best first, the champion before all."""
     champion: str | None
     rounds: tuple[tuple[TournamentTable, ...], ...]
-    """Of an elimination."""
+    """The rounds of an elimination; empty for other kinds."""
     final: FinalReport | None = None
-    """Of a final."""
+    """The standing of a final; None for other kinds."""
 
 
 def plan_of(season: StoredSeason) -> TournamentPlan:

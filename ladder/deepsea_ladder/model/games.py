@@ -108,7 +108,7 @@ class QueuedJob(NamedTuple):
     """Ids of versions by seat."""
     game_id: str
     is_open: bool
-    """Whether it may get a result yet."""
+    """True while a result may still come."""
 
 
 class PairingQueue(Struct, frozen=True):
@@ -177,12 +177,15 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether something waits, and no runner has renewed a lease."""
+        """True if something waits, and no runner has renewed a lease."""
         return is_stalled(self.waiting, self.expired, self.runners)
 
 
 def is_stalled(waiting: Mapping[str, int], expired: Mapping[str, int], runners: int) -> bool:
-    """Whether something waits, by queue, or its lease has expired, and there are no runners."""
+    """True if a queue has something due, and there are no runners.
+
+    waiting, expired  numbers by the names of the queues
+    """
     # Comparisons wait for CPU time, too.
     due = [name for name in waiting if name != "comparisons"]
     return not runners and any(waiting[one] + expired[one] for one in due)
@@ -205,7 +208,7 @@ class Receipt(Struct, frozen=True):
     reason: str | None = None
     """Why it was refused."""
     is_late: bool = False
-    """Whether it was refused because its season was closed, which is nobody's mistake."""
+    """True if it was refused because its season was closed, which is nobody's mistake."""
     disabled: tuple[str, ...] = ()
     """Bots that this result has taken out."""
 
@@ -218,7 +221,7 @@ class VoidReceipt(Struct, frozen=True):
 
 
 class GameSeat(Struct, frozen=True, kw_only=True):
-    """How a game went for one seat."""
+    """A seat's result in a game."""
 
     bot: str
     version: int
@@ -249,13 +252,13 @@ class GameLine(Struct, frozen=True, kw_only=True):
     """A game that was played."""
 
     seq: Int64
-    """Its place in the order in which games are rated."""
+    """The game's place in the order in which games are rated."""
     game_id: str
     season: str
     place: int
-    """Its place in the season's chain, among games and attempts without a result."""
+    """The game's place in the season's chain, among games and attempts without a result."""
     attempt: int
-    """From 0: how many attempts at it ended before."""
+    """The number of attempts at this game that ended before without a result."""
     played_at: Time
     seats: tuple[GameSeat, ...]
 
@@ -274,7 +277,7 @@ class StoredGame(Struct, frozen=True):
 
     @property
     def place(self) -> int:
-        """Its place in the season's chain."""
+        """The game's place in the season's chain."""
         return self.line.place
 
 
@@ -462,7 +465,7 @@ class PersonGame(Struct, frozen=True, kw_only=True):
 
     @property
     def ruleset(self) -> RuleSet:
-        """Those of the season, if they have this name; else the preset."""
+        """The rules of the game: the season's, if they have this name; else the preset."""
         own = self.season.rules
         return own if own.name == self.rules else preset(self.rules)
 

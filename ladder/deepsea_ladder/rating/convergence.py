@@ -1,4 +1,4 @@
-"""What ratings tell: who is more skilled, and which order is settled.
+"""Confidence in ratings: the more skilled bot of a pair, and an order that is settled.
 
 Invariants: pure; the same arithmetic as the ratings, so the same bits everywhere. Two neighbours in
 the standings are apart if the upper one is more skilled with the requested confidence, level if

@@ -25,7 +25,7 @@ _seasons, _analyses, _comparisons = schema.seasons.c, schema.analyses.c, schema.
 _LAST_ENTRY = (
     select(func.max(_entries.id)).where(_entries.kind.not_in(_INVISIBLE)).scalar_subquery()
 )
-"""Of an author's name, of bots that come and go, of seasons, of ratings that were made anew."""
+"""The last entry that pages show: names of authors, bots that come and go, seasons, new ratings."""
 _LAST_ANALYSIS = select(func.max(schema.analyses.alias().c.change)).scalar_subquery()
 _LAST_BLOCK = (
     select(func.max(_comparisons.change))

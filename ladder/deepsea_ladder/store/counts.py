@@ -57,7 +57,7 @@ _NEWEST_STATES = select(_submissions.state).order_by(desc(_submissions.id)).limi
 
 class Counts(StorePart):
     def is_stalled(self) -> bool:
-        """Whether something waits, and no runner has renewed a lease; reads only the queues."""
+        """True if something waits, and no runner has renewed a lease; reads only the queues."""
         with self._database.read() as connection:
             loads = _loads(connection, now(connection))
         waiting = {name: load.waiting for name, load in loads.items()}
@@ -91,7 +91,7 @@ class Counts(StorePart):
 
 
 def _loads(connection: Connection, at: int) -> dict[str, QueueLoad]:
-    """What waits and what is leased, by queue."""
+    """The load of each queue: tasks that wait and tasks that are leased."""
     return {name: line.load(connection, at, *which) for name, (line, *which) in QUEUES.items()}
 
 

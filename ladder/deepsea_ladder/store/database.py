@@ -223,7 +223,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One snapshot of the database, or the shared one; keeps no writer waiting."""
+        """A snapshot of the database, or the shared one; keeps no writer waiting."""
         shared = _snapshot.get()
         with self._translated():
             if shared is None:
@@ -236,7 +236,7 @@ class Database:
             yield shared.connections[self]
 
     def once(self, name: str, read: Callable[[], T]) -> T:
-        """What `read` returns; within a shared snapshot it is called once for each name."""
+        """The value that `read` returns; a shared snapshot calls it once for each name."""
         shared, key = _snapshot.get(), (self, name)
         if shared is None:
             return read()

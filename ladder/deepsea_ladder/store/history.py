@@ -66,11 +66,11 @@ class Pace(NamedTuple):
     games: int
     first_at: int
     last_at: int
-    """When the first and the last of them ended, in milliseconds since 1970."""
+    """The ends of the first and of the last of these games, in milliseconds since 1970."""
 
     @property
     def games_per_second(self) -> float | None:
-        """Their rate; None if they took no time."""
+        """The rate of these games; None if they took no time."""
         span = self.last_at - self.first_at
         return (self.games - 1) * 1000 / span if span > 0 else None
 
@@ -341,7 +341,7 @@ def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[GameSea
 
 
 def game_seat(version: BotVersion, result: SeatResult, rating: Rating) -> GameSeat:
-    """How a game went for the version in one seat."""
+    """The result of a game for the version in one seat."""
     return GameSeat(
         bot=version.bot,
         version=version.number,

@@ -29,7 +29,7 @@ from deepsea_sdk.bot import Bot, NewBot, check_new_bot
 from deepsea_sdk.launch import Parameters, apply_parameters
 
 MODULE_PREFIX = "_deepsea_bot_"
-"""How the name begins of the module that a bot's file becomes."""
+"""The beginning of the names of modules that bots' files become."""
 _numbers = itertools.count(1)
 
 

@@ -305,7 +305,7 @@ def author_error(text: str, folder: Path | None) -> str:
 
 
 def bot_error(text: str, bot: BotSpec) -> str:
-    """The same of a bot's error, with its author's paths."""
+    """The author's part of a bot's error (`author_error`), with the author's paths."""
     return author_error(bot.own_paths(text), bot.home)
 
 

@@ -147,7 +147,7 @@ class BotPool:
             slot.restarts = 0
 
     def _rivals(self, bot: BotSpec) -> Iterator[Path]:
-        """Where other bots are in this one's folder, if its author keeps them there."""
+        """The places of other bots in this one's folder, if its author keeps them there."""
         for slot in self._slots:
             if bot.folder and bot.source and slot.bot.source and bot.source != slot.bot.source:
                 with contextlib.suppress(ValueError):  # it is elsewhere

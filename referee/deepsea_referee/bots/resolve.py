@@ -55,20 +55,20 @@ class BotSpec:
     command: tuple[str, ...]
     """The program and its arguments; empty for a player without a process."""
     folder: Path | None
-    """Its working directory, which a sandbox lets it read; None: the current folder, or that of the
-    copy that is still to be made."""
+    """The working directory, which a sandbox lets the bot read; None is the current folder, or that
+    of the copy that is still to be made."""
     digest: str
     """SHA-256 of the program in hex."""
     parameters: str = ""
     """What its program gets in the environment variable of `deepsea_sdk.launch`."""
     protocol: Protocol = "grpc"
     bundle: BotBundle | None = field(default=None, compare=False, repr=False)
-    """What was digested, until it is copied into `folder`; None for a command line and on the
-    ladder, whose folders hold what was submitted."""
+    """The bundle that was digested, until it is copied into `folder`; None for a command line and
+    on the ladder, whose folders hold what was submitted."""
     source: Path | None = None
     """The author's file, folder or zip; None for a command line and on the ladder."""
     single: bool = False
-    """It is one Python file."""
+    """True if the bot is a single Python file."""
 
     def copied(self, parent: Path) -> BotSpec:
         """The bot in a new folder below `parent` with a copy of what was digested."""

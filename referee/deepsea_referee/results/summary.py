@@ -108,7 +108,7 @@ class LatencyHistogram:
     def __init__(self) -> None:
         self._slowest = 0
         self._counts: Counter[int] = Counter()
-        """By the middle of the bucket."""
+        """Decisions by the middle of their bucket of times."""
 
     def add(self, times_us: Iterable[int]) -> None:
         """Count the times of some decisions."""

@@ -29,7 +29,7 @@ OWN_TASKS = 2
 # The same for all, which is also the kernel's default; v2 and v1.
 SHARES = (("cpu.weight", "100"), ("cpu.shares", "1024"))
 LONGEST_S = 1.0
-"""How long killed members may take to leave their group."""
+"""The longest time for killed members to leave their group."""
 PAUSE_S = 0.005
 
 

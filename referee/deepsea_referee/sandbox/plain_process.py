@@ -94,7 +94,7 @@ class PlainContained(IsolatedProcess):
         self._process.wait()
 
     def _is_of_bot(self, pid: int) -> bool:
-        """Whether a process is in the bot's session, or was started by it with its environment."""
+        """True if a process is in the bot's session, or was started by it with its environment."""
         return process_tree.is_in_session(
             pid, self.pid, self._started
         ) or self._mark in process_tree.first_words(pid)

@@ -24,7 +24,7 @@ COUNTED_THREADS = 128
 # How often stopping is tried: a process may fork while it is being stopped.
 ROUNDS = 50
 LONGEST_S = 1.0
-"""How long killed processes may take to vanish."""
+"""The longest time for killed processes to vanish."""
 PAUSE_S = 0.005
 _KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
 _PSS_FIELDS = (b"Pss:", b"SwapPss:")
@@ -71,7 +71,7 @@ def first_words(pid: int) -> bytes:
 
 
 def is_in_session(pid: int, leader: int, began: int) -> bool:
-    """Whether a process is in the session of a leader that began at that start time."""
+    """True if a process is in the session of a leader that began at that start time."""
     fields = stat_fields(pid)
     return fields is not None and int(fields[3]) == leader and start_time(leader) in (0, began)
 

@@ -18,7 +18,7 @@ import psutil
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
 
 LONGEST_S = 2.0
-"""How long killed processes may take to vanish."""
+"""The longest time for killed processes to vanish."""
 _PAUSE_S = 0.01
 _GONE = (psutil.Error, OSError)
 

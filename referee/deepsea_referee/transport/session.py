@@ -154,12 +154,12 @@ class Session:
 
     @property
     def usable(self) -> bool:
-        """Whether a new game may start on it."""
+        """True if a new game may start on this session."""
         return self._state in ("resting", "asked")
 
     @property
     def ended_by_referee(self) -> bool:
-        """Whether the referee ended it, by an error or by Goodbye, and not the bot."""
+        """True if the referee ended the session, by an error or by Goodbye, and not the bot."""
         return isinstance(self._end, RefereeError)
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
@@ -322,7 +322,7 @@ class Session:
                 await self._outbox.wait()
 
     def _may_write(self) -> bool:
-        """Whether a message is to be written now.
+        """True if a message is to be written now.
 
         Requests wait while the bot works on others that it was sent, and all but requests waits
         while the bot is frozen.

@@ -99,7 +99,7 @@ class ConfidenceSequence:
         return range(self._first, self._last + 1)
 
     def _next_bet(self) -> float:
-        """What the gamblers bet, where that is not more than the largest stake."""
+        """The gamblers' next bet, before it is limited to the largest stake."""
         following = self.count + 1
         variance = (0.25 + self._squares) / following
         return math.sqrt(2 * self._log / (variance * following * math.log(1 + following)))

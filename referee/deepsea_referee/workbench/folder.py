@@ -131,7 +131,7 @@ class ComparisonFolder(FolderWriter):
             super().__exit__(*error)
 
     def record_of(self, game: GameResult) -> Path:
-        """Where the record of a game is."""
+        """The path of a game's record."""
         return self._path.with_name(record_name(game.game))
 
     def add(

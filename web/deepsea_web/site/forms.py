@@ -69,9 +69,9 @@ class OwnPage:
     done: Mapping[str, str] = field(default_factory=dict)
     """Sentences after a form has done its work, by a word in the address."""
     open: bool = False
-    """Whether visitors of a private ladder see it."""
+    """True if visitors of a private ladder see the page, too."""
     names_visitors: bool = False
-    """Whether visitors get a cookie here, by which what they begin is theirs."""
+    """True if visitors get a cookie here, by which what they begin is theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,7 +98,7 @@ class Over(NamedTuple):
     parameter: str
     """The parameter of a page, or the part of its path, that names it."""
     changes: Callable[[Store, str], LastChanges | None]
-    """Its last changes; None if it is not over."""
+    """The last changes of the subject; None if it is not over."""
 
 
 GAME_OVER = Over("id", lambda store, game_id: store.changes.of_game(game_id))

@@ -79,7 +79,7 @@ class Rendered:
     packed: bytes | None = field(repr=False)
     """The body by gzip, for clients that take it."""
     tag: str
-    """Its ETag: the digest of its bytes."""
+    """The body's ETag: the digest of its bytes."""
 
     @classmethod
     def of(cls, text: str, kind: str) -> Rendered:
@@ -105,7 +105,7 @@ class KeptAnswer(NamedTuple):
     """The time until which it is sent, if what it shows is not over."""
 
     def is_fresh(self, now_us: int) -> bool:
-        """Whether it may be sent without a look into the store."""
+        """True if it may be sent without a look into the store."""
         return self.changes is None and now_us < self.until_us
 
 
@@ -244,9 +244,9 @@ class PageRenderer:
     author_cookie: str
     """The name of the cookie by which scripts know who is logged in."""
     private: bool = False
-    """Whether visitors see the login and nothing else."""
+    """True if visitors see the login and nothing else."""
     alone: bool = False
-    """Whether its pages are those of one seat, without the others of a ladder."""
+    """True if its pages are those of one seat, without the others of a ladder."""
 
     def url(self, path: str, **query: object) -> str:
         return self.access.url(path, **query)

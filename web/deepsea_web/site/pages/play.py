@@ -81,18 +81,18 @@ BEGIN = Action(path="/play", page=PLAY, act=_begin, fields=("bots", "opponents",
 
 
 class Deed(NamedTuple):
-    """What a form of the seat's page asks for."""
+    """A request by a form of the seat's page."""
 
     what: str
     asked: int = 0
     """The question that it answers; 0 for "next"."""
     action: str = ""
-    """Of "answer": an action or a key."""
+    """An action or a key, for "answer"."""
 
 
 DEEDS = ("answer", HINT, "play on", "drop", NEXT)
 Cursor = tuple[int, int, int]
-"""What a reader has: the number of its news, the game, and how many of its frames."""
+"""The state of a reader: the number of its news, the game, and the number of its frames."""
 
 
 def _read_seat(visit: Visit, query: Query) -> Values:
@@ -126,7 +126,7 @@ SEAT = OwnPage(
 
 
 def waits(document: SeatDocument) -> bool:
-    """Whether something comes without a deed of the person."""
+    """True if something comes without a deed of the person."""
     looks = document["judging"] or THINKING in document["note"]
     return looks or not (document["asked"] or document["table"] or document["ended"])
 
@@ -192,7 +192,7 @@ def _divers(position: str, names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def deed_of(fields: Sequence[tuple[str, str]]) -> Deed | None:
-    """What a form asks for; None if that makes no sense."""
+    """The request of a form; None if it makes no sense."""
     given = dict(fields)
     asked = whole_number(given.get("asked", "0"))
     if asked is None or (what := given.get("what", "answer")) not in DEEDS:
@@ -219,14 +219,14 @@ DEED = Action(path="/play/{id}/deed", page=SEAT, act=_do, fields=("id", *_DEED))
 
 
 def place_of(text: str) -> Cursor:
-    """What a reader says that it has; nothing if that makes no sense."""
+    """The state that a reader reports; that of a reader with nothing, if it makes no sense."""
     numbers = [whole_number(part) or 0 for part in text.split(".")[:3]]
     news, game, known = (*numbers, 0, 0, 0)[:3]
     return news, game, known
 
 
 def news_of(document: SeatDocument, has: Cursor) -> tuple[Cursor, str]:
-    """What a reader lacks, as an event with its new place as id; "" if that is nothing."""
+    """The news for a reader, as an event with the new place as id; "" if there are none."""
     news, game, known = has
     if news == document["news"]:
         return has, ""
