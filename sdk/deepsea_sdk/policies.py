@@ -1,12 +1,11 @@
-"""Playing positions on: the chance to get home, roll-outs, and two policies that decide in them.
+"""Playing positions on: the chance to get home, roll-outs, and a policy that decides in them.
 
 Invariants: a policy reads what everybody knows, so it answers for a view as well; a seat that is
 not to move never matters; other numbers of `steady` are another version, because values by
 roll-outs depend on them.
 
 The numbers of `steady`, nine for each number of seats, were found in games of the policy against
-itself. bench/tune_steady.py searches for such numbers and shows what they are worth;
-docs/dev/field.md has the whole course.
+itself; docs/dev/field.md has the whole course.
 """
 
 from __future__ import annotations

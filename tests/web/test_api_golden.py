@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import re
 import shutil
 import sqlite3
@@ -1041,13 +1042,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Goldens of the API and of commands.")
     parser.add_argument("--write", action="store_true", required=True, help="write them anew")
     parser.parse_args()
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    logging.disable()  # the server's words on damage and mistakes, which are meant here
+    texts: dict[Path, str] = {}
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as world:
         for name, makes in GOLDENS.items():
             place = Path(folder, file_of(name).stem)
             place.mkdir()
-            file_of(name).parent.mkdir(parents=True, exist_ok=True)
-            file_of(name).write_text(makes(world, place, name), encoding="utf-8")
+            texts[file_of(name)] = makes(world, place, name)
+    # All of them, or after an error none.
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for file, text in texts.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    click.echo(f"{len(texts)} goldens written")
 
 
 if __name__ == "__main__":
