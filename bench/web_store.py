@@ -17,7 +17,8 @@ from sqlalchemy import Connection, insert, update
 
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, Job, StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.totals import RatingTotals, after_game, seat_results
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season
@@ -174,7 +175,7 @@ class _Maker:
                 "rotation": (number - 1) // SEATS + 1,
                 "shift": (number - 1) % SEATS,
                 "game_id": f"{SEASON}-{number}",
-                "status": JobStatus.DONE,
+                "status": TaskState.DONE,
                 "attempt": 1,
                 "failures": 0,
                 "created_at": at,

@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deepsea_ladder.model.games import JobStatus, StoredSeason
+from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def take_back(store: Store, season: StoredSeason) -> int:
 
     Without this they would wait until their leases expire.
     """
-    leased = store.queue.listed(season, JobStatus.LEASED)
+    leased = store.queue.listed(season, TaskState.RUNNING)
     gone = {job.owner for job in leased if job.owner and is_gone(job.owner)}
     return sum(store.jobs.hand_back(owner) for owner in sorted(gone))
 

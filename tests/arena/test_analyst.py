@@ -17,7 +17,8 @@ from deepsea_arena.play.analyst import Analyst, local_analyst
 from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.accounts import MACHINE
-from deepsea_ladder.model.games import AnalysisLease, AnalysisState, StoredAnalysis
+from deepsea_ladder.model.games import AnalysisLease, StoredAnalysis
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.record import GameRecord
@@ -27,7 +28,7 @@ from helpers import background
 from helpers.background import OneWorker, Watcher, gone_owner
 from helpers.submissions import LIMITS, add, an_author
 
-QUEUED, _, DONE, FAILED = AnalysisState
+QUEUED, DONE, FAILED = TaskState.QUEUED, TaskState.DONE, TaskState.FAILED
 SECOND_US = 1_000_000
 QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
 

@@ -18,13 +18,14 @@ from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.limits import RemoteLimits
-from deepsea_ladder.model.games import AnalysisState
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION as VERSION
 from helpers.submissions import LIMITS, an_author
 
-QUEUED, RUNNING, DONE, FAILED = AnalysisState
+QUEUED, RUNNING = TaskState.QUEUED, TaskState.RUNNING
+DONE, FAILED = TaskState.DONE, TaskState.FAILED
 QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
 
 

@@ -87,9 +87,9 @@ def test_a_submission_is_followed_to_its_verdict(service: LadderService, anna: L
     submissions = service.store.submissions
     lease = submissions.claim("runner", 60)
     assert lease is not None
-    assert next(seen) == ("checking", 0, 0)
+    assert next(seen) == ("running", 0, 0)
     submissions.progress(lease, 60, 2, 3)
-    assert next(seen) == ("checking", 0, 2)
+    assert next(seen) == ("running", 0, 2)
     assert next(seen) is None
     submissions.accept(lease, replace(ladder.a_bundle("one"), name="mine"), LIMITS, 1)
     assert list(seen) == [("accepted", 0, 2)]

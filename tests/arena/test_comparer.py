@@ -13,7 +13,8 @@ from deepsea_arena.play.rated_games import hosting
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.reports.verdicts import VerdictLine, show_verdicts
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding, ComparisonState
+from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding
 from deepsea_ladder.season import Season, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import resolve
@@ -252,7 +253,7 @@ def test_of_equal_versions_hardly_any_are_called_different(whole: list[BlockPlay
         ),
         (
             {"blocks": 1, "lead": 0.5},
-            "playing",
+            "running",
             (
                 "open against version 1: it goes on (+0.50 placement score, 95 %: -1.00 to +1.00, "
                 "1 block)"
@@ -278,7 +279,7 @@ def test_the_words_of_a_verdict(
     store.comparisons.claim("runner", 60)
     (found, *_) = store.comparisons.listed(store.seasons.get("s1"))
     after = ComparisonStanding(**standing)  # type: ignore[arg-type]
-    changed = replace(found, standing=after, state=ComparisonState(state))
+    changed = replace(found, standing=after, state=TaskState(state))
     monkeypatch.setattr(store.comparisons, "listed", lambda *_: [changed])
 
     def line() -> VerdictLine:

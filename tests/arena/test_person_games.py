@@ -11,7 +11,8 @@ from msgspec import structs
 
 from deepsea_arena.play.person_worker import PlayedOn, Tables
 from deepsea_bundle.bot_cache import BotCache
-from deepsea_ladder.model.games import PersonGame, PersonGameState
+from deepsea_ladder.model.games import PersonGame
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee import workers
@@ -24,7 +25,8 @@ from helpers.bundles import bundle_of
 from helpers.people import Runner, new_game
 from helpers.programs import nothing_left_behind
 
-QUEUED, PLAYING, ASKED, DONE, VOID = PersonGameState
+QUEUED, RUNNING, ASKED = TaskState.QUEUED, TaskState.RUNNING, TaskState.ASKED
+DONE, VOID = TaskState.DONE, TaskState.VOID
 GAME = "person-one"
 
 BOT = b"""

@@ -22,7 +22,8 @@ from deepsea_arena.play.tasks import (
 )
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable, WorkerError
-from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, Receipt, SeatLog, StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, Job, Receipt, SeatLog, StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules import record
@@ -179,7 +180,7 @@ def test_a_job_that_is_always_void_is_set_aside(
 
     summary = run(store, stop, playing)
     assert (summary.accepted, summary.void, summary.ended) == (5, 5, RunEnd.NOTHING_LEFT)
-    (job,) = store.queue.listed(season, JobStatus.QUARANTINED)
+    (job,) = store.queue.listed(season, TaskState.QUARANTINED)
     assert job.note == "failed 5 times, last: a bad omen"
 
 
@@ -325,7 +326,7 @@ def test_an_interrupt_in_the_middle_hands_back(
     assert (counts.waiting, counts.leased) == (6, 0)
     job = ladder.claim(store, season)
     assert (job.game_id, job.attempt) == ("s1-1", 2)
-    (info,) = store.queue.listed(season, JobStatus.LEASED)
+    (info,) = store.queue.listed(season, TaskState.RUNNING)
     assert info.failures == 0
 
 

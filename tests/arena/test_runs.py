@@ -34,7 +34,8 @@ from deepsea_arena.tournaments import (
 )
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreGone, StoreUnavailable
-from deepsea_ladder.model.games import Job, JobStatus, Receipt, ReceiptStatus, StoredSeason
+from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.record import GameRecord
@@ -709,7 +710,7 @@ def test_games_of_a_killed_run_wait_again_at_once(played: Store) -> None:
     ladder.claim(played, season, gone_owner())
     ladder.claim(played, season, "somebody else")
     assert lease_owner.take_back(played, season) == 1
-    (left,) = played.queue.listed(season, JobStatus.LEASED)
+    (left,) = played.queue.listed(season, TaskState.RUNNING)
     assert left.owner == "somebody else"
     with pytest.raises(UserError, match="'nobody' has leases; there are somebody else"):
         lease_owner.release_leases(played, "nobody")

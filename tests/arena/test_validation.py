@@ -20,7 +20,8 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
 from deepsea_bundle.unzip import collect_zip
 from deepsea_ladder.errors import LimitReached, StoreUnavailable
-from deepsea_ladder.model.bots import Submission, SubmissionRefusal, SubmissionState
+from deepsea_ladder.model.bots import Submission, SubmissionRefusal
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError
@@ -29,7 +30,8 @@ from helpers import background, ladder
 from helpers.background import OneWorker, Watcher
 from helpers.submissions import LIMITS, add, an_author, new
 
-QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState
+QUEUED, RUNNING, FAILED = TaskState.QUEUED, TaskState.RUNNING, TaskState.FAILED
+ACCEPTED, REFUSED = TaskState.ACCEPTED, TaskState.REFUSED
 SECOND_US = 1_000_000
 
 
@@ -111,7 +113,7 @@ def test_a_bot_that_plays_well_is_accepted_and_its_games_are_counted(site: Site)
     site.worker.on_game = lambda: seen.append(site.now(1))
     done = site.checked()
     found = [(now.state, now.games, now.of_games) for now in seen]
-    assert found == [("checking", 0, 3), ("checking", 1, 3), ("checking", 2, 3)]
+    assert found == [("running", 0, 3), ("running", 1, 3), ("running", 2, 3)]
     assert (done.state, done.version, done.games) == (ACCEPTED, 1, 3)
     assert done.digest == ladder.a_bundle("one").digest
     assert site.store.bots.get("mine").author == "Ada"
@@ -283,7 +285,7 @@ def test_who_lost_the_lease_changes_nothing(site: Site) -> None:
     number = site.submit()
     site.work.drain()
     assert site.worker.killed == 1
-    assert site.now(number).state is CHECKING
+    assert site.now(number).state is RUNNING
     assert site.store.submissions.owners() == ["another"]
     assert site.watcher.troubles == [f"another runner has taken over submission {number}"]
 

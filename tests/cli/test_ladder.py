@@ -509,7 +509,7 @@ def test_status_tells_what_waits_and_what_is_stuck(run: Run, played: Path) -> No
     out = run("ladder", "status").out
     assert "s1-10 is played by somebody" in out
     assert "s1-9 failed 5 times, last: no luck" in out
-    assert run("ladder", "requeue", "s1-9").out == "s1-9 is todo again\n"
+    assert run("ladder", "requeue", "s1-9").out == "s1-9 is queued again\n"
     assert run("ladder", "requeue", "s1-9").status == 2
     assert run("ladder", "requeue", "--all").out == "0 games will be tried again\n"
     for arguments in ([], ["s1-9", "--all"], ["s1-9", "--run", "x"]):

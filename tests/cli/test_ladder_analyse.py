@@ -13,7 +13,7 @@ from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import AnalysisState
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
@@ -62,7 +62,7 @@ def test_waiting_for_it_makes_it_here_whatever_waits_before_it(run: Run, store: 
     assert f"placement scores by roll-outs of {COACH_VERSION}, 4 for each option" in done.out
     assert "decision 0, turn 1" in done.out
     assert "luck  own dice" in done.out
-    assert store.analyses.get(1).state is AnalysisState.QUEUED
+    assert store.analyses.get(1).state is TaskState.QUEUED
     again = run("ladder", "analyse", "s1-1", "--all")
     assert again.out == done.out
     found = json.loads(run("ladder", "analyse", "s1-1", "--json").out)

@@ -28,7 +28,8 @@ from deepsea_arena.tournaments import TournamentResult
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder.run import RunOutput, _show
-from deepsea_ladder.model.games import GameNote, Job, JobStatus, SeatLog
+from deepsea_ladder.model.games import GameNote, Job, SeatLog
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox import probe
@@ -482,5 +483,5 @@ def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
         assert re.search(r"\b[12] handed back", err)
     with Store.open(place) as store:
         season = store.seasons.get("s1")
-        assert store.queue.listed(season, JobStatus.LEASED) == []
+        assert store.queue.listed(season, TaskState.RUNNING) == []
         assert store.ratings.differences(season, records=True) == []

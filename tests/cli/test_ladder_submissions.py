@@ -10,7 +10,8 @@ import pytest
 
 from deepsea_bundle.archive import pack
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.model.bots import Submission, SubmissionState
+from deepsea_ladder.model.bots import Submission
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.probe import sandbox_trouble
@@ -121,7 +122,7 @@ def test_a_runner_that_is_killed_while_it_checks_leaves_one_version_in_the_end(
         runner.kill()
         runner.communicate()
         found = store.submissions.get(number)
-        assert found.state is SubmissionState.CHECKING
+        assert found.state is TaskState.RUNNING
     assert store.submissions.owners() != []
     assert run("ladder", "run", "--games", 1).status == 0
     assert (verdict(store, number).state, verdict(store, number).version) == ("accepted", 1)

@@ -99,7 +99,7 @@ def test_a_line_or_an_event_without_end_is_not_read(
 
 
 def test_a_check_without_end_is_given_up(run: Run, there: Scripted, server: Answering) -> None:
-    there.documents["/bots/greedy"] = endless(event(submission("checking", games=1)) * 100)
+    there.documents["/bots/greedy"] = endless(event(submission("running", games=1)) * 100)
     assert "does not come to an end with submit" in refused(run, server, "submit", "greedy")
 
 

@@ -44,7 +44,7 @@ def state(name: str, **changed: Any) -> bytes:
     return event(submission(name, **changed))
 
 
-QUEUED, CHECKING = state("queued", ahead=2), state("checking", games=1)
+QUEUED, RUNNING = state("queued", ahead=2), state("running", games=1)
 BUSY = {"code": "UNAVAILABLE", "message": "the store is busy; try again", "retry_after": 1}
 ACCEPTED = state("accepted", games=3, version=2, digest="d")
 
@@ -107,13 +107,13 @@ def looks(server: Answering) -> list[Asked]:
 
 
 def test_an_upload_has_a_header_and_every_byte_once() -> None:
-    events = b": still here\n\n" + QUEUED + b"id: 7\n" + CHECKING + ACCEPTED
+    events = b": still here\n\n" + QUEUED + b"id: 7\n" + RUNNING + ACCEPTED
     with Answering(Queue([begun() + events])) as server:
         watched = Watched(server.url)
         found = watched.submit()
         (asked,) = uploads(server)
     assert (found.version, found.state.is_final) == (2, True)
-    assert watched.states == ["queued", "checking", "accepted"]
+    assert watched.states == ["queued", "running", "accepted"]
     assert watched.sent == len(ARCHIVE)
     assert asked.body == ARCHIVE
     assert asked.headers["content-length"] == str(len(ARCHIVE))
@@ -132,14 +132,14 @@ def test_an_upload_has_a_header_and_every_byte_once() -> None:
         (begun() + QUEUED[:20], 1),
         (begun() + QUEUED[:-1], 1),
         (begun() + QUEUED, 0),
-        (begun() + QUEUED + CHECKING + b": still here\n\n", 0),
+        (begun() + QUEUED + RUNNING + b": still here\n\n", 0),
         (begun({"Transfer-Encoding": "chunked"}) + b"%x\r\n%s\r\n" % (len(QUEUED), QUEUED), 0),
         (begun() + QUEUED + event({"error": BUSY}, "error"), 0),
         (answer({"error": BUSY}, 503), 1),
     ],
 )
 def test_a_broken_stream_goes_on_with_the_same_submission(broken: bytes, again: int) -> None:
-    there = Queue([broken, begun() + ACCEPTED], [begun() + CHECKING, begun() + ACCEPTED])
+    there = Queue([broken, begun() + ACCEPTED], [begun() + RUNNING, begun() + ACCEPTED])
     with Answering(there) as server:
         watched = Watched(server.url)
         assert watched.submit().version == 2
@@ -160,7 +160,7 @@ def test_a_ladder_that_does_not_come_back_is_given_up() -> None:
 
 
 def test_news_before_each_break_are_no_reason_to_go_on_for_ever() -> None:
-    with Answering(Queue([begun() + QUEUED], [begun() + CHECKING])) as server:
+    with Answering(Queue([begun() + QUEUED], [begun() + RUNNING])) as server:
         watched = Watched(server.url)
         with pytest.raises(BadServer, match="again and again"):
             watched.submit()
@@ -246,14 +246,14 @@ def _token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def there() -> Queue:
-    return Queue([begun() + QUEUED + CHECKING])
+    return Queue([begun() + QUEUED + RUNNING])
 
 
 def test_what_is_accepted_is_said_as_on_the_ladders_machine(
     run: Run, there: Queue, server: Answering, bundle: BotBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there.uploads = [
-        begun() + QUEUED + CHECKING + state("accepted", version=2, digest=bundle.digest)
+        begun() + QUEUED + RUNNING + state("accepted", version=2, digest=bundle.digest)
     ]
     done = run("ladder", "submit", "greedy", "-v", "--remote", server.url)
     assert done.status == 0
@@ -330,7 +330,7 @@ def test_ctrl_c_leaves_the_submission_to_the_ladder(
         raise KeyboardInterrupt
 
     target = Target(server.url, None, TOKEN)
-    said = "while it is checking; the ladder goes on with submission 7 by itself"
+    said = "while it is running; the ladder goes on with submission 7 by itself"
     with pytest.raises(Interrupted, match=said):
         submit_bot(target, bundle, lambda _line: None, interrupt)
     there.uploads = [b""]

@@ -1,25 +1,24 @@
-"""Which states of submissions, analyses, comparisons and games of people are final."""
+"""States of tasks: which of them are the last ones, for each kind."""
 
 from __future__ import annotations
 
 import pytest
 
-from deepsea_ladder.model.bots import SubmissionState, WorkState
-from deepsea_ladder.model.games import AnalysisState, PersonGameState
-from deepsea_ladder.model.verdicts import ComparisonState
+from deepsea_ladder.model.tasks import STATES, TaskKind, TaskState
 
 FINAL = {
-    SubmissionState: {"accepted", "refused", "failed"},
-    AnalysisState: {"done", "failed"},
-    ComparisonState: {"decided", "spent", "ended", "failed"},
-    PersonGameState: {"done", "void"},
+    TaskKind.GAME: {"done", "quarantined", "cancelled"},
+    TaskKind.CHECK: {"accepted", "refused", "failed"},
+    TaskKind.ANALYSIS: {"done", "failed"},
+    TaskKind.COMPARISON: {"decided", "spent", "ended", "failed"},
+    TaskKind.STEP: {"done", "void"},
 }
 
 
-@pytest.mark.parametrize("kind", FINAL, ids=lambda kind: kind.__name__)
-def test_what_waits_or_is_under_way_is_not_final(kind: type[WorkState]) -> None:
-    assert {state.value for state in kind if state.is_final} == FINAL[kind]
+@pytest.mark.parametrize("kind", TaskKind)
+def test_what_waits_or_is_under_way_is_not_final(kind: TaskKind) -> None:
+    assert {state.value for state in STATES[kind].all if state.is_final} == FINAL[kind]
 
 
-def test_every_kind_is_in_the_table() -> None:
-    assert set(WorkState.__subclasses__()) == set(FINAL)
+def test_every_state_is_one_of_a_kind() -> None:
+    assert {state for states in STATES.values() for state in states.all} == set(TaskState)

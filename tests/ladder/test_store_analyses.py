@@ -10,13 +10,15 @@ from sqlalchemy import func, select, update
 
 from deepsea_ladder.errors import AnalysisError, LimitReached, NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import DAY_MS, RemoteLimits
-from deepsea_ladder.model.games import AnalysisLease, AnalysisPlan, AnalysisState
+from deepsea_ladder.model.games import AnalysisLease, AnalysisPlan
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 from helpers.killing import EVERYWHERE, NEVER, killed_at
 from helpers.submissions import an_author
 
-QUEUED, RUNNING, DONE, FAILED = AnalysisState
+QUEUED, RUNNING = TaskState.QUEUED, TaskState.RUNNING
+DONE, FAILED = TaskState.DONE, TaskState.FAILED
 PLAN = AnalysisPlan("steady-1", '{"precision":0.03}')
 NEWER = AnalysisPlan("steady-2", PLAN.settings)
 LIMITS = RemoteLimits()

@@ -12,7 +12,8 @@ from deepsea_bundle.errors import BundleError
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import SeasonError, StoreDamaged, StoreError, SubmissionError
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import JobStatus, ReceiptStatus
+from deepsea_ladder.model.games import ReceiptStatus
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store, schema
 from deepsea_rules.randomness import commitment, game_seed
 from helpers import ladder
@@ -131,7 +132,7 @@ def test_a_bot_that_is_taken_out_gets_none_of_its_waiting_games(store: Store) ->
     played = ladder.claim(store, season)
     store.bots.withdraw("anna")
     store.bots.disable("eve", "it snores")
-    cancelled = store.queue.listed(season, JobStatus.CANCELLED)
+    cancelled = store.queue.listed(season, TaskState.CANCELLED)
     assert [job.note for job in cancelled] == ["eve is disabled", "eve is disabled"]
     # What is being played counts.
     assert store.games.report(played, ladder.play(played)).seq == 1
@@ -180,7 +181,7 @@ def test_seeds_of_games_follow_from_the_season_and_are_shown_when_it_closes(stor
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
     # What is being played counts, what waits is not played, nor what comes back.
     assert store.games.report(first, ladder.play(first)).seq == 1
-    assert store.jobs.fail(second, "no luck").status is JobStatus.CANCELLED
+    assert store.jobs.fail(second, "no luck").status is TaskState.CANCELLED
     assert store.jobs.claim(season, "worker", 60) == []
     assert store.queue.counts(season).cancelled == 2
     for _ in range(2):
@@ -230,7 +231,7 @@ def test_a_bot_whose_files_are_damaged_is_taken_out_and_the_others_play_on(
     damage = "UPDATE archives SET content = :content WHERE digest = :digest"
     ladder.write(store, damage, content=content, digest=digest)
     receipt = store.jobs.fail(ladder.claim(store, season), "its files are damaged")
-    assert (receipt.status, receipt.disabled) == (JobStatus.CANCELLED, ("ben",))
+    assert (receipt.status, receipt.disabled) == (TaskState.CANCELLED, ("ben",))
     bot = store.bots.get("ben")
     assert bot.state is BotState.DISABLED
     assert bot.reason is not None

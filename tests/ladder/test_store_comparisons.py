@@ -13,7 +13,7 @@ from sqlalchemy import func, select, update
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import HOUR_MS
-from deepsea_ladder.model.verdicts import ComparisonState
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import VerdictSettings
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
@@ -21,10 +21,11 @@ from helpers.comparisons import add, claim, shown, to_compare
 from helpers.killing import EVERYWHERE, NEVER, killed_at
 
 CONTENTS = to_compare
-QUEUED, PLAYING, DECIDED, SPENT, ENDED, FAILED = ComparisonState
+QUEUED, RUNNING, FAILED = TaskState.QUEUED, TaskState.RUNNING, TaskState.FAILED
+DECIDED, SPENT, ENDED = TaskState.DECIDED, TaskState.SPENT, TaskState.ENDED
 
 
-def state(store: Store, number: int = 1) -> ComparisonState:
+def state(store: Store, number: int = 1) -> TaskState:
     """The state of a comparison."""
     return store.comparisons.get(number).state
 
@@ -39,7 +40,7 @@ def test_a_version_is_compared_with_its_former_one_and_with_the_panel(store: Sto
     lease = claim(store)
     assert lease.label == "anna v2 against anna v1"
     assert shown(store) == [
-        "anna v2: anna v1, playing, 0 blocks",
+        "anna v2: anna v1, running, 0 blocks",
         "anna v2: Ben, queued, 0 blocks",
         "anna v2: cleo, queued, 0 blocks",
         "dan v1: Ben, queued, 0 blocks",
@@ -60,7 +61,7 @@ def test_what_comes_later_is_planned_when_it_is_there(store: Store) -> None:
     claim(store)
     assert shown(store)[5:] == [
         "anna v2: nobody, queued, 0 blocks",
-        "ben v2: ben v1, playing, 0 blocks",
+        "ben v2: ben v1, running, 0 blocks",
     ]
     found = store.comparisons.listed(store.seasons.get("s1"))
     assert [one.other.label for one in found if one.panel == "Ben"] == ["ben v1", "ben v1"]
@@ -181,7 +182,7 @@ def test_a_version_has_so_much_cpu_time_for_all_its_comparisons(store: Store) ->
     lease = claim(store)
     assert lease.cpu_ms == 3000
     assert add(store, lease, 0, cpu_ms=2900)
-    assert state(store) is PLAYING
+    assert state(store) is RUNNING
     assert add(store, lease, 1, cpu_ms=200)
     assert [state(store, number) for number in (1, 2, 3)] == [SPENT, SPENT, QUEUED]
     assert store.comparisons.get(2).reason == "the 3 s that a version gets are used"

@@ -9,7 +9,8 @@ import pytest
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, ReceiptStatus, StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, Job, ReceiptStatus, StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import game_seed
 from helpers import ladder
@@ -146,19 +147,20 @@ def test_a_job_that_fails_too_often_is_set_aside_and_the_others_go_on(
     patient = Store(store.database, RetryPolicy(failures=3))
     for _ in range(2):
         assert (
-            patient.jobs.fail(ladder.claim(patient, season), "no sandbox").status is JobStatus.TODO
+            patient.jobs.fail(ladder.claim(patient, season), "no sandbox").status
+            is TaskState.QUEUED
         )
     ladder.claim(patient, season, "dead", seconds=0)
     assert ladder.claim(patient, season).game_id == "s1-2"
-    (job,) = store.queue.listed(season, JobStatus.QUARANTINED)
+    (job,) = store.queue.listed(season, TaskState.QUARANTINED)
     assert job.game_id == "s1-1"
     assert job.note == "failed 3 times, last: the lease of dead expired"
     (entry,) = ladder.audited(store, AuditKind.QUARANTINED)
     assert (entry.subject, entry.note) == ("s1-1", job.note)
 
-    assert store.jobs.requeue("s1-1") is JobStatus.TODO
-    assert patient.jobs.fail(ladder.claim(patient, season), "again").status is JobStatus.TODO
-    with pytest.raises(StoreError, match="game 's1-1' is todo; only quarantined ones"):
+    assert store.jobs.requeue("s1-1") is TaskState.QUEUED
+    assert patient.jobs.fail(ladder.claim(patient, season), "again").status is TaskState.QUEUED
+    with pytest.raises(StoreError, match="game 's1-1' is queued; only quarantined ones"):
         store.jobs.requeue("s1-1")
     with pytest.raises(StoreError, match="game 'x' is not known"):
         store.jobs.requeue("x")
@@ -180,8 +182,8 @@ def test_all_that_was_set_aside_can_be_tried_again_at_once(
 def test_reports_of_a_failure_count_once(store: Store, season: StoredSeason) -> None:
     job = ladder.claim(store, season)
     for _ in range(10):
-        assert store.jobs.fail(job, "void").status is JobStatus.TODO
-    (info, *_) = store.queue.listed(season, JobStatus.TODO)
+        assert store.jobs.fail(job, "void").status is TaskState.QUEUED
+    (info, *_) = store.queue.listed(season, TaskState.QUEUED)
     assert (info.failures, info.note) == (1, "void")
 
 
@@ -190,7 +192,7 @@ def test_what_failed_with_a_bot_that_is_out_is_not_tried_again(
 ) -> None:
     job = ladder.claim(store, season)
     store.bots.withdraw("anna")
-    assert store.jobs.fail(job, "void").status is JobStatus.CANCELLED
+    assert store.jobs.fail(job, "void").status is TaskState.CANCELLED
     assert store.queue.counts(season).cancelled == 4
 
 
@@ -229,7 +231,7 @@ def test_rotations_with_a_bot_that_is_out_are_left_out(store: Store, season: Sto
 @pytest.mark.databases
 def test_words_of_others_do_no_harm(store: Store, season: StoredSeason) -> None:
     store.jobs.fail(ladder.claim(store, season), "\0\x1b[31m\ud800" + "x" * 5000)
-    (info, *_) = store.queue.listed(season, JobStatus.TODO)
+    (info, *_) = store.queue.listed(season, TaskState.QUEUED)
     assert info.note is not None
     assert info.note.startswith("\\x00\\x1b[31m\\ud800xxx")
     assert len(info.note) == 2000

@@ -14,14 +14,16 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import LimitReached, NotOnLadder, PersonGameError, SeasonClosed
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import AnalysisPlan, PersonGame, PersonGameState, Presence
+from deepsea_ladder.model.games import AnalysisPlan, PersonGame, Presence
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
 from deepsea_rules.game import Decision
 from helpers import ladder
 from helpers.full_ladder import StoreClock
 from helpers.people import Runner, new_game, replayed, step
 
-QUEUED, PLAYING, ASKED, DONE, VOID = PersonGameState
+QUEUED, RUNNING, ASKED = TaskState.QUEUED, TaskState.RUNNING, TaskState.ASKED
+DONE, VOID = TaskState.DONE, TaskState.VOID
 HERE, SILENT, LEFT = Presence
 GAME = "person-one"
 

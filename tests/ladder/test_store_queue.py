@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from deepsea_arena.lease_owner import take_back
-from deepsea_ladder.model.games import AttemptEnd, Job, JobStatus, StoredSeason
+from deepsea_ladder.model.games import AttemptEnd, Job, StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import Store
 from helpers import ladder
@@ -107,7 +108,7 @@ CALLS: dict[str, Call] = {
     "leased": lambda store, season: store.queue.leased(season),
     "counts of a season": lambda store, season: store.queue.counts(season),
     "counts of a ladder": lambda store, _: store.counts.read(),
-    "listed": lambda store, season: store.queue.listed(season, JobStatus.LEASED),
+    "listed": lambda store, season: store.queue.listed(season, TaskState.RUNNING),
     "out": lambda store, _: store.bots.withdraw("anna"),
     "add": lambda store, season: store.jobs.add(season, ladder.rotations(ladder.ids(store)[:4], 4)),
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import JobStatus, Receipt, VoidReceipt
+from deepsea_ladder.model.games import Receipt, VoidReceipt
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
 from helpers import ladder
 
@@ -35,7 +36,7 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
     )
     (cleo,) = store.bots.strikes([season])[season.id]
     assert (cleo.bot, cleo.absences) == ("cleo", 1)
-    cancelled = store.queue.listed(season, JobStatus.CANCELLED)
+    cancelled = store.queue.listed(season, TaskState.CANCELLED)
     assert [job.game_id for job in cancelled] == ["s1-7", "s1-8"]
 
     store.bots.enable("dan")
@@ -103,7 +104,7 @@ def test_games_that_become_void_while_one_bot_is_asked_are_its_strikes(store: St
 
     play("anna")  # the host's troubles meet others, too
     for _ in range(4):
-        assert play("dan") == VoidReceipt(JobStatus.TODO)
+        assert play("dan") == VoidReceipt(TaskState.QUEUED)
     assert [(one.bot, one.voids) for one in store.bots.strikes([season])[season.id]] == [
         ("anna", 1),
         ("dan", 4),
@@ -111,7 +112,7 @@ def test_games_that_become_void_while_one_bot_is_asked_are_its_strikes(store: St
     job = ladder.claim(store, season)
     seat = [version.bot for version in job.seats].index("dan")
     receipt = store.jobs.fail(job, "the host was too busy", seat)
-    assert receipt == VoidReceipt(JobStatus.CANCELLED, ("dan",))
+    assert receipt == VoidReceipt(TaskState.CANCELLED, ("dan",))
     assert store.bots.get("dan").reason == (
         "5 of its last 20 games became void while it was asked, the last s1-6; fix it and submit "
         "it again, or enable it"

@@ -19,7 +19,8 @@ from deepsea_ladder.errors import (
     SubmissionError,
 )
 from deepsea_ladder.limits import HOUR_MS
-from deepsea_ladder.model.bots import BotState, SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.model.bots import BotState, SubmissionLease, SubmissionRefusal
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.values import milliseconds
@@ -27,7 +28,8 @@ from helpers import ladder
 from helpers.killing import EVERYWHERE, NEVER, killed_at
 from helpers.submissions import LIMITS, add, an_author, new, zipped
 
-QUEUED, CHECKING, ACCEPTED, REFUSED, FAILED = SubmissionState
+QUEUED, RUNNING, FAILED = TaskState.QUEUED, TaskState.RUNNING, TaskState.FAILED
+ACCEPTED, REFUSED = TaskState.ACCEPTED, TaskState.REFUSED
 
 
 def two_authors(store: Store) -> None:
@@ -75,7 +77,7 @@ def test_a_submission_waits_with_its_archive_until_it_is_accepted(
     assert store.submissions.archive(lease) == zipped("one")
     assert store.submissions.progress(lease, 60, 2, 3)
     shown = store.submissions.get(added.id)
-    assert (shown.state, shown.games, shown.of_games) == (CHECKING, 2, 3)
+    assert (shown.state, shown.games, shown.of_games) == (RUNNING, 2, 3)
     assert accept(store, lease, "one")
     done = another().submissions.get(added.id)
     assert (done.state, done.version, done.digest) == (ACCEPTED, 1, ladder.a_bundle("one").digest)
@@ -151,7 +153,7 @@ def test_checks_go_round_robin_by_author_and_one_of_each_at_a_time(
     one, two = claim(store, "r1"), claim(store, "r2")
     assert (one.id, two.id) == (first.id, third.id)
     assert store.submissions.claim("r3", 60) is None  # the third is of who is being checked
-    assert [entry.state for entry in store.submissions.queue()] == [CHECKING, CHECKING, QUEUED]
+    assert [entry.state for entry in store.submissions.queue()] == [RUNNING, RUNNING, QUEUED]
     assert store.submissions.get(second.id).ahead == 2
     assert accept(store, one, "a1")
     assert claim(store, "r3").id == second.id
@@ -240,7 +242,7 @@ def test_files_of_another_bot_of_the_author_are_refused_before_games_are_played(
 def test_other_files_are_not_known(store: Store, ada: int) -> None:
     added = add(store, ada, "one")
     assert not store.submissions.accept_known(claim(store), "mine", "d" * 64, LIMITS, 1)
-    assert store.submissions.get(added.id).state is CHECKING
+    assert store.submissions.get(added.id).state is RUNNING
 
 
 def test_a_name_that_is_somebody_elses_is_refused_before_and_after_the_upload(
@@ -255,7 +257,7 @@ def test_a_name_that_is_somebody_elses_is_refused_before_and_after_the_upload(
     bundle = replace(ladder.a_bundle("one"), name="bot-of-Bob")
     with pytest.raises(SubmissionError, match="the bot 'bot-of-Bob' is Bob's"):
         store.submissions.accept(lease, bundle, LIMITS, 1)
-    assert store.submissions.get(added.id).state is CHECKING
+    assert store.submissions.get(added.id).state is RUNNING
 
 
 def test_an_author_has_so_many_bots_without_those_that_are_withdrawn(

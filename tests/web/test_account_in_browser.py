@@ -124,7 +124,7 @@ def test_one_joins_submits_and_leaves_by_keys(
 
         # The check goes on, and the page shows it by itself.
         store = world.service.store
-        _checked(store, "UPDATE submissions SET state = 'checking', games = 1, of_games = 4")
+        _checked(store, "UPDATE submissions SET state = 'running', games = 1, of_games = 4")
         expect(page.locator("#state")).to_have_text("is checked: game 1 of 4")
         _checked(
             store,

@@ -743,7 +743,7 @@ NO_STORE: Final = ("whoami",)
 
 WORDS: Final = """
 UNAUTHENTICATED PERMISSION_DENIED NOT_FOUND INVALID_ARGUMENT FAILED_PRECONDITION RESOURCE_EXHAUSTED
-UNAVAILABLE INTERNAL UNIMPLEMENTED queued checking accepted refused failed running done active
+UNAVAILABLE INTERNAL UNIMPLEMENTED queued accepted refused failed running done active
 withdrawn disabled blocked anonymised author admin submitted enabled quarantined requeued
 rewritten setting season code token session restored void expired crash illegal_action
 """

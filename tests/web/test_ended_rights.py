@@ -114,7 +114,7 @@ def _new_code(world: World) -> dict[str, Any]:
 def _quarantined(world: World) -> dict[str, Any]:
     store = world.service.store
     with store.database.write() as connection:
-        waiting = "SELECT min(game_id) FROM jobs WHERE status = 'todo'"
+        waiting = "SELECT min(game_id) FROM jobs WHERE status = 'queued'"
         game_id = connection.execute(sql(waiting)).scalar_one()
         change = sql("UPDATE jobs SET status = 'quarantined' WHERE game_id = :game_id")
         connection.execute(change, {"game_id": game_id})

@@ -14,7 +14,7 @@ from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.documents import json_text
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import AnalysisState
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
@@ -115,7 +115,7 @@ def test_one_that_failed_says_why_and_may_be_asked_for_again(world: World) -> No
     assert world.person(ANNA).send(PAGE, "/analyse").status == 303
     last = store.analyses.of_game("s1-1")[1]
     assert last is not None
-    assert last.state is AnalysisState.QUEUED
+    assert last.state is TaskState.QUEUED
 
 
 @pytest.fixture

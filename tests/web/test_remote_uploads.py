@@ -181,7 +181,7 @@ def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(played: 
             meanwhile()
             process.send_signal(signal.SIGKILL)
             process.wait()
-    assert [state for _, state in seen] == ["queued", "queued", "checking", "accepted"]
+    assert [state for _, state in seen] == ["queued", "queued", "running", "accepted"]
     assert len({number for number, _ in seen}) == 1
     assert [one.number for one in played.bots.versions("mine")] == [1]
 

@@ -39,7 +39,8 @@ from deepsea_ladder.accounts import (
 )
 from deepsea_ladder.limits import CODE_DAYS
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import Extension, JobStatus
+from deepsea_ladder.model.games import Extension
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.values import NO_TIME, Time, milliseconds, parse_time, utc_time
 from deepsea_referee.errors import UserError
@@ -285,7 +286,7 @@ class AdminMethods(LadderPart):
             tuple(
                 QuarantinedJob(job.game_id, job.lineup, job.failures, job.note or "")
                 for season in store.seasons.all()
-                for job in store.queue.listed(season, JobStatus.QUARANTINED)
+                for job in store.queue.listed(season, TaskState.QUARANTINED)
             )
         )
 

@@ -27,7 +27,8 @@ from deepsea_arena.seasons import find_season, open_seasons, preset_of
 from deepsea_ladder.accounts import Scope, address_prefix
 from deepsea_ladder.errors import LadderError, NotOnLadder, PersonGameError
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import PersonGame, PersonGameState, StoredSeason
+from deepsea_ladder.model.games import PersonGame, StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.standings import by_standing
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
@@ -141,7 +142,7 @@ class PersonGameMethods(LadderPart):
     def person_game(self, *, game_id: str) -> PersonGameReport:
         """Describe a game of a person that is over, for everybody: its record, its analyses."""
         game = self.store.person_games.get(game_id)
-        if game.state is not PersonGameState.DONE:
+        if game.state is not TaskState.DONE:
             raise NotOnLadder("there is no such game of a person")
         return person_game_report(self.store, game)
 
@@ -173,7 +174,7 @@ class PersonGameMethods(LadderPart):
         mine = (game.author_id or 0) == self.caller.author_id
         if not game.author_id:
             mine = mine and bool(game.visitor) and game.visitor == self.caller.visitor
-        if not mine and not (or_ended and game.state is PersonGameState.DONE):
+        if not mine and not (or_ended and game.state is TaskState.DONE):
             raise NotOnLadder("there is no such game of a person")
         return game
 

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from deepsea_arena.documents import DocumentError, read_json
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.games import AnalysisPlan, AnalysisState, StoredAnalysis
+from deepsea_ladder.model.games import AnalysisPlan, StoredAnalysis
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.values import Int64, Time
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class LadderAnalysis(Struct, frozen=True, kw_only=True):
 
     id: Int64
     game_id: str
-    state: AnalysisState
+    state: TaskState
     ahead: int
     """Of one that waits: how many are done before it."""
     policy: str
@@ -120,7 +121,7 @@ def shown(found: StoredAnalysis) -> LadderAnalysis:
         state=found.state,
         ahead=found.ahead,
         policy=found.plan.policy,
-        outdated=found.state is AnalysisState.DONE and found.plan != plan(),
+        outdated=found.state is TaskState.DONE and found.plan != plan(),
         reason=found.reason,
         created_at=found.created_at,
         changed_at=found.changed_at,

@@ -23,7 +23,8 @@ from deepsea_arena.play.background_work import (
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.errors import AnalysisError
-from deepsea_ladder.model.games import AnalysisLease, AnalysisState
+from deepsea_ladder.model.games import AnalysisLease
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_referee.errors import UserError
@@ -97,7 +98,7 @@ class Analyst(LeasedWork[AnalysisLease]):
 
     def _fail(self, lease: AnalysisLease, reason: str) -> None:
         state = self._retry(lambda: self._store.analyses.fail(lease, reason))
-        if state is AnalysisState.QUEUED:
+        if state is TaskState.QUEUED:
             self._watcher.trouble(
                 f"{self._named(lease)} has no result and waits again: {one_line(reason)}"
             )
@@ -106,7 +107,7 @@ class Analyst(LeasedWork[AnalysisLease]):
 
     def _report(self, lease: AnalysisLease) -> None:
         done = self._retry(lambda: self._store.analyses.get(lease.id))
-        note = done.plan.policy if done.state is AnalysisState.DONE else done.reason
+        note = done.plan.policy if done.state is TaskState.DONE else done.reason
         self._watcher.analysed(done.game_id, done.state, note)
 
 

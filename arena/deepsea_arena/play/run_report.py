@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from deepsea_arena.reports.standings import OrderReport
-    from deepsea_ladder.model.bots import SubmissionState
-    from deepsea_ladder.model.games import AnalysisState, Job, Receipt
+    from deepsea_ladder.model.games import Job, Receipt
+    from deepsea_ladder.model.tasks import TaskState
     from deepsea_ladder.model.verdicts import StoredComparison
 
 
@@ -78,10 +78,10 @@ class RunWatcher:
     def failed(self, job: Job, reason: str) -> None:
         """A game was void."""
 
-    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
+    def checked(self, bot: str, author: str, state: TaskState, note: str) -> None:
         """A submission has its verdict; `note` is the version, or what was found."""
 
-    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+    def analysed(self, game_id: str, state: TaskState, note: str) -> None:
         """An analysis is done or has failed; `note` is the policy, or the reason."""
 
     def compared(self, found: StoredComparison) -> None:

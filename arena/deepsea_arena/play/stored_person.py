@@ -19,7 +19,8 @@ from deepsea_arena.coach.analysis import GameAnalysis
 from deepsea_arena.reports.frames import LONGEST_NAME
 from deepsea_arena.reports.seat import THINKING, judgement
 from deepsea_ladder.errors import PersonGameError
-from deepsea_ladder.model.games import PersonGame, PersonGameState, Presence
+from deepsea_ladder.model.games import PersonGame, Presence
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
 from deepsea_referee.choices import HINT_EFFORT, hint
 from deepsea_referee.person import Asked
@@ -231,8 +232,8 @@ class StoredPerson:
         self._games.ask(self._lease, made)
         self._turns += 1
         self._set()
-        while (found := self._look(game_id)).state is not PersonGameState.VOID:
-            if found.state is PersonGameState.QUEUED:
+        while (found := self._look(game_id)).state is not TaskState.VOID:
+            if found.state is TaskState.QUEUED:
                 if (lease := self._games.claim(OWNER, LEASE_S)) is None:
                     continue
                 self._lease = lease

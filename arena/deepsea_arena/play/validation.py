@@ -23,7 +23,8 @@ from deepsea_arena.play.tasks import game_seconds
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal, SubmissionState
+from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store.submissions import Submissions
 from deepsea_referee.bots.resolve import READER_LIMITS
@@ -143,7 +144,7 @@ class Validator(LeasedWork[SubmissionLease]):
     def _fail(self, lease: SubmissionLease, reason: str) -> None:
         fail = self._store.submissions.fail
         state = self._retry(lambda: fail(lease, reason, self._took_ms()))
-        if state is SubmissionState.QUEUED:
+        if state is TaskState.QUEUED:
             self._watcher.trouble(
                 f"{self._named(lease)} of {lease.author} has no verdict and waits again: "
                 f"{one_line(reason)}"

@@ -24,10 +24,10 @@ from deepsea_ladder.model.games import (
     GameLine,
     GameSeat,
     PersonGame,
-    PersonGameState,
     Presence,
     StoredSeason,
 )
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import commitment, game_seed
@@ -194,7 +194,7 @@ class PersonGameLine(Struct, frozen=True, kw_only=True):
     """The author's name; "" of a visitor."""
     names: tuple[str, ...]
     """By seat, as in the record, where every person is called `person`."""
-    state: PersonGameState
+    state: TaskState
     presence: Presence
     reason: str
     """Why it is void, or is tried again."""

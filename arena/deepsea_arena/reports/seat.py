@@ -16,7 +16,8 @@ from deepsea_arena.coach.analysis import GameAnalysis
 from deepsea_arena.coach.own import in_words, worst
 from deepsea_arena.reports.frames import LONGEST_NAME, frames
 from deepsea_arena.reports.games import read_record
-from deepsea_ladder.model.games import PersonGame, PersonGameState, Presence
+from deepsea_ladder.model.games import PersonGame, Presence
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_referee.choices import QUESTIONS, Choosing, rules_of
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
@@ -68,7 +69,7 @@ class SeatDocument(TypedDict):
 
 def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, Choosing] | None:
     """The number of the question that waits for the person, and its choices; None for none."""
-    if game.state is not PersonGameState.ASKED:
+    if game.state is not TaskState.ASKED:
         return None
     view = (played or _played(game)).view(game.seat)
     choosing, picks = Choosing(view), (game.answer or "").split()
@@ -89,7 +90,7 @@ def seat_document(
     names = fields.get("names") or [
         YOU if seat == game.seat else name for seat, name in enumerate(game.names)
     ]
-    is_void = game.state is PersonGameState.VOID
+    is_void = game.state is TaskState.VOID
     document: SeatDocument = {
         "news": 0,
         "game": 1,

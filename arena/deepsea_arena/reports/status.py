@@ -15,14 +15,8 @@ from deepsea_ladder.accounts import AuditEntry
 from deepsea_ladder.errors import PairingError, StoreError
 from deepsea_ladder.limits import MIB, size_in_words
 from deepsea_ladder.model.bots import BotConduct, BotState, LadderBot, Submission
-from deepsea_ladder.model.games import (
-    AttemptEnd,
-    Extension,
-    JobInfo,
-    JobStatus,
-    LadderCounts,
-    StoredSeason,
-)
+from deepsea_ladder.model.games import AttemptEnd, Extension, JobInfo, LadderCounts, StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.values import Time, utc_time
 from deepsea_referee.workbench.advice import CheckResult
 
@@ -197,9 +191,9 @@ def _season_statuses(
     counts, lost = store.queue.counts_of(seasons), store.queue.lost_counts()
     paces, extensions = store.history.paces(RATE_GAMES), store.seasons.extensions()
     strikes = store.bots.strikes([one for one in seasons if one.closed_at is None])
-    jobs = store.queue.listed(None, JobStatus.LEASED, JobStatus.QUARANTINED)
+    jobs = store.queue.listed(None, TaskState.RUNNING, TaskState.QUARANTINED)
 
-    def jobs_of(season: StoredSeason, status: JobStatus) -> tuple[JobInfo, ...]:
+    def jobs_of(season: StoredSeason, status: TaskState) -> tuple[JobInfo, ...]:
         return tuple(job for job in jobs if (job.season, job.status) == (season.name, status))
 
     return tuple(
@@ -220,8 +214,8 @@ def _season_statuses(
             last_game_at=utc_time(pace.last_at) if pace else None,
             lost=dict(lost.get(season.id, {})),
             strikes=tuple(strikes.get(season.id, ())),
-            leases=jobs_of(season, JobStatus.LEASED),
-            quarantined=jobs_of(season, JobStatus.QUARANTINED),
+            leases=jobs_of(season, TaskState.RUNNING),
+            quarantined=jobs_of(season, TaskState.QUARANTINED),
         )
         for season in seasons
         for pace in [paces.get(season.id)]

@@ -11,7 +11,8 @@ from msgspec import Struct, structs
 
 from deepsea_arena.seasons import find_season
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.verdicts import ComparisonState, StoredComparison, Verdict
+from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.verdicts import StoredComparison, Verdict
 from deepsea_ladder.values import Time, utc_time
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class VerdictLine(Struct, frozen=True, kw_only=True):
     faults: int
     """Faults of the version in these games."""
     cpu_seconds: float
-    state: ComparisonState
+    state: TaskState
     seed: str
     """Text: `compare --seed` plays the same luck."""
     words: str
@@ -87,7 +88,7 @@ def verdict_lines(
 def verdict_line(found: StoredComparison, *, closed: bool = False) -> VerdictLine:
     """The line of a comparison; `closed` is whether its season is."""
     now, version = found.standing, found.version
-    is_decided = found.state is ComparisonState.DECIDED
+    is_decided = found.state is TaskState.DECIDED
     left = None if closed or found.state.is_final else now.blocks_to_go
     beats: Literal["yes", "no", "open"] = "yes" if now.verdict == "better" else "no"
     return VerdictLine(

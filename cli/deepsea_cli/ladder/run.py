@@ -44,8 +44,8 @@ from deepsea_cli.output import (
     print_error,
 )
 from deepsea_cli.progress import Progress
-from deepsea_ladder.model.bots import SubmissionState
-from deepsea_ladder.model.games import AnalysisState, Job, Receipt, ReceiptStatus
+from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.tournament import FINAL_GAMES
 from deepsea_referee.errors import UserError
@@ -88,10 +88,10 @@ class RunOutput(RunWatcher):
     def taken_back(self, games: int) -> None:
         print_error(f"{count(games, 'game')} of a run that was killed will be played again")
 
-    def checked(self, bot: str, author: str, state: SubmissionState, note: str) -> None:
+    def checked(self, bot: str, author: str, state: TaskState, note: str) -> None:
         print_error(f"submission of {author}, {bot or 'a bot'}: {state}, {note}")
 
-    def analysed(self, game_id: str, state: AnalysisState, note: str) -> None:
+    def analysed(self, game_id: str, state: TaskState, note: str) -> None:
         print_error(f"analysis of game {game_id}: {state}, {note}")
 
     def compared(self, found: StoredComparison) -> None:

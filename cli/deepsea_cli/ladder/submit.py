@@ -259,9 +259,9 @@ class _Shown:
 def _words(now: Submission) -> str:
     if now.state == "queued":
         return f"waiting, {now.ahead} before it" if now.ahead else "waiting, the next"
-    if now.state == "checking" and not now.of_games:
+    if now.state == "running" and not now.of_games:
         return "its files are being read"
-    if now.state == "checking":
+    if now.state == "running":
         return f"checking, game {min(now.games + 1, now.of_games)} of {now.of_games}"
     return now.state
 

@@ -199,7 +199,7 @@ def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | N
             echo(f"{count(store.jobs.requeue_all(by=MACHINE), 'game')} will be tried again")
         else:
             state = store.jobs.requeue(game_id, MACHINE)
-            echo(f"{game_id} is {state} again" if state == "todo" else f"{game_id} is {state}")
+            echo(f"{game_id} is {state} again" if state == "queued" else f"{game_id} is {state}")
 
 
 # Storage, and the ratings

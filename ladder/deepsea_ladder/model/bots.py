@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.season import Season
 from deepsea_ladder.values import Int64, Time
@@ -77,26 +78,6 @@ class RatedVersion(Struct, frozen=True):
         return playing and self.state is BotState.ACTIVE
 
 
-class WorkState(StrEnum):
-    """The state of a submission, an analysis, a comparison or a game of a person."""
-
-    @property
-    def is_final(self) -> bool:
-        """Whether this is the last state."""
-        return self not in ("queued", "checking", "running", "playing", "asked")
-
-
-class SubmissionState(WorkState):
-    QUEUED = "queued"
-    """Its archive is there, whole; it waits for a runner."""
-    CHECKING = "checking"
-    """A runner has a lease to check it."""
-    ACCEPTED = "accepted"
-    REFUSED = "refused"
-    FAILED = "failed"
-    """The ladder could not check it, however often it tried."""
-
-
 class NewSubmission(Struct, frozen=True, kw_only=True):
     """What an author uploads."""
 
@@ -121,7 +102,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     bot: str
     """Its name; "" as long as only its bot.toml says it."""
     author: str
-    state: SubmissionState
+    state: TaskState
     ahead: int
     """Of one that waits: how many are checked before it."""
     games: int

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from deepsea_ladder.model.bots import BotVersion, SubmissionState, WorkState
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
 from deepsea_ladder.values import Int64, Time
@@ -23,16 +24,6 @@ Rotation = Sequence[Seating]
 """Games of the same bots, each in other seats."""
 PERSON = "person"
 """The name of a person in records: they are kept when an author's name is removed."""
-
-
-class JobStatus(StrEnum):
-    TODO = "todo"
-    LEASED = "leased"
-    DONE = "done"
-    QUARANTINED = "quarantined"
-    """It failed too often; it waits for the operator."""
-    CANCELLED = "cancelled"
-    """A bot of its line-up was taken out before it was played."""
 
 
 class AttemptEnd(StrEnum):
@@ -73,7 +64,7 @@ class JobInfo(Struct, frozen=True):
 
     game_id: str
     season: str
-    status: JobStatus
+    status: TaskState
     lineup: tuple[str, ...]
     attempt: int
     failures: int
@@ -163,7 +154,7 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
     oldest_wait_seconds: dict[str, float]
     runners: int
     """Those that have renewed a lease in time; one that has nothing to do has none."""
-    recent_submissions: dict[SubmissionState, int]
+    recent_submissions: dict[TaskState, int]
     recent_games: int
     """The newest games, which the next three are about."""
     recent_faults: dict[str, int]
@@ -214,7 +205,7 @@ class Receipt(Struct, frozen=True):
 
 
 class VoidReceipt(Struct, frozen=True):
-    status: JobStatus
+    status: TaskState
     """The job's."""
     disabled: tuple[str, ...] = ()
     """Bots that were disabled, since too many games became void while they were asked."""
@@ -351,16 +342,6 @@ class Extension(Struct, frozen=True):
     until: Time
 
 
-class AnalysisState(WorkState):
-    QUEUED = "queued"
-    """It waits for a runner."""
-    RUNNING = "running"
-    """A runner has a lease to do it."""
-    DONE = "done"
-    FAILED = "failed"
-    """It could not be done; it may be asked for again."""
-
-
 class AnalysisPlan(Struct, frozen=True):
     """How a game is analysed; another plan gives another result."""
 
@@ -377,7 +358,7 @@ class StoredAnalysis(Struct, frozen=True, kw_only=True):
     game_id: str
     author: str
     """Who asked for it; "": somebody on the ladder's own machine."""
-    state: AnalysisState
+    state: TaskState
     ahead: int
     """Of one that waits: how many are done before it."""
     plan: AnalysisPlan
@@ -408,20 +389,6 @@ class AnalysisLease(Struct, frozen=True, kw_only=True):
     """The number of the lease, from 1."""
 
 
-class PersonGameState(WorkState):
-    """How far a game of a person is."""
-
-    QUEUED = "queued"
-    """It waits for a runner, which plays it on."""
-    PLAYING = "playing"
-    """A runner has a lease to play it on."""
-    ASKED = "asked"
-    """It waits for the person."""
-    DONE = "done"
-    VOID = "void"
-    """The ladder could not play it on."""
-
-
 class Presence(StrEnum):
     """Whether a person decides."""
 
@@ -448,7 +415,7 @@ class PersonGame(Struct, frozen=True, kw_only=True):
     seat: int
     versions: tuple[BotVersion, ...]
     """The bots, in the order of their seats."""
-    state: PersonGameState
+    state: TaskState
     presence: Presence
     until: int | None
     """Of one that waits for the person: when the default action is played."""

@@ -6,25 +6,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from deepsea_ladder.model.bots import BotVersion, WorkState
+from deepsea_ladder.model.bots import BotVersion
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 
 Verdict = Literal["better", "worse", "level"]
 """Of the version against the other; level: they differ by no more than the season's margin."""
-
-
-class ComparisonState(WorkState):
-    QUEUED = "queued"
-    """It waits for a runner."""
-    PLAYING = "playing"
-    """A runner has a lease to play some blocks."""
-    DECIDED = "decided"
-    SPENT = "spent"
-    """All CPU time or blocks that the season gives it are used, without a verdict."""
-    ENDED = "ended"
-    """A newer version came, or the season was closed."""
-    FAILED = "failed"
-    """It could not be played, however often it was tried."""
 
 
 class ComparisonStanding(Struct, frozen=True, kw_only=True):
@@ -54,7 +41,7 @@ class StoredComparison(Struct, frozen=True, kw_only=True):
     """The name of the other in the panel; "" is a former version of the same bot."""
     seed: str
     """The text that `compare --seed` takes."""
-    state: ComparisonState
+    state: TaskState
     standing: ComparisonStanding
     cpu_ms: int
     reason: str

@@ -21,10 +21,10 @@ from deepsea_ladder.model.games import (
     AnalysedGame,
     AnalysisLease,
     AnalysisPlan,
-    AnalysisState,
     StoredAnalysis,
     StoredSeason,
 )
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import no_such_game
@@ -34,7 +34,7 @@ from deepsea_rules.printable import printable
 
 _rows, _games = schema.analyses, schema.games
 _people = schema.person_games
-_QUEUED, _RUNNING = AnalysisState.QUEUED, AnalysisState.RUNNING
+_QUEUED, _RUNNING = TaskState.QUEUED, TaskState.RUNNING
 _LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, counting_changes(_rows))
 _SELECT: Select[Any] = (
     select(
@@ -51,7 +51,7 @@ _SELECT: Select[Any] = (
 
 class Analyses(LeasedRows):
     line = _LINE
-    failed = AnalysisState.FAILED
+    failed = TaskState.FAILED
     most_failures = attrgetter("analyses")
 
     # Who asks
@@ -90,7 +90,7 @@ class Analyses(LeasedRows):
             last = connection.execute(newest).first()
             if last is None:
                 return None, None
-            done = connection.execute(newest.where(_rows.c.state == AnalysisState.DONE)).first()
+            done = connection.execute(newest.where(_rows.c.state == TaskState.DONE)).first()
             order = _LINE.places(connection) if last.state == _QUEUED else {}
             return None if done is None else _analysis(done, {}), _analysis(last, order)
 
@@ -107,7 +107,7 @@ class Analyses(LeasedRows):
                 # A sum, so that analyses are read first: few games have one.
                 seats.c.version_id + 0 == version_id,
                 seats.c.season_id == season.id,
-                _rows.c.state == AnalysisState.DONE,
+                _rows.c.state == TaskState.DONE,
             )
             .group_by(_rows.c.seq, _games.c.game_id, seats.c.seat)
             .order_by(_rows.c.seq.desc())
@@ -118,7 +118,7 @@ class Analyses(LeasedRows):
 
     def document(self, game_id: str) -> str:
         """What the newest analysis of a game found, as JSON. Raises `NotOnLadder` for none."""
-        query = self._newest(game_id).where(_rows.c.state == AnalysisState.DONE)
+        query = self._newest(game_id).where(_rows.c.state == TaskState.DONE)
         with self._database.read() as connection:
             found = query.with_only_columns(_rows.c.id, _rows.c.document)
             row = connection.execute(found).first()
@@ -196,7 +196,7 @@ class Analyses(LeasedRows):
             )
         return self._end(
             lease,
-            state=AnalysisState.DONE,
+            state=TaskState.DONE,
             policy=policy,
             document=zlib.compress(content),
             reason=None,
@@ -205,7 +205,7 @@ class Analyses(LeasedRows):
     def reject(self, lease: AnalysisLease, reason: str) -> bool:
         """Note that it cannot be done, however often it is tried; False if the lease is lost."""
         words = printable(reason, schema.LONGEST_NOTE)
-        return self._end(lease, state=AnalysisState.FAILED, reason=words)
+        return self._end(lease, state=TaskState.FAILED, reason=words)
 
     def _end(self, lease: AnalysisLease, **values: object) -> bool:
         with self._database.write() as connection:
@@ -229,7 +229,7 @@ def _ended_game(connection: Connection, game_id: str) -> dict[str, int]:
 def _present(connection: Connection, game: dict[str, int], plan: AnalysisPlan) -> Row[Any] | None:
     """The analysis of a game that waits, runs, or is done by this plan."""
     by_plan = (
-        (_rows.c.state == AnalysisState.DONE)
+        (_rows.c.state == TaskState.DONE)
         & (_rows.c.policy == plan.policy)
         & (_rows.c.settings == plan.settings)
     )

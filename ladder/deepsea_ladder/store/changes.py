@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import BindParameter, Select, bindparam, case, func, or_, select
 
 from deepsea_ladder.accounts import AuditKind
-from deepsea_ladder.model.games import AnalysisState
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 
@@ -35,7 +35,7 @@ _LAST_BLOCK = (
 _NAME: BindParameter[str] = bindparam("name")
 _RATED = select(_games.seq).where(_games.game_id == _NAME).scalar_subquery()
 _PERSONS = select(_people.id).where(_people.game_id == _NAME).scalar_subquery()
-_WAITS = _analyses.state.in_((AnalysisState.QUEUED, AnalysisState.RUNNING))
+_WAITS = _analyses.state.in_((TaskState.QUEUED, TaskState.RUNNING))
 # Made once: to make a statement takes longer than to send it.
 _OF_GAME = select(
     _LAST_ENTRY,

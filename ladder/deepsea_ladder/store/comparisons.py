@@ -22,12 +22,8 @@ from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import HOUR_MS
 from deepsea_ladder.model.bots import BotState, BotVersion
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.model.verdicts import (
-    ComparisonLease,
-    ComparisonStanding,
-    ComparisonState,
-    StoredComparison,
-)
+from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding, StoredComparison
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import now
 from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
@@ -39,9 +35,10 @@ _rows, _blocks = schema.comparisons, schema.comparison_blocks
 _versions, _bots = schema.bot_versions, schema.bots
 _Plan: TypeAlias = tuple[Row[Any], Row[Any], str]
 """A version, the one that it is compared with, and that one's name in the panel."""
-_QUEUED, _PLAYING, _DECIDED, _SPENT, _ENDED, _FAILED = ComparisonState
+_QUEUED, _RUNNING, _FAILED = TaskState.QUEUED, TaskState.RUNNING, TaskState.FAILED
+_DECIDED, _SPENT, _ENDED = TaskState.DECIDED, TaskState.SPENT, TaskState.ENDED
 _changed = counting_changes(_rows)
-_LINE = Line(_rows, _rows.c.state, _QUEUED, _PLAYING, _changed)
+_LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, _changed)
 _OF_BOT = _versions.join(_bots, _bots.c.id == _versions.c.bot_id)
 _CURRENT = select(_versions.c.id).select_from(_OF_BOT).where(_versions.c.number == _bots.c.version)
 _READY = _CURRENT.where(_bots.c.state == BotState.ACTIVE)

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, case, desc, func, select, text
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model.games import JobStatus, LadderCounts, QueueLoad, is_stalled
+from deepsea_ladder.model.games import LadderCounts, QueueLoad, is_stalled
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.comparisons import Comparisons
@@ -48,7 +49,7 @@ _SUMS = select(
     select(func.coalesce(func.sum(_ratings.faults), 0)).scalar_subquery().label("faults"),
     select(func.coalesce(func.sum(_ratings.forfeits), 0)).scalar_subquery().label("forfeits"),
     select(func.count())
-    .where(schema.jobs.c.status == JobStatus.QUARANTINED)
+    .where(schema.jobs.c.status == TaskState.QUARANTINED)
     .scalar_subquery()
     .label("quarantined"),
 )

@@ -21,12 +21,12 @@ from deepsea_ladder.model.games import (
     AttemptEnd,
     GameLine,
     Job,
-    JobStatus,
     Receipt,
     ReceiptStatus,
     StoredGame,
     StoredSeason,
 )
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.totals import after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
@@ -105,13 +105,13 @@ class Games(StorePart):
         lineup: Sequence[BotVersion],
     ) -> Receipt:
         row = _job(connection, job.id)
-        if row.status == JobStatus.DONE:
+        if row.status == TaskState.DONE:
             query = select(_games.c.seq).where(_games.c.job_id == job.id)
             end_attempt(connection, row, job.attempt, AttemptEnd.DUPLICATE, None, now(connection))
             return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
-        if row.status is not JobStatus.LEASED and _is_closed(connection, season):
+        if row.status is not TaskState.RUNNING and _is_closed(connection, season):
             raise _LateResult("the season was closed")  # and perhaps its seed was shown
-        if row.status is JobStatus.CANCELLED and season.tournament is not None:
+        if row.status is TaskState.CANCELLED and season.tournament is not None:
             raise _LateResult(row.note)  # the tournament went on without it
         seq, at = last_seq(connection) + 1, now(connection)
         ids = [version.id for version in lineup]
@@ -157,7 +157,7 @@ class Games(StorePart):
         )
         write_tallies(connection, season, after, known=before)
         add_sums(connection, seq)
-        GAMES.release(connection, row, at, status=JobStatus.DONE)
+        GAMES.release(connection, row, at, status=TaskState.DONE)
         end_attempt(connection, row, job.attempt, AttemptEnd.DONE, None, at)
         disabled: tuple[str, ...] = ()
         if faulty := [seat.version_id for seat in seats if seat.faults]:

@@ -23,7 +23,6 @@ from deepsea_ladder.model.games import (
     AttemptEnd,
     Job,
     JobInfo,
-    JobStatus,
     LostAttempt,
     PairingQueue,
     QueueCounts,
@@ -33,6 +32,7 @@ from deepsea_ladder.model.games import (
     StoredSeason,
     VoidReceipt,
 )
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
@@ -53,10 +53,10 @@ from deepsea_rules.randomness import game_seed
 
 _jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts
 _versions, _bots = schema.bot_versions, schema.bots
-_QUEUED = (JobStatus.TODO, JobStatus.LEASED)
+_QUEUED = (TaskState.QUEUED, TaskState.RUNNING)
 """Jobs that have no result yet and will have one."""
 
-_OPEN = (*_QUEUED, JobStatus.QUARANTINED)
+_OPEN = (*_QUEUED, TaskState.QUARANTINED)
 """Jobs that may get a result yet."""
 
 # Statements of every game and pairing are made once: making one takes longer than the database
@@ -193,7 +193,7 @@ class Jobs(StorePart):
                     "rotation": rotation,
                     "shift": shift,
                     "game_id": f"{season.name}-{number}",
-                    "status": JobStatus.TODO,
+                    "status": TaskState.QUEUED,
                     "attempt": 0,
                     "failures": 0,
                     "created_at": at,
@@ -243,7 +243,7 @@ class Jobs(StorePart):
             words = f"the lease of {row.owner} expired"
             end_attempt(connection, row, row.attempt, AttemptEnd.EXPIRED, words, at)
             status = count_failure(connection, row, words, self._policy.failures, at)
-            if status is JobStatus.TODO:
+            if status is TaskState.QUEUED:
                 again.append(row)
         return again
 
@@ -276,7 +276,7 @@ class Jobs(StorePart):
             at = now(connection)
             if (row := GAMES.held(connection, job)) is None:
                 found = select(_jobs.c.status).where(_jobs.c.id == job.id)
-                return VoidReceipt(JobStatus(connection.execute(found).scalar_one()))
+                return VoidReceipt(TaskState(connection.execute(found).scalar_one()))
             again = seat in _void_seats(connection, job.id)
             end_attempt(connection, row, job.attempt, AttemptEnd.VOID, reason, at, seat)
             if seat is None:
@@ -293,22 +293,22 @@ class Jobs(StorePart):
             status = count_failure(connection, row, reason, self._policy.failures, at)
             return VoidReceipt(status, disabled)
 
-    def requeue(self, game_id: str, by: Actor = NOBODY) -> JobStatus:
+    def requeue(self, game_id: str, by: Actor = NOBODY) -> TaskState:
         """Retry a quarantined job from the start."""
         with self._database.write() as connection:
             row = connection.execute(select(_jobs).where(_jobs.c.game_id == game_id)).first()
-            if row is None or row.status != JobStatus.QUARANTINED:
+            if row is None or row.status != TaskState.QUARANTINED:
                 found = f"is {row.status}" if row else "is not known"
                 raise NotOnLadder(f"game {game_id!r} {found}; only quarantined ones are requeued")
             return _requeue(connection, row, now(connection), by)
 
     def requeue_all(self, by: Actor = NOBODY) -> int:
         """Retry all quarantined jobs; returns how many wait again."""
-        query = select(_jobs).where(_jobs.c.status == JobStatus.QUARANTINED)
+        query = select(_jobs).where(_jobs.c.status == TaskState.QUARANTINED)
         with self._database.write() as connection:
             at = now(connection)
             found = [_requeue(connection, row, at, by) for row in connection.execute(query).all()]
-        return found.count(JobStatus.TODO)
+        return found.count(TaskState.QUEUED)
 
 
 def _states(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
@@ -347,7 +347,7 @@ def _next(connection: Connection, season: StoredSeason, rotation: int | None) ->
     """The next waiting job for a worker whose last one was of `rotation`."""
     if rotation is not None:
         for row in connection.execute(_OF_ROTATION, {"season": season.id, "of": rotation}).all():
-            if row.status == JobStatus.TODO:
+            if row.status == TaskState.QUEUED:
                 return row
     return connection.execute(_WAITING, {"season": season.id}).first()
 
@@ -387,7 +387,7 @@ def _void_seats(connection: Connection, job_id: int) -> set[int]:
     return set(connection.execute(_VOID_SEATS, {"job": job_id}).scalars())
 
 
-def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> JobStatus:
+def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> TaskState:
     note(connection, at, AuditKind.REQUEUED, row.game_id, row.note or "", by=by)
     return give_back(connection, row, at, failures=0)
 
@@ -402,7 +402,7 @@ class Queue(StorePart):
         of_season, status = _jobs.c.season_id, _jobs.c.status
         ours = of_season.in_([season.id for season in seasons])
         ended = select(of_season, status, func.count()).group_by(of_season, status)
-        ended = ended.where(ours, status.in_((JobStatus.QUARANTINED, JobStatus.CANCELLED)))
+        ended = ended.where(ours, status.in_((TaskState.QUARANTINED, TaskState.CANCELLED)))
         games = select(schema.seasons.c.id, schema.seasons.c.games)
         with self._database.read() as connection:
             loads = GAMES.loads(connection, now(connection), [of_season], ours)
@@ -412,8 +412,8 @@ class Queue(StorePart):
             season.id: QueueCounts(
                 **structs.asdict(loads.get((season.id,), NO_LOAD)),
                 done=done[season.id],
-                quarantined=count.get((season.id, JobStatus.QUARANTINED), 0),
-                cancelled=count.get((season.id, JobStatus.CANCELLED), 0),
+                quarantined=count.get((season.id, TaskState.QUARANTINED), 0),
+                cancelled=count.get((season.id, TaskState.CANCELLED), 0),
             )
             for season in seasons
         }
@@ -471,7 +471,7 @@ class Queue(StorePart):
         with self._database.read() as connection:
             return sorted(set(connection.execute(query).scalars()))
 
-    def listed(self, season: StoredSeason | None, *statuses: JobStatus) -> list[JobInfo]:
+    def listed(self, season: StoredSeason | None, *statuses: TaskState) -> list[JobInfo]:
         """The jobs, of a season if one is given, with one of these statuses, in their order."""
         which = select(schema.seasons.c.id) if season is None else [season.id]
         wanted = (_jobs.c.season_id.in_(which), _jobs.c.status.in_(statuses))

@@ -28,11 +28,11 @@ from deepsea_ladder.model.games import (
     AnalysisLease,
     AttemptEnd,
     Job,
-    JobStatus,
     LostAttempt,
     PersonGame,
     QueueLoad,
 )
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.model.verdicts import ComparisonLease
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
@@ -155,7 +155,7 @@ def _key(lease: Lease) -> dict[str, Any]:
     return {"of_row": lease.id, "of_attempt": lease.attempt, "of_owner": lease.owner}
 
 
-GAMES = Leases(schema.jobs, schema.jobs.c.status, JobStatus.TODO, JobStatus.LEASED)
+GAMES = Leases(schema.jobs, schema.jobs.c.status, TaskState.QUEUED, TaskState.RUNNING)
 
 
 class Line(Leases):
@@ -348,19 +348,19 @@ def lost_counts(connection: Connection) -> dict[int, Counter[AttemptEnd]]:
 
 def count_failure(
     connection: Connection, job: Row[Any], words: str, patience: int, at: int
-) -> JobStatus:
+) -> TaskState:
     """Note a failed attempt at a leased job: it waits again, or is quarantined."""
     failures, words = job.failures + 1, printable(words, schema.LONGEST_NOTE)
     if failures < patience:
         return give_back(connection, job, at, failures=failures, note=words)
     words = f"failed {failures} times, last: {words}"
     note(connection, at, AuditKind.QUARANTINED, job.game_id, words)
-    status = JobStatus.QUARANTINED
+    status = TaskState.QUARANTINED
     GAMES.release(connection, job, at, status=status, failures=failures, note=words)
     return status
 
 
-def give_back(connection: Connection, job: Row[Any], at: int, **values: object) -> JobStatus:
+def give_back(connection: Connection, job: Row[Any], at: int, **values: object) -> TaskState:
     """Requeue a job, unless a bot of its line-up was taken out or the season closed."""
     seats, versions, bots = schema.job_seats, schema.bot_versions, schema.bots
     out = connection.execute(
@@ -372,11 +372,11 @@ def give_back(connection: Connection, job: Row[Any], at: int, **values: object) 
     ).first()
     seasons = schema.seasons
     closed_at = select(seasons.c.closed_at).where(seasons.c.id == job.season_id)
-    status = JobStatus.TODO
+    status = TaskState.QUEUED
     if out:
-        status, values["note"] = JobStatus.CANCELLED, f"{out.name} is {out.state}"
+        status, values["note"] = TaskState.CANCELLED, f"{out.name} is {out.state}"
     elif connection.execute(closed_at).scalar_one() is not None:
-        status, values["note"] = JobStatus.CANCELLED, "the season was closed"
+        status, values["note"] = TaskState.CANCELLED, "the season was closed"
     GAMES.release(connection, job, at, status=status, **values)
     return status
 
@@ -391,4 +391,4 @@ def cancel_games_of(connection: Connection, bot_id: int, reason: str) -> None:
         seats.c.job_id == jobs.c.id,
     )
     cancelled = update(jobs).where(GAMES.is_waiting, sits)
-    connection.execute(cancelled.values(status=JobStatus.CANCELLED, note=reason))
+    connection.execute(cancelled.values(status=TaskState.CANCELLED, note=reason))

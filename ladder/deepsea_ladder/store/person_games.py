@@ -25,7 +25,8 @@ from deepsea_ladder.errors import (
 )
 from deepsea_ladder.limits import DAY_MS, check_tables
 from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import PersonGame, PersonGameState, Presence
+from deepsea_ladder.model.games import PersonGame, Presence
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
@@ -38,8 +39,9 @@ from deepsea_rules.game import Decision
 SILENT_MS = 10_000
 """How long each further decision waits for a person who is silent."""
 _rows, _seats, _seasons = schema.person_games, schema.person_game_seats, schema.seasons
-_QUEUED, _PLAYING, _ASKED, DONE, VOID = PersonGameState
-_LINE = Line(_rows, _rows.c.state, _QUEUED, _PLAYING, lambda _, at: {"changed_at": at})
+_QUEUED, _RUNNING, _ASKED = TaskState.QUEUED, TaskState.RUNNING, TaskState.ASKED
+DONE, VOID = TaskState.DONE, TaskState.VOID
+_LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, lambda _, at: {"changed_at": at})
 _SELECT: Select[Any] = (
     select(_rows, _seasons.c.settings, schema.authors.c.name.label("person"))
     .join(_seasons, _seasons.c.id == _rows.c.season_id)
@@ -146,7 +148,7 @@ class PersonGames(LeasedRows):
                 _LINE.release(connection, row, at, state=VOID, **left)
             elif row.state == _ASKED:
                 _LINE.release(connection, row, at, answer="", presence=Presence.LEFT)
-            elif row.state in (_QUEUED, _PLAYING):
+            elif row.state in (_QUEUED, _RUNNING):
                 _LINE.put(connection, row, presence=Presence.LEFT, changed_at=at)
 
     # The runner

@@ -31,15 +31,9 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from deepsea_ladder.accounts import AuditKind, AuthorState, Role
-from deepsea_ladder.model.bots import BotState, SubmissionState
-from deepsea_ladder.model.games import (
-    AnalysisState,
-    AttemptEnd,
-    JobStatus,
-    PersonGameState,
-    Presence,
-)
-from deepsea_ladder.model.verdicts import ComparisonState
+from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model.games import AttemptEnd, Presence
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store.columns import (
     Choice,
     HexFloat,
@@ -205,7 +199,7 @@ jobs = Table(
     Column("rotation", Integer, nullable=False),  # counted up in the season
     Column("shift", Integer, nullable=False),  # which game of its rotation, from 0
     Column("game_id", String(80), nullable=False, unique=True),
-    Column("status", Choice(JobStatus), nullable=False),
+    Column("status", Choice(TaskState), nullable=False),
     Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),
     Column("owner", Text),  # of the lease
@@ -379,7 +373,7 @@ submissions = Table(
     Column("size", BigInteger, nullable=False),  # of the archive
     Column("sha256", _Digest, nullable=False),
     Column("needs_sandbox", Boolean, nullable=False),  # whether it came from where strangers can
-    Column("state", Choice(SubmissionState), nullable=False),
+    Column("state", Choice(TaskState), nullable=False),
     Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),  # checks that ended without a verdict
     Column("owner", Text),  # of the lease
@@ -426,7 +420,7 @@ person_games = Table(
     Column("rules", _Name, nullable=False),  # a preset
     Column("seed", _Digest, nullable=False),  # a secret until the game is over
     Column("seat", Integer, nullable=False),  # the person's
-    Column("state", Choice(PersonGameState), nullable=False),
+    Column("state", Choice(TaskState), nullable=False),
     Column("presence", Choice(Presence), nullable=False),  # whether the person decides
     Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),  # those in a row that ended without a step
@@ -463,7 +457,7 @@ analyses = Table(
     Column("seq", _Id, ForeignKey("games.seq")),
     Column("person_game_id", _Id, ForeignKey("person_games.id")),
     Column("author_id", _Id, ForeignKey("authors.id")),  # none: asked on the ladder's machine
-    Column("state", Choice(AnalysisState), nullable=False),
+    Column("state", Choice(TaskState), nullable=False),
     Column("policy", _Name, nullable=False),  # with its version
     Column("settings", Text, nullable=False),  # as JSON
     Column("attempt", Integer, nullable=False),  # the number of leases until now
@@ -496,7 +490,7 @@ comparisons = Table(
     Column("other_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
     Column("panel", _Name, nullable=False),  # the other's name in the panel; "" is a former version
     Column("seed", _Digest, nullable=False),  # the text that `compare --seed` takes
-    Column("state", Choice(ComparisonState), nullable=False),
+    Column("state", Choice(TaskState), nullable=False),
     Column("attempt", Integer, nullable=False),  # the number of leases until now
     Column("failures", Integer, nullable=False),  # those in a row that ended without a block
     Column("owner", Text),  # of the lease

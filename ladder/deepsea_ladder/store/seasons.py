@@ -23,12 +23,8 @@ from deepsea_ladder.errors import (
     StoreError,
 )
 from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import (
-    AttemptEnd,
-    Extension,
-    JobStatus,
-    StoredSeason,
-)
+from deepsea_ladder.model.games import AttemptEnd, Extension, StoredSeason
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
@@ -212,12 +208,12 @@ class Seasons(StorePart):
                 )
                 connection.execute(
                     update(jobs)
-                    .where(jobs.c.season_id == stored.id, jobs.c.status == JobStatus.TODO)
-                    .values(status=JobStatus.CANCELLED, note="the season was closed")
+                    .where(jobs.c.season_id == stored.id, jobs.c.status == TaskState.QUEUED)
+                    .values(status=TaskState.CANCELLED, note="the season was closed")
                 )
                 note(connection, at, AuditKind.SEASON, name, "closed", by=by)
             leased = select(jobs).where(
-                jobs.c.season_id == stored.id, jobs.c.status == JobStatus.LEASED
+                jobs.c.season_id == stored.id, jobs.c.status == TaskState.RUNNING
             )
             in_play = 0
             for job in connection.execute(leased).all():

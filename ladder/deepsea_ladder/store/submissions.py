@@ -36,8 +36,8 @@ from deepsea_ladder.model.bots import (
     Submission,
     SubmissionLease,
     SubmissionRefusal,
-    SubmissionState,
 )
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.authors import archive_bytes, check_deadline
@@ -48,13 +48,13 @@ from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 _rows, _parts = schema.submissions, schema.submission_parts
-OPEN = (SubmissionState.QUEUED, SubmissionState.CHECKING)
+OPEN = (TaskState.QUEUED, TaskState.RUNNING)
 """The states of submissions without a verdict."""
 _LINE = Line(
     _rows,
     _rows.c.state,
-    SubmissionState.QUEUED,
-    SubmissionState.CHECKING,
+    TaskState.QUEUED,
+    TaskState.RUNNING,
     lambda _, at: {"changed_at": at, "games": 0},
 )
 _SELECT: Select[Any] = select(_rows, schema.authors.c.name.label("author")).join(
@@ -122,7 +122,7 @@ class Submissions(LeasedRows):
         with self._database.read() as connection:
             order = _LINE.places(connection)
             found = [_submission(row, order) for row in connection.execute(query)]
-        return sorted(found, key=lambda one: (one.state is SubmissionState.QUEUED, one.ahead))
+        return sorted(found, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
 
     # The runner
 
@@ -244,7 +244,7 @@ class Submissions(LeasedRows):
                 lease,
                 now(connection),
                 took_ms,
-                state=SubmissionState.REFUSED,
+                state=TaskState.REFUSED,
                 bot=bot or lease.bot,
                 digest=digest or None,
                 found=printable(refusal.found, schema.LONGEST_NOTE),
@@ -253,7 +253,7 @@ class Submissions(LeasedRows):
                 log=json.dumps([printable(line, _LONGEST_LINE) for line in refusal.log]),
             )
 
-    def fail(self, lease: Lease, reason: str, took_ms: int = 0) -> SubmissionState | None:
+    def fail(self, lease: Lease, reason: str, took_ms: int = 0) -> TaskState | None:
         """Report a check without a verdict: it waits again, or has failed. None: the lease is lost.
 
         The author is not charged with it, unless `took_ms` says so.
@@ -265,22 +265,22 @@ class Submissions(LeasedRows):
 
     def _failed(
         self, connection: Connection, row: Row[Any], reason: str, at: int, took_ms: int = 0
-    ) -> SubmissionState:
+    ) -> TaskState:
         counted = {"failures": row.failures + 1, "took_ms": row.took_ms + took_ms}
         if counted["failures"] < self._policy.checks:
             _LINE.release(connection, row, at, **counted)
-            return SubmissionState.QUEUED
+            return TaskState.QUEUED
         _LINE.release(
             connection,
             row,
             at,
-            state=SubmissionState.FAILED,
+            state=TaskState.FAILED,
             found=printable(f"the ladder could not check it: {reason}", schema.LONGEST_NOTE),
             remedy="submit it again later, or ask whoever runs the ladder",
             **counted,
         )
         _remove_archive(connection, row.id)
-        return SubmissionState.FAILED
+        return TaskState.FAILED
 
 
 def _with_key(connection: Connection, new: NewSubmission) -> Submission | None:
@@ -299,7 +299,7 @@ def _get(connection: Connection, number: int, author_id: int | None = None) -> S
     row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
     if row is None or author_id not in (None, row.author_id):
         raise NotOnLadder(f"there is no submission {number} of yours")
-    order = _LINE.places(connection) if row.state == SubmissionState.QUEUED else {}
+    order = _LINE.places(connection) if row.state == TaskState.QUEUED else {}
     return _submission(row, order)
 
 
@@ -349,7 +349,7 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
     checks = select(_rows.c.changed_at, _rows.c.took_ms).where(
         ours, _rows.c.changed_at > at - HOUR_MS, _rows.c.took_ms > 0
     )
-    waits = select(func.count()).where(_rows.c.state == SubmissionState.QUEUED)
+    waits = select(func.count()).where(_rows.c.state == TaskState.QUEUED)
     return Usage(
         open=number,
         times=connection.execute(times.order_by(_rows.c.created_at)).scalars().all(),
@@ -393,7 +393,7 @@ def _accept(
         lease,
         at,
         took_ms,
-        state=SubmissionState.ACCEPTED,
+        state=TaskState.ACCEPTED,
         bot=version.bot,
         version=version.number,
         digest=version.digest,
@@ -422,7 +422,7 @@ def bots_from_afar(connection: Connection) -> list[str]:
         select(schema.bots.c.name)
         .join(_rows, _rows.c.bot == schema.bots.c.name)
         .where(
-            _rows.c.state == SubmissionState.ACCEPTED,
+            _rows.c.state == TaskState.ACCEPTED,
             _rows.c.needs_sandbox,
             schema.bots.c.state == BotState.ACTIVE,
         )

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 
 from deepsea_arena.coach.ladder_analyses import LadderAnalysis
 from deepsea_ladder.model.bots import Submission
-from deepsea_ladder.model.games import AnalysisState, GameLine
+from deepsea_ladder.model.games import GameLine
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import OptionValue
 
@@ -81,7 +82,7 @@ def submission(one: Submission) -> str:
     match one.state:
         case "queued":
             return f"waits, {count(one.ahead, 'submission')} before it" if one.ahead else "is next"
-        case "checking":
+        case "running":
             return f"is checked: game {one.games} of {one.of_games}" if one.of_games else "is read"
         case "failed":
             return "could not be checked"
@@ -91,16 +92,15 @@ def submission(one: Submission) -> str:
 def analysis(one: LadderAnalysis) -> str:
     """The progress of an analysis."""
     match one.state:
-        case AnalysisState.QUEUED if one.ahead:
+        case TaskState.QUEUED if one.ahead:
             return f"The analysis is queued, {one.ahead} before it."
-        case AnalysisState.QUEUED:
+        case TaskState.QUEUED:
             return "The analysis is queued, it is next."
-        case AnalysisState.RUNNING:
+        case TaskState.RUNNING:
             return "The analysis is being made."
-        case AnalysisState.DONE:
+        case TaskState.DONE:
             return "The analysis is there."
-        case AnalysisState.FAILED:
-            return "The analysis could not be made."
+    return "The analysis could not be made."
 
 
 def option(value: OptionValue) -> str:

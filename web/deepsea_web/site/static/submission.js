@@ -9,13 +9,13 @@ if (steps.dataset.events) {
   const stream = new EventSource(steps.dataset.events);
   stream.addEventListener("step", (event) => {
     const step = JSON.parse(event.data);
-    if (step.state !== "queued" && step.state !== "checking") {
+    if (step.state !== "queued" && step.state !== "running") {
       stream.close();
       location.reload();
       return;
     }
     if (state.textContent !== step.words) state.textContent = step.words;
-    if (step.state === "checking") document.getElementById("waited")?.remove();
+    if (step.state === "running") document.getElementById("waited")?.remove();
     progress.max = step.of_games || 1;
     progress.value = step.games;
     how.textContent = "Each step is shown as it happens.";
