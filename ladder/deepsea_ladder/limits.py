@@ -161,9 +161,6 @@ class Usage(NamedTuple):
 
 def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
     """Raise `LimitReached` if an author may not submit another archive of `size` bytes now."""
-    if size > limits.archive_bytes:
-        taken = size_in_words(limits.archive_bytes)
-        raise LimitReached(f"the archive has {size_in_words(size)}; at most {taken} are taken")
     if used.open >= limits.open_submissions:
         raise LimitReached(
             f"{used.open} submissions of yours wait or are being checked; no more at a time", SOON_S

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import zipfile
 from collections.abc import Callable, Iterator
@@ -19,14 +18,14 @@ from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.uploads import Uploads
+from deepsea_arena.api.submissions import Archive
 from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.limits import MIB
 from deepsea_ladder.model.bots import BotState, SubmissionRefusal
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
-from helpers.manual_clock import ManualClock
 from helpers.submissions import LIMITS, an_author, zipped
 
 KEY = "a-key-of-mine"
@@ -35,7 +34,7 @@ KEY = "a-key-of-mine"
 @pytest.fixture
 def service(played: Store) -> LadderService:
     """A ladder with four bots and eight games; strangers can reach it."""
-    return LadderService(played, entropy=lambda: b"", uploads=Uploads(ManualClock()))
+    return LadderService(played, entropy=lambda: b"")
 
 
 def author(service: LadderService, name: str) -> LocalLadder:
@@ -59,13 +58,10 @@ def ben(service: LadderService) -> LocalLadder:
 
 def upload(own: LocalLadder, content: bytes, key: str = KEY, bot: str = "") -> Iterator[Any]:
     """Upload an archive; what Submit answers."""
-    with own.begin_upload() as coming:
-        digest = hashlib.sha256(content).hexdigest()
-        coming.header(bot=bot, size=len(content), sha256=digest, key=key)
-        coming.chunk(content)
-        coming.finish()
-        answers: Iterator[Any] = own.submit(coming)
-        return answers
+    archive = Archive.of(content, bot, key, 1000)
+    own.is_known(archive)
+    answers: Iterator[Any] = own.submit(archive)
+    return answers
 
 
 def states(answers: Iterator[Any]) -> Iterator[tuple[str, int, int] | None]:
@@ -99,18 +95,13 @@ def test_a_submission_is_followed_to_its_verdict(service: LadderService, anna: L
     assert [step and step.submission for step in watched] == [again.submission]
 
 
-def test_a_broken_upload_leaves_nothing_and_goes_on_with_its_key(anna: LocalLadder) -> None:
+def test_the_same_key_is_the_same_submission(anna: LocalLadder) -> None:
     content = zipped("one")
-    with anna.begin_upload() as coming:
-        digest = hashlib.sha256(content).hexdigest()
-        coming.header(size=len(content), sha256=digest, key=KEY)
-        coming.chunk(content[:50])
-        said = refused(Kind.INVALID, coming.finish)
-    assert f"ended after 50 of {len(content)} bytes" in said
-    assert anna.submissions().submissions == ()
+    assert not anna.is_known(Archive.of(content, "", KEY, 1000))
     first = next(upload(anna, content)).submission
     second = next(upload(anna, content)).submission
     assert first == second
+    assert anna.is_known(Archive.of(content, "", KEY, 1000))
     assert anna.submissions().submissions == (first,)
     words = refused(Kind.INVALID, lambda: upload(anna, zipped("two")))
     assert words == f"the key {KEY!r} is that of another upload; choose a new one"
@@ -119,9 +110,35 @@ def test_a_broken_upload_leaves_nothing_and_goes_on_with_its_key(anna: LocalLadd
 def test_limits_are_refused_at_the_header_with_when_to_come_back(anna: LocalLadder) -> None:
     for text in ("one", "two", "three"):
         upload(anna, zipped(text), key=f"key-of-{text}")
-    with anna.begin_upload() as coming, pytest.raises(ApiError) as error:
-        coming.header(size=5, sha256="0" * 64, key=KEY)
+    announced = Archive(bot="", size=5, sha256="0" * 64, key=KEY)
+    with pytest.raises(ApiError) as error:
+        anna.is_known(announced)
     assert (error.value.kind, error.value.retry_after) == (Kind.EXHAUSTED, 30)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ({"size": 16 * MIB + 1}, "the archive has 16.1 MiB; at most 16 MiB are taken"),
+        ({"size": 0}, "no file came"),
+        ({"size": -1}, "no file came"),
+        ({"sha256": "A" * 64}, "64 hexadecimal digits"),
+        ({"sha256": ""}, "64 hexadecimal digits"),
+        ({"key": "short"}, "8 to 64 characters"),
+        ({"key": "a" * 65}, "8 to 64 characters"),
+        ({"key": "a key\nof mine"}, "8 to 64 characters"),
+        ({"bot": "../mine"}, "the bot's name '../mine' is not allowed"),
+    ],
+)
+def test_a_header_that_makes_no_sense_is_refused_in_one_sentence(
+    anna: LocalLadder, header: dict[str, Any], words: str
+) -> None:
+    archive = replace(Archive.of(zipped("one"), "mine", KEY, 1000), **header)
+    for call in (anna.is_known, anna.submit):
+        sentence = refused(Kind.INVALID, partial(call, archive))
+        assert words in sentence
+        assert "\n" not in sentence
+    assert anna.submissions().submissions == ()
 
 
 def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
@@ -132,10 +149,10 @@ def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
     words = refused(Kind.NOT_NOW, lambda: upload(anna, zipped("one")))
     assert words == "season open plays bots without a sandbox, so none are taken from afar"
     assert anna.submissions().submissions == ()
-    service.uploads.local = True
+    service.is_local = True
     next(upload(anna, zipped("one")))
     service.store.seasons.close("open")
-    service.uploads.local = False
+    service.is_local = False
     next(upload(anna, zipped("two"), key="another-key"))
     table = schema.submissions.c
     with service.store.database.read() as connection:

@@ -21,7 +21,6 @@ from sqlalchemy import update
 
 from deepsea_arena.api.remote import RemoteLadder
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.uploads import Uploads
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
@@ -29,7 +28,6 @@ from deepsea_bundle.reader import read_bot
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.games import AnalysisPlan
 from deepsea_ladder.store import Store, schema
-from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.entropy import fresh_seed
 from helpers import ladder
@@ -70,8 +68,7 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def afar(pattern: Path, tmp_path: Path) -> Iterator[Afar]:
     file = Path(shutil.copy(pattern, tmp_path))
     with Store.open(file) as store:
-        uploads = Uploads(SystemClock(), local=True)
-        service = LadderService(store, entropy=fresh_seed, uploads=uploads)
+        service = LadderService(store, entropy=fresh_seed, is_local=True)
         with served(service) as server:
             yield Afar(file, store, service, server)
 

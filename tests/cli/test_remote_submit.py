@@ -16,10 +16,11 @@ import pytest
 
 from deepsea_arena.api.errors import ApiError, BadServer, Unreachable
 from deepsea_arena.api.remote import RemoteLadder
+from deepsea_arena.api.submissions import Archive
 from deepsea_bundle.reader import BotBundle
 from deepsea_cli.errors import Interrupted
 from deepsea_cli.ladder.logins import Target
-from deepsea_cli.ladder.submit import RETRIES, Package, followed, submit_bot
+from deepsea_cli.ladder.submit import CHUNK, RETRIES, followed, reporting, submit_bot
 from deepsea_ladder.model.bots import Submission
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from helpers.answering import (
@@ -80,7 +81,7 @@ class Watched:
         self._note_sent = sent or self._count
 
     def submit(self, archive: bytes = ARCHIVE) -> Submission:
-        package = Package("greedy", archive, KEY, self._note_sent)
+        package = reporting(Archive.of(archive, "greedy", KEY, CHUNK), self._note_sent)
         with RemoteLadder(self.url, TOKEN) as ladder:
             return followed(
                 ladder,

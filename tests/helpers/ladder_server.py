@@ -53,7 +53,6 @@ class Application(NamedTuple):
 def application(store: Store, clock: ManualClock, how: Serving) -> Application:
     """The HTTP API of a ladder, as `ladder serve` makes it."""
     from deepsea_arena.api.service import LadderService
-    from deepsea_arena.api.uploads import Uploads
     from deepsea_web.serve import with_api
     from deepsea_web.server.access import access
     from deepsea_web.server.gateway import Gateway
@@ -63,7 +62,6 @@ def application(store: Store, clock: ManualClock, how: Serving) -> Application:
     service = LadderService(
         store,
         entropy=lambda: hashlib.sha256(f"entropy {next(numbers)}".encode()).digest(),
-        uploads=Uploads(clock),
         private=how.private,
         limits=how.limits,
         clock=clock,

@@ -13,9 +13,7 @@ from urllib.parse import urlencode
 from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access
 from deepsea_web.site.app import Site
@@ -25,8 +23,7 @@ from .site import LOCAL, Answer, ask
 
 def a_service(store: Store, **more: Any) -> LadderService:
     """The service of a ladder that only this machine reaches."""
-    more = {"uploads": Uploads(SystemClock(), local=True), **more}
-    return LadderService(store, entropy=fresh_seed, **more)
+    return LadderService(store, entropy=fresh_seed, **{"is_local": True, **more})
 
 
 def a_token(service: LadderService, author: str, label: str = "laptop") -> str:

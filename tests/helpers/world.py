@@ -13,7 +13,6 @@ from typing import Any
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.uploads import Uploads
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
@@ -105,8 +104,6 @@ def opened(
     """A copy of the ladder, and its site; `clock` is that of streams and uploads."""
     path = folder / "ladder.db"
     shutil.copy(stock[0], path)
-    if clock is not None:
-        more["uploads"] = Uploads(clock, local=True)
     with Store.open(path) as store:
         service = a_service(store, **more)
         site = a_site(service, access, clock)

@@ -49,7 +49,6 @@ def test_what_is_within_the_limits_is_taken(used: Usage, size: int) -> None:
 @pytest.mark.parametrize(
     ("used", "size", "words", "back"),
     [
-        (NOTHING, 16 * MIB + 1, "the archive has 16.1 MiB; at most 16 MiB are taken", None),
         (NOTHING._replace(open=3), 1, "3 submissions of yours wait", 30),
         (NOTHING._replace(times=[NOW - HOUR_MS + 5000, *[NOW - 1] * 9]), 1, "10 times", 5),
         (NOTHING._replace(times=[NOW - DAY_MS + 60_001, *[NOW - HOUR_MS] * 39]), 1, "a day", 61),

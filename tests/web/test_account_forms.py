@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from sqlalchemy import text as sql
 from starlette.requests import Request
 from starlette.types import Message
 
-from deepsea_arena.api.uploads import Upload
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_referee.errors import UserError
 from deepsea_web.server.access import Access
@@ -363,8 +361,8 @@ async def test_nobody_waits_for_more_of_a_form_that_is_there() -> None:
     request = Request({"type": "http", "method": "POST", "headers": [kind]}, receive)
     clock = ManualClock()
     refused = pytest.raises(UserError, match="the form cannot be read")
-    with closing(Upload(RemoteLimits(), clock)) as upload, refused:
-        await read_upload(request, upload, clock)
+    with refused:
+        await read_upload(request, RemoteLimits(), clock)
 
 
 def test_a_slow_upload_is_ended(stock: Stock, tmp_path: Path) -> None:

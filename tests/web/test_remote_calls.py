@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
+from starlette.requests import Request
 
 from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.errors import INVALID, ApiError
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.reads import SeasonNames
+from deepsea_arena.api.submissions import Archive
 from deepsea_arena.reports.games import newest_games
 from deepsea_ladder.accounts import new_token
 from deepsea_ladder.limits import RemoteLimits
@@ -30,7 +32,7 @@ from deepsea_web.server.http_api import DESCRIPTION, http_api
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token
 from helpers.remote import OK, PATIENCE_S, Remote, served
-from helpers.site import LOCAL, a_site, ask
+from helpers.site import LOCAL, a_site, ask, scope_of
 
 PROXY = frozenset({ip_address("127.0.0.1")})
 
@@ -257,11 +259,9 @@ async def test_streams_are_counted_together_whoever_asks(
     assert await refused(api, "/feed", third)  # all are taken
     assert await refused(site, "/events", third)
     author = service.caller_of_token(a_token(service, "anna-senior"), third)
-
-    async def nothing() -> None: ...
-
+    archive = Archive.of(b"x", "mine", "a-key-of-mine", 1)
     with pytest.raises(ApiError, match="too many streams"):
-        await anext(site.gateway.upload(author, nothing))
+        await anext(site.gateway.upload(author, archive, Request(scope_of("/"))))
     site.gateway.closing.set()
     await asyncio.gather(*begun)
     site.gateway.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import signal
@@ -15,12 +14,10 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.api.uploads import Upload, Uploads
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.model.bots import SubmissionLease
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_web.server.gateway import Gateway
+from deepsea_referee.timing.clock import Clock
 from helpers import ladder, submissions
 from helpers.commands import serving
 from helpers.manual_clock import ManualClock
@@ -32,8 +29,7 @@ PART = 32 * 1024
 
 @contextlib.contextmanager
 def remote(store: Store, clock: Clock | None = None) -> Iterator[Remote]:
-    uploads = Uploads(clock or SystemClock(), local=True)
-    with served(a_service(store, uploads=uploads), clock=clock) as server:
+    with served(a_service(store), clock=clock) as server:
         yield Remote(server)
 
 
@@ -221,28 +217,3 @@ def test_large_uploads_at_once_take_little_memory(played: Store, count: int) -> 
     assert codes == [OK] * count
     assert rows(played) == count + 1
     assert grown < 64 * 1024 < count * len(content) // 1024
-
-
-async def test_an_upload_whose_sender_leaves_as_it_begins_is_closed(played: Store) -> None:
-    uploads = Uploads(ManualClock())
-    service = a_service(played, uploads=uploads)
-    caller = service.caller_of_token(a_token(service, "anna-senior"), "")
-    begun, left, closed = (threading.Event() for _ in range(3))
-
-    def slowly(*_: object) -> Upload:
-        begun.set()
-        left.wait()
-        return Upload(RemoteLimits(), ManualClock(), on_close=closed.set)
-
-    uploads.begin = slowly  # type: ignore[assignment, method-assign]
-
-    async def parts() -> None:
-        """Nothing comes."""
-
-    with contextlib.closing(Gateway(service, ManualClock())) as gateway:
-        sending = asyncio.ensure_future(anext(gateway.upload(caller, parts)))
-        await asyncio.to_thread(begun.wait)
-        sending.cancel()
-        await asyncio.wait({sending})
-        left.set()
-        await asyncio.to_thread(closed.wait)

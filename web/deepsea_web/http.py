@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Generic, TypeVar
@@ -50,8 +50,10 @@ FILE_KINDS = {
 """The media types of files by their endings."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _PORT = re.compile(r":[0-9]*\Z")
-LONGEST_FORM = 64 * 1024
-PATIENCE_US = 10_000_000
+SMALL_BODY = 64 * 1024
+"""Bytes of a request that is no upload."""
+SMALL_BODY_US = 10_000_000
+"""Time that it may take to come."""
 _FORM = "application/x-www-form-urlencoded"
 MOST_DIGITS = 20
 LARGEST = 2**53 - 1
@@ -115,18 +117,59 @@ def whole_number(text: str, least: int = 0, most: int = LARGEST) -> int | None:
     return number if least <= number <= most else None
 
 
+class BodyTooLong(Exception):
+    """The body of a request has more bytes than are taken."""
+
+
+async def body_parts(
+    request: Request, clock: Clock, allowed_us: Callable[[int], int]
+) -> AsyncGenerator[bytes]:
+    """The body of a request in parts, as they come.
+
+    allowed_us  the time that it may have taken until more comes, by the bytes that have come
+    Raises TimeoutError, and ClientDisconnect if the sender has left.
+    """
+    began_us, received, is_more = clock.now_us(), 0, True
+    while is_more:
+        left_us = began_us + allowed_us(received) - clock.now_us()
+        async with time_limit(clock, max(0, left_us)):
+            message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        is_more = message.get("more_body", False)
+        part = message.get("body", b"")
+        received += len(part)
+        yield part
+
+
+async def at_most(parts: AsyncIterable[bytes], most: int) -> AsyncGenerator[bytes]:
+    """The same parts, of so many bytes together. Raises BodyTooLong."""
+    received = 0
+    async for part in parts:
+        received += len(part)
+        if received > most:
+            raise BodyTooLong
+        yield part
+
+
+async def small_body(request: Request, clock: Clock) -> bytes:
+    """The body of a request that is no upload.
+
+    Raises BodyTooLong, TimeoutError, and ClientDisconnect if the sender has left.
+    """
+    parts = body_parts(request, clock, lambda received: SMALL_BODY_US)
+    return b"".join([part async for part in at_most(parts, SMALL_BODY)])
+
+
 async def read_fields(request: Request, clock: Clock) -> list[tuple[str, str]]:
     """The fields of a form; raises UserError or HTTPException for what is no small form."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _FORM:
         raise HTTPException(415, f"A form is sent as {_FORM}.")
-    body = bytearray()
     try:
-        async with time_limit(clock, PATIENCE_US):
-            async for part in request.stream():
-                body += part
-                if len(body) > LONGEST_FORM:
-                    raise HTTPException(413, f"A form is at most {LONGEST_FORM // 1024} KiB long.")
+        body = await small_body(request, clock)
+    except BodyTooLong:
+        raise HTTPException(413, f"A form is at most {SMALL_BODY // 1024} KiB long.") from None
     except (TimeoutError, ClientDisconnect):
         raise HTTPException(408, "The form did not arrive in time.") from None
     try:

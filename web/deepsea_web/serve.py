@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.ladder_api import ROOT
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.accounts import is_loopback
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
@@ -91,18 +90,18 @@ def serve(target: str, options: ServeOptions, announce: Callable[[str], object])
         tls=certificate is not None,
     )
     reached(options.port)  # what is not safe is refused before anybody can connect
-    local = is_loopback(host) and not options.trusted_proxies
+    is_local = is_loopback(host) and not options.trusted_proxies
     with (
         Store.open(target) as store,
         closing(listen(host, options.port)) as listening,
     ):
-        if not local:
+        if not is_local:
             _check_isolation(store)
         service = LadderService(
             store,
             entropy=fresh_seed,
             private=options.private,
-            uploads=Uploads(SystemClock(), local=local),
+            is_local=is_local,
         )
         open_many_files()
         reach = reached(listening.getsockname()[1])

@@ -17,7 +17,6 @@ from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.declarations import Method
 from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind, refused_as_api_error
 from deepsea_arena.api.rates import HOUR_US, Rate
-from deepsea_arena.api.uploads import Uploads
 from deepsea_ladder.accounts import (
     Credential,
     Role,
@@ -56,13 +55,14 @@ class SeatHost(Protocol):
 class LadderService:
     """The state that all calls share. Threads may share one.
 
-    store    the ladder
-    entropy  32 unpredictable bytes at each call
-    uploads  what is taken in; None: as strangers' uploads
-    private  whether visitors may read nothing
-    limits   the defaults of the ladder's settings
-    clock    of uploads and of failures
-    host     who plays the games of people, if that is this process; None: a runner
+    store     the ladder
+    entropy   32 unpredictable bytes at each call
+    is_local  whether everybody who can reach the ladder is on its own machine: the server listens
+              on loopback, and no proxy is trusted. Else a season without a sandbox gets no uploads
+    private   whether visitors may read nothing
+    limits    the defaults of the ladder's settings
+    clock     of failures
+    host      who plays the games of people, if that is this process; None: a runner
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LadderService:
         store: Store,
         *,
         entropy: Callable[[], bytes],
-        uploads: Uploads | None = None,
+        is_local: bool = False,
         private: bool = False,
         limits: RemoteLimits = USUAL_LIMITS,
         clock: Clock | None = None,
@@ -79,7 +79,7 @@ class LadderService:
         self.store = store
         self.entropy = entropy
         clock = clock or SystemClock()
-        self.uploads = uploads or Uploads(clock)
+        self.is_local = is_local
         self.private = private
         self.host = host
         self._usual = limits

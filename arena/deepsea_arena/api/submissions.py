@@ -6,12 +6,14 @@ row; strangers' uploads never meet a season that plays bots without a sandbox.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from msgspec import Struct
 
-from deepsea_arena.api.declarations import method, methods_of
+from deepsea_arena.api.declarations import method
 from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
 from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.coach.ladder_analyses import (
@@ -24,39 +26,42 @@ from deepsea_arena.coach.ladder_analyses import (
 )
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.limits import size_in_words
 from deepsea_ladder.model.bots import BotState, LadderBot, NewSubmission, Submission
 from deepsea_ladder.model.games import SeatLog
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
-if TYPE_CHECKING:
-    from deepsea_arena.api.uploads import Upload
-
 SUBMISSIONS = 50
 MOST_SUBMISSIONS = 500
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_KEY = re.compile(r"[A-Za-z0-9._:-]{8,64}")
 
 
-class Archive(Protocol):
-    """The zip of a bot that is submitted, as it arrives or as it leaves."""
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """The zip of a bot on its way to a ladder."""
 
-    @property
-    def bot(self) -> str:
-        """The bot's name; "" stands for the one in its bot.toml."""
+    bot: str
+    """The bot's name; "" stands for the one in its bot.toml."""
+    key: str
+    """The sender's: an upload with the same key is the same submission."""
+    size: int
+    """Its bytes."""
+    sha256: str
+    """The SHA-256 of its bytes, in hex."""
+    parts: Callable[[], Iterator[bytes]] = lambda: iter(())
+    """The bytes, in parts; none as long as only the header of an upload is there."""
 
-    @property
-    def size(self) -> int:
-        """Its bytes."""
+    @classmethod
+    def of(cls, content: bytes, bot: str, key: str, part: int) -> Archive:
+        """An archive in memory, in parts of so many bytes."""
 
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of its bytes, in hex."""
+        def parts() -> Iterator[bytes]:
+            return (content[start : start + part] for start in range(0, len(content), part))
 
-    @property
-    def key(self) -> str:
-        """The sender's: an upload with the same key is the same submission."""
-
-    def parts(self) -> Iterator[bytes]:
-        """The bytes, in parts."""
+        digest = hashlib.sha256(content).hexdigest()
+        return cls(bot=bot, key=key, size=len(content), sha256=digest, parts=parts)
 
 
 class SubmissionStep(Struct, frozen=True):
@@ -108,17 +113,13 @@ class AnalysisStep(Struct, frozen=True):
 class SubmissionMethods(LadderPart):
     """The methods about submissions and bots of one's own."""
 
-    def begin_upload(self) -> Upload:
-        self.service.check(self.caller, methods_of(SubmissionMethods)["submit"])
-        if not self.caller.author_id:
-            raise ApiError(Kind.DENIED, "an author's token submits; here `ladder submit` does")
+    @refused_as_api_error
+    def is_known(self, announced: Archive) -> bool:
+        """Whether an upload is a submission already, so that its bytes need not come.
 
-        @refused_as_api_error
-        def on_header(upload: Upload) -> bool:
-            new = self._new(upload)
-            return self.store.submissions.check(new, upload.limits) is not None
-
-        return self.service.uploads.begin(self.caller.author_id, self.limits, on_header)
+        Raises ApiError if it may not be added now.
+        """
+        return self.store.submissions.check(self._new(announced), self.limits) is not None
 
     @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT)
     def submit(self, archive: Archive) -> Iterator[SubmissionStep | None]:
@@ -240,13 +241,32 @@ class SubmissionMethods(LadderPart):
             yield None if found == before else SubmissionStep(found)
 
     def _new(self, archive: Archive) -> NewSubmission:
+        """A submission for the store. Raises ApiError for what no archive may say of itself."""
+        most, size = self.limits.archive_bytes, archive.size
+        for is_right, sentence in (
+            (size > 0, "no file came: an archive has at least a byte"),
+            (
+                size <= most,
+                f"the archive has {size_in_words(size)}; at most {size_in_words(most)} are taken",
+            ),
+            (
+                _SHA256.fullmatch(archive.sha256),
+                "the header's sha256 is not 64 hexadecimal digits in lower case",
+            ),
+            (
+                _KEY.fullmatch(archive.key),
+                "the key of an upload has 8 to 64 characters of A-Z a-z 0-9 . _ : -",
+            ),
+        ):
+            if not is_right:
+                raise ApiError(Kind.INVALID, sentence)
         return NewSubmission(
-            author_id=self.caller.author_id,
+            author_id=self.own_id,
             bot=archive.bot,
             key=archive.key,
             size=archive.size,
             sha256=archive.sha256,
-            needs_sandbox=not self.service.uploads.local,
+            needs_sandbox=not self.service.is_local,
         )
 
     def _own_bot(self, name: str) -> LadderBot:

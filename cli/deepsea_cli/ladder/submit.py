@@ -6,10 +6,9 @@ key until the ladder has said that it has it, and from then on it is only follow
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from deepsea_arena.api.errors import ApiError, BadServer, Kind, Unreachable
+from deepsea_arena.api.submissions import Archive
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.logins import Target
 from deepsea_cli.ladder.options import Place, open_store, place_option
@@ -113,30 +113,15 @@ def _from_afar(place: Place, bundle: BotBundle, path: str) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Package:
-    """An archive on its way to a ladder."""
+def reporting(archive: Archive, sent: Callable[[int], object]) -> Archive:
+    """The same archive, which calls `sent` with the bytes of each part when the next is taken."""
 
-    bot: str
-    content: bytes
-    key: str
-    sent: Callable[[int], object]
-    """Called with the number of bytes that were sent since the last call."""
-
-    @property
-    def size(self) -> int:
-        return len(self.content)
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
-
-    def parts(self) -> Iterator[bytes]:
-        """The bytes in parts; each counts as sent when the next one is taken."""
-        for start in range(0, len(self.content), CHUNK):
-            part = self.content[start : start + CHUNK]
+    def parts() -> Iterator[bytes]:
+        for part in archive.parts():
             yield part
-            self.sent(len(part))
+            sent(len(part))
+
+    return replace(archive, parts=parts)
 
 
 def submit_bot(
@@ -159,10 +144,14 @@ def submit_bot(
                 f"{bundle.name} has {len(bundle.archive)} bytes as an archive, and "
                 f"{url} takes {most}: leave out what it does not need"
             )
-        package = Package(bundle.name, bundle.archive, fresh_token(), shown.sent)
+        archive = Archive.of(bundle.archive, bundle.name, fresh_token(), CHUNK)
         try:
             found = followed(
-                ladder, package, shown.news, shown.broken, pause or threading.Event().wait
+                ladder,
+                reporting(archive, shown.sent),
+                shown.news,
+                shown.broken,
+                pause or threading.Event().wait,
             )
         except KeyboardInterrupt:
             raise Interrupted(shown.interruption()) from None
@@ -175,7 +164,7 @@ def submit_bot(
 
 def followed(
     ladder: LadderApi,
-    package: Package,
+    archive: Archive,
     news: Callable[[Submission], object],
     broken: Callable[[Exception], object],
     pause: Callable[[float], object],
@@ -192,7 +181,7 @@ def followed(
     waits = iter(RETRIES)
     for _ in range(MOST_BREAKS):
         try:
-            steps = ladder.watch_submission(id=found.id) if found else ladder.submit(package)
+            steps = ladder.watch_submission(id=found.id) if found else ladder.submit(archive)
             for step in filter(None, steps):
                 found, waits = step.submission, iter(RETRIES)
                 news(found)

@@ -13,7 +13,6 @@ import logging
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
-    Awaitable,
     Callable,
     Hashable,
     Iterator,
@@ -25,7 +24,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
 
 from deepsea_arena.api.callers import Caller, visitor
 from deepsea_arena.api.declarations import Flow, Method
@@ -34,15 +36,14 @@ from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.rates import MINUTE_US, MOST_KEYS, Rate
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.api.uploads import Upload
+from deepsea_arena.api.submissions import Archive
 from deepsea_ladder.accounts import is_loopback, source, token_digest
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
+from deepsea_web.http import BodyTooLong, at_most
+from deepsea_web.server.uploads import PART, archive_in, check_arrived, upload_parts
 
 _SECOND_US = 1_000_000
-Part = dict[str, Any] | bytes
-Parts = Callable[[], Awaitable[Part | None]]
-"""Reads the next part of an upload: the fields of its header, bytes, or None at its end."""
 THREADS = 8
 MOST_WAITING = 256
 """Calls and pages that wait for a thread; beyond it they are refused."""
@@ -58,6 +59,7 @@ BATCH = 64
 """Answers of a stream that are made at a time."""
 PLAIN = "a token was sent where others can read it, so it is not taken: use the https address"
 _BEARER = "bearer "
+_TOO_MANY_STREAMS = "too many streams are open; try again"
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -75,8 +77,18 @@ class Batch:
 class Slots:
     """Limits of what is open at once: `most()` of each key, and in all."""
 
-    def __init__(self, most: Callable[[], tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        most: Callable[[], tuple[int, int]],
+        *,
+        too_many: str = _TOO_MANY_STREAMS,
+        too_many_of_key: str = _TOO_MANY_STREAMS,
+        retry_s: int = 30,
+    ) -> None:
         self._most = most
+        self._too_many = too_many
+        self._too_many_of_key = too_many_of_key
+        self._retry_s = retry_s
         self._open: Counter[Hashable] = Counter()
         self.refused = 0
 
@@ -92,7 +104,10 @@ class Slots:
         most_of_key, most = self._most()
         if self.open >= most or of_key >= most_of_key:
             self.refused += 1
-            raise ApiError(Kind.EXHAUSTED, "too many streams are open; try again", 30)
+            is_of_key = of_key >= most_of_key
+            sentence = self._too_many_of_key if is_of_key else self._too_many
+            open_ones = of_key if is_of_key else self.open
+            raise ApiError(Kind.EXHAUSTED, sentence.format(open_ones), self._retry_s)
         self._open[key] += 1
         try:
             yield
@@ -121,6 +136,12 @@ class Gateway:
         """The author of each token that was valid lately, by its digest."""
         self.streams = Slots(lambda: (service.limits.streams_of_address, service.limits.streams))
         self.heavy = Slots(lambda: (service.limits.heavy, service.limits.streams))
+        self.uploads = Slots(
+            lambda: (service.limits.open_submissions, service.limits.queue),
+            too_many="{} uploads are under way; come back",
+            too_many_of_key="{} uploads of yours are under way; wait for their end",
+            retry_s=5,
+        )
 
     def close(self) -> None:
         """End the threads; what they do now is done first."""
@@ -206,41 +227,55 @@ class Gateway:
             async for batch in self._answers(caller, method, fields):
                 yield batch
 
-    async def upload(self, caller: Caller, parts: Parts) -> AsyncGenerator[Batch]:
-        """The answers to an upload, as they come once it is there."""
-        method = METHODS["submit"]
-        self.service.check(caller, method)
-        with self.place(caller.address):
-            begin = LocalLadder(self.service, caller).begin_upload
-            beginning = asyncio.ensure_future(self.in_thread(begin))
-            try:
-                upload = await asyncio.shield(beginning)
-            except asyncio.CancelledError:  # its sender has left: it is closed when it has begun
-                beginning.add_done_callback(_close_begun)
-                raise
-            with upload:
-                await self._receive(caller, upload, parts)
-                async for batch in self._answers(caller, method, {"archive": upload}):
-                    upload.close()  # it is stored
-                    yield batch
+    @contextmanager
+    def uploading(self, caller: Caller) -> Iterator[None]:
+        """Hold the place of an upload. Raises ApiError for callers who may not submit, or of whom
+        too many uploads come in at this moment."""
+        self.service.check(caller, METHODS["submit"])
+        with self.uploads.taken(caller.author_id):
+            yield
 
-    async def _receive(self, caller: Caller, upload: Upload, parts: Parts) -> None:
-        """Feed an upload with all of its parts. Raises ApiError if it is refused."""
+    async def upload(
+        self, caller: Caller, announced: Archive, request: Request
+    ) -> AsyncGenerator[Batch]:
+        """The answers to an upload, as they come once it is there.
+
+        announced  the archive that its header says
+        """
+        with self.place(caller.address), ExitStack() as held:
+            held.enter_context(self.uploading(caller))
+            file = held.enter_context(SpooledTemporaryFile(max_size=PART))
+            archive = await self._received(caller, announced, request, file)
+            async for batch in self._answers(caller, METHODS["submit"], {"archive": archive}):
+                held.close()  # it is stored
+                yield batch
+
+    async def _received(
+        self, caller: Caller, announced: Archive, request: Request, file: IO[bytes]
+    ) -> Archive:
+        """The archive when all of it is in the file; the bytes of one that is known are not kept.
+
+        Raises ApiError if it is refused.
+        """
+        ladder = LocalLadder(self.service, caller)
+        parts = upload_parts(request, self.service.limits, self.clock)
+        is_known = await self.in_thread(lambda: ladder.is_known(announced))
         checked = self.clock.now_us()
-        while True:
-            try:
-                async with time_limit(self.clock, max(int(upload.left() * _SECOND_US), 0)):
-                    part = await parts()
-            except TimeoutError:
-                raise upload.too_slow() from None
-            checked = await self._recheck_token(caller, checked)
-            if part is None:
-                break
-            if isinstance(part, bytes):
-                await self.in_thread(partial(upload.chunk, part))
-            else:
-                await self.in_thread(partial(upload.header, **part))
-        await self.in_thread(upload.finish)
+        try:
+            async for part in at_most(parts, announced.size):
+                checked = await self._recheck_token(caller, checked)
+                if part and not is_known:
+                    await self.in_thread(partial(file.write, part))
+        except BodyTooLong:
+            said = f"more than the {announced.size} bytes came that the header says"
+            raise ApiError(Kind.INVALID, said) from None
+        except ClientDisconnect:
+            raise ApiError(Kind.INVALID, "the upload broke off") from None
+        if is_known:
+            return announced
+        archive = await self.in_thread(lambda: archive_in(file, announced.bot, announced.key))
+        check_arrived(archive, announced)
+        return archive
 
     def _call(self, caller: Caller, method: Method, fields: Mapping[str, Any]) -> Any:
         return getattr(LocalLadder(self.service, caller), method.name)(**fields)
@@ -316,11 +351,6 @@ def refused(error: Exception) -> ApiError:
         cause = error.__cause__ or error
         _log.error("a call from afar: %s", one_line(str(cause)), exc_info=cause)
     return found
-
-
-def _close_begun(beginning: asyncio.Future[Upload]) -> None:
-    if not beginning.cancelled() and beginning.exception() is None:
-        beginning.result().close()
 
 
 def _key(address: str) -> str | None:

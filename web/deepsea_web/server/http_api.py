@@ -26,17 +26,21 @@ from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
 from deepsea_arena.api.errors import STATUS, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.openapi import openapi
+from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import DIGITS, LARGEST_INT64, DocumentError, convert, json_text
 from deepsea_referee.timing.clock import time_limit
 from deepsea_rules.printable import one_line, quoted
-from deepsea_web.http import NO_STORE, disconnected, name_routes
+from deepsea_web.http import (
+    NO_STORE,
+    SMALL_BODY,
+    BodyTooLong,
+    disconnected,
+    name_routes,
+    small_body,
+)
 from deepsea_web.server.access import Access, is_foreign
-from deepsea_web.server.gateway import Batch, Gateway, Part, Parts, refused
+from deepsea_web.server.gateway import Batch, Gateway, refused
 
-MOST_BODY = 64 * 1024
-"""Bytes of a request that is no upload."""
-BODY_US = 10_000_000
-"""The time that it may take to come."""
 PATIENCE_US = 30_000_000
 """The time that a reader may take for one part of a stream."""
 BEAT_US = 15_000_000
@@ -80,7 +84,7 @@ def _endpoint(
                 secret=access.keeps_secrets(address),
             )
             if method.verb == "PUT":
-                answers = gateway.upload(caller, _parts(request))
+                answers = gateway.upload(caller, _announced(request), request)
                 return await AnswerStream.begun(gateway, answers, method.flow)
             gateway.service.check(caller, method)
             fields = _fields(method, request, body)
@@ -147,51 +151,27 @@ def _document(body: bytes) -> dict[str, Any]:
 
 
 async def _body(gateway: Gateway, request: Request) -> bytes:
-    body = b""
     try:
-        async with time_limit(gateway.clock, BODY_US):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MOST_BODY:
-                    raise ApiError(Kind.INVALID, f"the body has more than {MOST_BODY} bytes")
+        return await small_body(request, gateway.clock)
+    except BodyTooLong:
+        raise ApiError(Kind.INVALID, f"the body has more than {SMALL_BODY} bytes") from None
     except (TimeoutError, ClientDisconnect):
         raise ApiError(Kind.INVALID, "the body did not come in time") from None
-    return body
 
 
-def _parts(request: Request) -> Parts:
-    """An upload: its header from the request's headers, then the body as it comes."""
-    chunks = request.stream()
-    given = False
-
-    async def read() -> Part | None:
-        nonlocal given
-        if not given:
-            given = True
-            return _header(request)
-        try:
-            async for chunk in chunks:
-                if chunk:
-                    return chunk
-        except ClientDisconnect:
-            raise ApiError(Kind.INVALID, "the upload broke off") from None
-        return None
-
-    return read
-
-
-def _header(request: Request) -> dict[str, Any]:
+def _announced(request: Request) -> Archive:
+    """The archive that an upload's header says."""
     if request.url.query:
         raise ApiError(Kind.INVALID, "an upload has its bot's name in the path, and no parameters")
     size = request.headers.get("content-length", "")
     if not (size.isascii() and size.isdecimal() and len(size) < 16):
         raise ApiError(Kind.INVALID, "an upload has the header content-length")
-    return {
+    return Archive(
         **request.path_params,
-        "size": int(size),
-        "sha256": request.headers.get(SHA256, ""),
-        "key": request.headers.get(KEY, ""),
-    }
+        size=int(size),
+        sha256=request.headers.get(SHA256, ""),
+        key=request.headers.get(KEY, ""),
+    )
 
 
 # -------------------------------------------------------------------------------------- responses

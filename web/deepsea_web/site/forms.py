@@ -9,30 +9,31 @@ upload's limits.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from io import BytesIO
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message
 
 from deepsea_arena.api.callers import Caller
-from deepsea_arena.api.uploads import PART, Upload
+from deepsea_arena.api.errors import ApiError
+from deepsea_arena.api.submissions import Archive
 from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, pack
 from deepsea_bundle.program import collect_single
-from deepsea_ladder.limits import size_in_words
+from deepsea_ladder.limits import RemoteLimits, size_in_words
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import quoted
-from deepsea_web.http import whole_number
+from deepsea_web.http import BodyTooLong, at_most, whole_number
 from deepsea_web.server.access import Access, is_foreign
+from deepsea_web.server.uploads import PART, archive_in, upload_parts
 from deepsea_web.site.page import Query, Visit
 
 Values = Mapping[str, Any]
@@ -121,8 +122,8 @@ class Action:
     """The fields that it reads."""
     secrets: tuple[str, ...] = ()
     """Those of them that are not shown again."""
-    begin: Callable[[Visit], Upload] | None = None
-    """Begins the upload of a form that comes with a file."""
+    has_file: bool = False
+    """Whether the form comes with the file of a bot."""
 
     def typed(self, form: Form) -> Mapping[str, Sequence[str]]:
         """The fields that are shown again."""
@@ -134,8 +135,8 @@ class Form:
     """The fields of a form that its action reads. Raises UserError for what makes no sense."""
 
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    upload: Any = None
-    """The file that came with it, if it takes one."""
+    archive: Archive | None = None
+    """The bot that came with it, if it takes one."""
 
     def text(self, name: str) -> str:
         """A field without the spaces around it; "" if it was not sent."""
@@ -177,43 +178,40 @@ def form_of(pairs: Sequence[tuple[str, str]], wanted: Sequence[str]) -> Form:
 # A form with a file
 
 
+class _Parser(MultiPartParser):
+    spool_max_size = PART
+
+
 async def read_upload(
-    request: Request, upload: Upload, clock: Clock
+    request: Request, limits: RemoteLimits, clock: Clock
 ) -> tuple[list[tuple[str, str]], UploadFile]:
     """The fields of a form, and its file, to be closed.
 
     Raises UserError, or HTTPException if its sender has left.
     """
-    kind, options = parse_options_header(request.headers.get("content-type", ""))
-    received, most = 0, upload.limits.archive_bytes + _FRAME
-    comes = True
-
-    async def receive() -> Message:
-        nonlocal received, comes
-        try:
-            async with time_limit(clock, max(0, int(1_000_000 * upload.left(received)))):
-                message = await request.receive()
-        except TimeoutError:
-            raise upload.too_slow() from None
-        received += len(message.get("body", b""))
-        comes = message.get("more_body", False)
-        if received > most:
-            raise UserError(f"a bot has at most {size_in_words(upload.limits.archive_bytes)}")
-        return message
-
+    parts = upload_parts(request, limits, clock)
     try:
+        kind, options = parse_options_header(request.headers.get("content-type", ""))
         if kind != b"multipart/form-data" or b"charset" in options:
             raise UserError("a form with a file is sent as multipart/form-data")
-        whole = Request(request.scope, receive)
-        form = await whole.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=LONGEST_FIELD)
+        parser = _Parser(
+            request.headers,
+            at_most(parts, limits.archive_bytes + _FRAME),
+            max_files=1,
+            max_fields=MOST_FIELDS,
+            max_part_size=LONGEST_FIELD,
+        )
+        form = await parser.parse()
     except ClientDisconnect:
         raise HTTPException(408, "The form did not arrive whole.") from None
-    except (HTTPException, MultiPartException, UserError) as error:
-        if comes:
-            await _drain(request, clock)
+    except (BodyTooLong, MultiPartException, UserError) as error:
+        await _drain(parts, clock)
         if isinstance(error, UserError):
             raise
-        raise UserError("the form cannot be read, or has more than a bot's name and file") from None
+        sentence = "the form cannot be read, or has more than a bot's name and file"
+        if isinstance(error, BodyTooLong):
+            sentence = f"a bot has at most {size_in_words(limits.archive_bytes)}"
+        raise UserError(sentence) from None
     given = form.multi_items()
     files = [file for _, file in given if isinstance(file, UploadFile)]
     if not files:
@@ -221,32 +219,27 @@ async def read_upload(
     return [(name, text) for name, text in given if isinstance(text, str)], files[0]
 
 
-def take_file(upload: Upload, form: Form, file: UploadFile) -> None:
-    """Feed an upload with a form's file, a zip or a Python file, of which a zip is made."""
+def archive_of(file: UploadFile, form: Form) -> Archive:
+    """The archive of a form's file, which is a zip, or a Python file, of which a zip is made."""
     if not file.filename:
         raise UserError(_NO_FILE)
     # Some browsers send a path; a name that is none is refused by what reads the bot.
     name = PurePosixPath(PureWindowsPath(file.filename).name)
     bot, key = form.text("bot"), form.text("key")
     if name.suffix.lower() != ".py":
-        upload.form(iter(partial(file.file.read, PART), b""), bot=bot, key=key)
-        return
+        return archive_in(file.file, bot, key)
     program = file.file.read(LIMITS.file_bytes + 1)
     if len(program) > LIMITS.file_bytes:
         raise UserError(f"a file of a bot has at most {LIMITS.file_bytes:,} bytes")
     archive = pack(collect_single(program, LIMITS).files)
-    upload.form([archive], bot=bot or names.name_from(name.stem), key=key)
+    return archive_in(BytesIO(archive), bot or names.name_from(name.stem), key)
 
 
-async def _drain(request: Request, clock: Clock) -> None:
+async def _drain(parts: AsyncIterable[bytes], clock: Clock) -> None:
     """Read on for a while: a browser shows no answer before it has sent all."""
-    left = DRAINED
     try:
         async with time_limit(clock, DRAIN_US):
-            while left > 0:
-                message = await request.receive()
-                left -= len(message.get("body", b""))
-                if not message.get("more_body"):
-                    return
-    except TimeoutError:
+            async for _ in at_most(parts, DRAINED):
+                pass
+    except (TimeoutError, BodyTooLong, ApiError, ClientDisconnect):
         return

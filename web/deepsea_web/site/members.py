@@ -25,7 +25,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_arena.api.errors import ApiError, Kind
-from deepsea_arena.api.uploads import Upload
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_web.http import read_fields
@@ -37,10 +36,10 @@ from deepsea_web.site.forms import (
     Outcome,
     OwnPage,
     Redirect,
+    archive_of,
     check_origin,
     form_of,
     read_upload,
-    take_file,
 )
 from deepsea_web.site.page import Query, Visit, parameters_of
 from deepsea_web.site.rendering import PageRenderer, Refusal, refusal
@@ -162,23 +161,22 @@ class Answers:
 
     async def _action(self, action: Action, request: Request) -> Response:
         check_origin(request, self.sessions.access)
-        if action.begin is not None:
-            return await self._upload(action, action.begin, request)
+        if action.has_file:
+            return await self._upload(action, request)
         fields = await read_fields(request, self.sessions.clock)
         return await self._act(action, request, form_of(fields, action.fields))
 
-    async def _upload(
-        self, action: Action, begin: Callable[[Visit], Upload], request: Request
-    ) -> Response:
+    async def _upload(self, action: Action, request: Request) -> Response:
         """A form with a file, of somebody who may send one."""
         seen, form = await self.sessions.seen(request), Form()
+        limits = self.sessions.service.limits
         try:
-            with await self.sessions.in_thread(partial(begin, seen.visit)) as upload:
-                fields, file = await read_upload(request, upload, self.sessions.clock)
+            with self.sessions.gateway.uploading(seen.visit.caller):
+                fields, file = await read_upload(request, limits, self.sessions.clock)
                 with file.file:
                     form = form_of(fields, action.fields)
-                    await self.sessions.in_thread(partial(take_file, upload, form, file))
-                return await self._act(action, request, replace(form, upload=upload))
+                    archive = await self.sessions.in_thread(partial(archive_of, file, form))
+                    return await self._act(action, request, replace(form, archive=archive))
         except UserError as error:
             return await self._again(action, seen.visit, form, error)
 

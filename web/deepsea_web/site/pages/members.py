@@ -211,7 +211,8 @@ SUBMIT = OwnPage(
 
 
 def _submit(visit: Visit, form: Form) -> Redirect:
-    step = next(filter(None, visit.ladder.submit(form.upload)))
+    assert form.archive is not None, "the form comes with a file"
+    step = next(filter(None, visit.ladder.submit(form.archive)))
     return Redirect(path=f"/submissions/{step.submission.id}")
 
 
@@ -281,7 +282,7 @@ ACTIONS = (
         path="/submit",
         page=SUBMIT,
         act=_submit,
-        begin=lambda visit: visit.ladder.begin_upload(),
+        has_file=True,
         fields=("bot", "key"),
         secrets=("key",),
     ),
