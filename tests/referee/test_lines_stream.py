@@ -109,6 +109,17 @@ async def fault_of(asked: asyncio.Future[TimedAnswer]) -> BotFault:
     return caught.value
 
 
+@pytest.mark.parametrize("before", [b"\n", b" \r\n", b"\xef\xbb\xbf", b"\n" * 8])
+async def test_empty_lines_and_a_byte_order_mark_are_skipped(before: bytes) -> None:
+    async with ready() as peer:
+        for _ in range(2):
+            asked = peer.ask()
+            request_id = (await peer.line())["id"]
+            await peer.write(before)
+            await peer.say(TAKE.replace(b"1", b"%d" % request_id))
+            assert (await asked).action == "take"
+
+
 async def test_an_answer_carries_the_action_and_the_time() -> None:
     async with ready() as peer:
         assert peer.session.features == {"concurrent_games"}
@@ -182,7 +193,7 @@ TOO_LONG = f"it wrote a line of more than {LINE_BYTES:,} bytes"
     ("written", "words"),
     [
         (b"take\n", NO_JSON),
-        (b"\n", NO_JSON),
+        (b"\n" * 9, "it wrote more than 8 empty lines in a row"),
         (b"\0\n", NO_JSON),
         (b"[" * 60_000 + b"\n", NO_JSON),
         (TAKE + TAKE + b"\n", NO_JSON),

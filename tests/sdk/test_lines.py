@@ -129,6 +129,8 @@ def answer(**fields: object) -> bytes:
     [
         (answer(id=1, action="take"), (1, "take", None)),
         (answer(id=1, action="take", more=[1]) + b"\r", (1, "take", None)),
+        (b" \t" + answer(id=1, action="take") + b" ", (1, "take", None)),
+        (b"\xef\xbb\xbf" + answer(id=1, action="take"), (1, "take", None)),
         (answer(id=2, error="a\nb"), (2, "", "a\nb")),
         (answer(id=2, action="up", reason="search()"), (2, "up", "search()")),
         (answer(id=2, action="up", error="nothing"), (2, "up", None)),
@@ -158,7 +160,6 @@ NO_TEXT = "which has neither action nor error as a text"
         (b"\0" + answer(id=1, action="take"), NO_JSON),
         (b"\xff\xfe", NO_JSON),
         (answer(id=1, action="take").decode().encode("utf-16"), NO_JSON),
-        (b"\xef\xbb\xbf" + answer(id=1, action="take"), NO_JSON),
         (b"[" * LINE_BYTES, NO_JSON),
         (b'{"a":' * 10_000, NO_JSON),
         (b"9" * LINE_BYTES, NO_JSON),

@@ -24,6 +24,9 @@ from deepsea_sdk.wire.lines import (
     ready_from_line,
 )
 
+_EMPTY_LINES = 8
+"""The most that are skipped at once, so that a flood of them costs the referee nothing."""
+
 
 class LinesServer:
     """The pipes of one bot, which are the transport of its session."""
@@ -84,13 +87,19 @@ class LinesServer:
     # As a transport
 
     async def line(self) -> bytes | None:
-        """The next line without its end; None at the end of the pipe, also within a line."""
+        """The next line without its end; None at the end of the pipe, also within a line.
+
+        Some empty lines before it are skipped, as of a program that ends each line twice.
+        """
         try:
-            return (await self._reader.readuntil(b"\n"))[:-1]
+            for _ in range(_EMPTY_LINES + 1):
+                if (line := (await self._reader.readuntil(b"\n"))[:-1]).strip():
+                    return line
         except asyncio.IncompleteReadError:
             return None
         except asyncio.LimitOverrunError:
             raise refusal(f"it wrote a line of more than {LINE_BYTES:,} bytes") from None
+        raise refusal(f"it wrote more than {_EMPTY_LINES} empty lines in a row")
 
     async def read(self) -> list[wire.Answer] | None:
         """Read the next answer; raises BotFault for any other line."""

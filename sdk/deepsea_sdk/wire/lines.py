@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from math import nan
 from typing import Any
 
 from deepsea_rules.printable import quoted
@@ -66,22 +67,32 @@ def answer_from_line(line: bytes) -> Answer:
         raise WireError(f"it wrote {_shown(line)}, which has no id of a request")
     if not isinstance(action, str) or not isinstance(why, str | None) or not (action or why):
         raise WireError(f"it wrote {_shown(line)}, which has neither action nor error as a text")
-    note = None if said.get("note") is None else _note(said["note"], line)
+    note = _note(said["note"]) if isinstance(said.get("note"), dict) else None
     return Answer(request_id, sendable_action(action), cut(why) if why else None, note)
 
 
-def _note(said: object, line: bytes) -> Note:
-    """A note from `{"text": "...", "numbers": {"chance home": 0.7}}`; both may be missing."""
-    wrong = WireError(f"it wrote {_shown(line)}, whose note has not the form of a note")
-    if not isinstance(said, dict):
-        raise wrong
-    text, numbers = said.get("text", ""), said.get("numbers", {})
-    if not isinstance(text, str) or not isinstance(numbers, dict):
-        raise wrong
+def _note(said: dict[str, Any]) -> Note:
+    """A note from `{"text": "...", "numbers": {"chance home": 0.7}}`.
+
+    A part of another form is left out, since a note is never a fault: JavaScript, for example,
+    writes null for a number that is not finite.
+    """
+    text, numbers = said.get("text"), said.get("numbers")
+    pairs = numbers.items() if isinstance(numbers, dict) else ()
+    return note_of(
+        text if isinstance(text, str) else "",
+        [(name, _number(value)) for name, value in pairs],
+    )
+
+
+def _number(value: object) -> float:
+    """The number of a JSON value; NaN, which a note leaves out, for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return nan
     try:
-        return note_of(text, [(name, float(value)) for name, value in numbers.items()])
-    except (TypeError, ValueError, OverflowError):
-        raise wrong from None
+        return float(value)
+    except OverflowError:
+        return nan
 
 
 def lines_of(data: bytes) -> tuple[bytes, list[str]]:
@@ -183,7 +194,8 @@ def _line(message: Mapping[str, object]) -> bytes:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(line.decode())  # of bytes it would also take UTF-16
+        # Of bytes it would also take UTF-16. A byte order mark is what some languages begin with.
+        said = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise WireError(f"it wrote {_shown(line)}, which is not JSON") from None
     if not isinstance(said, dict):
