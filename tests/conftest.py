@@ -79,7 +79,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     wanted = inspect.signature(pyfuncitem.obj).parameters
-    run_in_loop(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted})
+    # Milliseconds of work; what takes longer has a mark, or runs its loop by itself.
+    is_long = any(map(pyfuncitem.get_closest_marker, ("slow", "release")))
+    run_in_loop(test, 500 if is_long else 60)
     return True
 
 

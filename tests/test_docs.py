@@ -265,6 +265,17 @@ def test_modules_and_folders_that_are_named_exist(page: str) -> None:
     assert [name for name in modules if not any(ROOT.glob(f"[a-z]*/**/{name}"))] == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_tests_that_are_named_exist(page: str) -> None:
+    assert set(re.findall(r"`(test_\w+)`", read(page))) - names_of_tests() == set()
+
+
+@cache
+def names_of_tests() -> set[str]:
+    files = (ROOT / "tests").rglob("test_*.py")
+    return {name for file in files for name in re.findall(r"def (test_\w+)\(", file.read_text())}
+
+
 # Rules
 
 
