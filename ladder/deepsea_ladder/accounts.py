@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
-import zlib
 from base64 import b32encode
 from collections.abc import Iterable
 from enum import IntEnum, StrEnum
@@ -30,15 +29,8 @@ RESERVED = frozenset({FIRST_ADMIN, "machine"})
 ANONYMOUS = "anonymous-"
 """The beginning of the names of authors who were anonymised."""
 
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_SECRET = 43
-"""Digits of 256 bits in base 62."""
-_CHECKSUM = 6
-_TOKEN = re.compile(rf"{TOKEN_START}[0-9A-Za-z]{{{_SECRET + _CHECKSUM}}}")
-_SESSION = re.compile(r"[0-9a-f]{64}")
+_ENTROPY_BYTES = 32
 _CODE_BYTES = 10
-_CODE = re.compile(r"[A-Z2-7]{16}")
-_LONGEST_CODE = 64
 _MISREAD = str.maketrans({"0": "O", "1": "I", "8": "B", " ": None, "-": None})
 """Digits that no code has, and what they look like; what people put between its letters."""
 
@@ -65,6 +57,25 @@ class Scope(StrEnum):
 
 
 USUAL_SCOPES = (Scope.READ, Scope.SUBMIT)
+
+
+class SecretKind(StrEnum):
+    """What a secret is for."""
+
+    CODE = "code"
+    """An invitation: its holder redeems it once, for a token."""
+    TOKEN = "token"
+    """The proof that is sent with each call of the API."""
+    SESSION = "session"
+    """The cookie of an author who logged in to the pages with a token."""
+
+
+_FORMS = {
+    SecretKind.CODE: re.compile(r"[A-Z2-7]{16}"),
+    SecretKind.TOKEN: re.compile(rf"{TOKEN_START}[0-9a-f]{{64}}"),
+    SecretKind.SESSION: re.compile(r"[0-9a-f]{64}"),
+}
+"""The form of each kind of secret; a code's is without its hyphens."""
 
 
 class AuthorState(StrEnum):
@@ -99,10 +110,8 @@ class Credential(Struct, frozen=True):
     author: str
     role: Role
     scopes: tuple[Scope, ...]
-    token_id: int
-    """0 for a session."""
-    session_id: int
-    """0 for a token."""
+    secret_id: int
+    kind: SecretKind
     expires_at: int
 
 
@@ -204,61 +213,32 @@ class AuditEntry(Struct, frozen=True):
     """From where: the first part of an address."""
 
 
-def new_token(secret: bytes) -> str:
-    """The token of 32 random bytes: `dsl_`, 43 digits of base 62, and a checksum of 6."""
-    assert len(secret) == 32, "a token has 256 bits"
-    start = TOKEN_START + _base62(int.from_bytes(secret), _SECRET)
-    return start + _base62(zlib.crc32(start.encode()), _CHECKSUM)
+def new_secret(kind: SecretKind, entropy: bytes) -> tuple[str, str]:
+    """A secret, made of 32 random bytes, and the digest that is stored of it.
+
+    A token is `dsl_` and the bytes in hex, a session the bytes in hex, and a code 80 bits in base
+    32, as XXXX-XXXX-XXXX-XXXX.
+    """
+    assert len(entropy) == _ENTROPY_BYTES, "a secret is made of 256 bits"
+    secret = entropy.hex()
+    if kind is SecretKind.TOKEN:
+        secret = TOKEN_START + secret
+    elif kind is SecretKind.CODE:
+        letters = b32encode(entropy[:_CODE_BYTES]).decode()
+        secret = "-".join(letters[i : i + 4] for i in range(0, len(letters), 4))
+    digest = secret_digest(kind, secret)
+    assert digest is not None, "a secret has the form of its kind"
+    return secret, digest
 
 
-def token_digest(token: str) -> str | None:
-    """What is stored of a token: its SHA-256 in hex; None if it has not the form of one."""
-    if len(token) != len(TOKEN_START) + _SECRET + _CHECKSUM or not _TOKEN.fullmatch(token):
-        return None
-    start = token[:-_CHECKSUM]
-    if token[-_CHECKSUM:] != _base62(zlib.crc32(start.encode()), _CHECKSUM):
-        return None
-    return _digest(token)
+def secret_digest(kind: SecretKind, secret: str) -> str | None:
+    """The SHA-256 in hex that is stored of a secret; None if it has not the form of its kind.
 
-
-def new_session(secret: bytes) -> str:
-    """The secret of a session of the pages, of 32 random bytes."""
-    assert len(secret) == 32, "a session has 256 bits"
-    return secret.hex()
-
-
-def session_digest(session: str) -> str | None:
-    """What is stored of a session; None if it has not the form of one."""
-    if len(session) != 64 or not _SESSION.fullmatch(session):
-        return None
-    return _digest(session)
-
-
-def new_code(secret: bytes) -> str:
-    """A code of 80 bits, XXXX-XXXX-XXXX-XXXX in base 32, of the first of these random bytes."""
-    assert len(secret) >= _CODE_BYTES, "a code has 80 bits"
-    letters = b32encode(secret[:_CODE_BYTES]).decode()
-    return "-".join(letters[i : i + 4] for i in range(0, len(letters), 4))
-
-
-def code_digest(code: str) -> str | None:
-    """What is stored of a code as somebody wrote it; None if it has not the form of one."""
-    if len(code) > _LONGEST_CODE or not code.isascii():
-        return None
-    letters = code.strip().upper().translate(_MISREAD)
-    return _digest(letters) if _CODE.fullmatch(letters) else None
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def _base62(number: int, digits: int) -> str:
-    written = ""
-    for _ in range(digits):
-        number, digit = divmod(number, len(_DIGITS))
-        written = _DIGITS[digit] + written
-    return written
+    A code is read as people write it.
+    """
+    if kind is SecretKind.CODE and secret.isascii():
+        secret = secret.strip().upper().translate(_MISREAD)
+    return hashlib.sha256(secret.encode()).hexdigest() if _FORMS[kind].fullmatch(secret) else None
 
 
 def scopes_text(scopes: Iterable[Scope]) -> str:

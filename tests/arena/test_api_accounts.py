@@ -17,8 +17,7 @@ from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder import accounts
-from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.accounts import Role, Scope, SecretKind, new_secret
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
@@ -52,13 +51,13 @@ def joined(service: LadderService, author: str) -> tuple[str, Caller]:
     """An author's token, and the author as a caller."""
     (code,) = codes(service, count=1)
     token = LocalLadder(service, visitor(HERE)).redeem(code=code, author=author).token
-    return token, service.caller_of_token(token, HERE)
+    return token, service.caller_of(token, HERE)
 
 
 def an_admin(service: LadderService) -> Caller:
     _, caller = joined(service, "boss")
     made = LocalLadder(service, MACHINE).admin_token(caller.author)
-    return service.caller_of_token(made.token, HERE)
+    return service.caller_of(made.token, HERE)
 
 
 def refused(service: LadderService, caller: Caller, name: str, **fields: object) -> ApiError:
@@ -75,7 +74,7 @@ def test_a_code_becomes_a_token_that_says_who_one_is(service: LadderService) -> 
     )
     assert (redeemed.account.author, redeemed.account.role) == ("Zoe", "author")
     assert redeemed.account.scopes == ("read", "submit")
-    caller = service.caller_of_token(redeemed.token, HERE)
+    caller = service.caller_of(redeemed.token, HERE)
     assert LocalLadder(service, caller).who_am_i().account == redeemed.account
     (line,) = LocalLadder(service, caller).tokens().tokens
     assert (line.label, line.start) == ("lab", redeemed.token[:8])
@@ -100,8 +99,7 @@ def unreadable() -> Any:
         raise Asked
 
     return SimpleNamespace(
-        accounts=SimpleNamespace(by_token=asked, redeem=asked),
-        sessions=SimpleNamespace(find=asked, open=asked),
+        accounts=SimpleNamespace(proven=asked, redeem=asked, open_session=asked),
         settings=SimpleNamespace(limits=lambda usual: usual),
     )
 
@@ -131,8 +129,8 @@ def test_what_is_no_token_is_refused_before_the_store_is_asked(
     change: Callable[[str], str],
 ) -> None:
     service = service_of(unreadable())
-    token = accounts.new_token(bytes(32))
-    for enter in ("caller_of_token", "log_in"):
+    token = new_secret(SecretKind.TOKEN, bytes(32))[0]
+    for enter in ("caller_of", "log_in"):
         assert asks(partial(getattr(service, enter), token, HERE))
         assert not asks(partial(getattr(service_of(unreadable()), enter), change(token), HERE))
 
@@ -140,12 +138,12 @@ def test_what_is_no_token_is_refused_before_the_store_is_asked(
 def test_every_refused_token_is_refused_in_the_same_words(service: LadderService) -> None:
     token, caller = joined(service, "Zoe")
     blocked, _ = joined(service, "Yan")
-    LocalLadder(service, caller).revoke_token(id=caller.token_id)
+    LocalLadder(service, caller).revoke_token(id=caller.secret_id)
     LocalLadder(service, MACHINE).block_author(author="Yan", blocked=True)
     said = set()
-    for one in (token, blocked, accounts.new_token(bytes(32)), "nonsense"):
+    for one in (token, blocked, new_secret(SecretKind.TOKEN, bytes(32))[0], "nonsense"):
         with pytest.raises(ApiError) as info:
-            service.caller_of_token(one, HERE)
+            service.caller_of(one, HERE)
         said.add((info.value.kind, str(info.value)))
     assert len(said) == 1
 
@@ -185,7 +183,7 @@ def test_wrong_codes_and_tokens_keep_no_writer_waiting(played: Store) -> None:
     """They are refused by a read: here nothing can be written."""
     service = service_of(played)
     with ladder.no_writes(played):
-        code, token = "AAAA-AAAA-AAAA-AAAA", accounts.new_token(bytes(32))
+        code, token = "AAAA-AAAA-AAAA-AAAA", new_secret(SecretKind.TOKEN, bytes(32))[0]
         assert refused(service, visitor(HERE), "redeem", code=code).kind is Kind.UNAUTHENTICATED
         with pytest.raises(ApiError, match=INVALID):
             service.log_in(token, HERE)
@@ -199,14 +197,14 @@ def test_a_token_gives_no_more_than_the_one_that_makes_it(service: LadderService
         assert refused(service, caller, "create_token", **fields).kind is Kind.INVALID
     made = LocalLadder(service, caller).create_token(scopes=["read"], days=7, label="dash\x1bboard")
     assert (made.token.scopes, made.token.label) == (("read",), "dash\\x1bboard")
-    reader = service.caller_of_token(made.secret, HERE)
+    reader = service.caller_of(made.secret, HERE)
     for name, fields in (
         ("create_token", {"scopes": ["read"]}),
-        ("revoke_token", {"id": caller.token_id}),
+        ("revoke_token", {"id": caller.secret_id}),
         ("end_session", {"id": 1}),
     ):
         assert refused(service, reader, name, **fields).kind is Kind.DENIED
-    LocalLadder(service, reader).revoke_token(id=reader.token_id)
+    LocalLadder(service, reader).revoke_token(id=reader.secret_id)
     assert not service.still_valid(reader)
     assert service.still_valid(caller)
 
@@ -215,13 +213,13 @@ def test_an_admins_usual_token_is_no_admins_token(service: LadderService) -> Non
     boss = an_admin(service)
     made = LocalLadder(service, boss).create_token()
     assert made.token.scopes == ("read", "submit")
-    usual = service.caller_of_token(made.secret, HERE)
+    usual = service.caller_of(made.secret, HERE)
     assert refused(service, usual, "create_codes", count=1).kind is Kind.DENIED
     assert refused(service, usual, "audit", everybody=True).kind is Kind.DENIED
     assert LocalLadder(service, boss).create_codes(count=1).codes[0].code
     (code,) = [one.code for one in LocalLadder(service, boss).create_codes(authors=["boss"]).codes]
     token = LocalLadder(service, visitor(HERE)).redeem(code=code).token
-    assert Scope.ADMIN not in service.caller_of_token(token, HERE).scopes
+    assert Scope.ADMIN not in service.caller_of(token, HERE).scopes
 
 
 def test_what_is_somebody_elses_is_not_there(service: LadderService) -> None:
@@ -229,8 +227,8 @@ def test_what_is_somebody_elses_is_not_there(service: LadderService) -> None:
     token, yan = joined(service, "Yan")
     page = service.log_in(token, HERE)
     for name, known, unknown in (
-        ("revoke_token", yan.token_id, 99),
-        ("end_session", page.caller.session_id, 99),
+        ("revoke_token", yan.secret_id, 99),
+        ("end_session", page.caller.secret_id, 99),
     ):
         theirs, nobodys = (refused(service, zoe, name, id=one) for one in (known, unknown))
         assert theirs.kind is nobodys.kind is Kind.NOT_FOUND
@@ -242,7 +240,7 @@ def test_what_is_somebody_elses_is_not_there(service: LadderService) -> None:
 def test_no_request_says_who_calls() -> None:
     for name, method in METHODS.items():
         fields = method.parameters.keys()
-        assert not fields & {"role", "author_id", "actor", "session_id", "token_id", "caller"}
+        assert not fields & {"role", "author_id", "actor", "secret_id", "caller"}
         if method.role is not Role.ADMIN:
             # `submissions` of another author are for admins.
             assert "author" not in fields or name in ("redeem", "submissions")
@@ -251,18 +249,25 @@ def test_no_request_says_who_calls() -> None:
 def test_a_session_is_opened_by_a_token_and_ends(service: LadderService) -> None:
     token, _ = joined(service, "Zoe")
     login = service.log_in(token, HERE)
-    caller = service.caller_of_session(login.session, HERE)
+    caller = service.caller_of(login.session, HERE, SecretKind.SESSION)
     assert caller == login.caller
     assert LocalLadder(service, caller).who_am_i().account.token_id == 0
     (line,) = LocalLadder(service, caller).sessions().sessions
     assert line.address == "192.0.2.0/24"
     assert (line.expires_at - line.created_at).days == service.limits.session_days
+    for refuse in (
+        lambda: service.caller_of(login.session, HERE),
+        lambda: service.caller_of(token, HERE, SecretKind.SESSION),
+        lambda: service.log_in(login.session, HERE),
+    ):
+        with pytest.raises(ApiError):
+            refuse()
     service.log_out(caller)
     service.log_out(caller)
     assert not service.still_valid(caller)
     for session in (login.session, "", login.session + " ", "0" * 64):
         with pytest.raises(ApiError) as info:
-            service.caller_of_session(session, HERE)
+            service.caller_of(session, HERE, SecretKind.SESSION)
         assert info.value.kind is Kind.UNAUTHENTICATED
 
 
@@ -292,7 +297,7 @@ def test_files_come_in_parts_of_the_limits_size(played: Store) -> None:
     service = service_of(played, limits=RemoteLimits(chunk_bytes=100))
     (code,) = codes(service, authors=["ben-senior"])
     token = LocalLadder(service, visitor(HERE)).redeem(code=code).token
-    caller = service.caller_of_token(token, HERE)
+    caller = service.caller_of(token, HERE)
     *parts, last = [len(part) for part in LocalLadder(service, caller).download_bot(bot="ben")]
     assert set(parts) == {100}
     assert 0 < last <= 100

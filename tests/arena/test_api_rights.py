@@ -19,7 +19,7 @@ from deepsea_ladder.store import Store
 
 
 def _caller(role: Role, *scopes: Scope) -> Caller:
-    return Caller(author="anna", author_id=1, role=role, scopes=frozenset(scopes), token_id=1)
+    return Caller(author="anna", author_id=1, role=role, scopes=frozenset(scopes), secret_id=1)
 
 
 CALLERS: Final = {

@@ -69,7 +69,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.accounts.make_codes(codes, 14, MACHINE)
         token = NewToken(by_name["token"], "dsl_test", "laptop", 365, (Scope.READ, Scope.SUBMIT))
         ada = store.accounts.redeem(by_name["code"], "Ada", token, "192.0.2.0/24").author_id
-        assert store.sessions.open(token.digest, by_name["page"], 14, 9, "192.0.2.0/24")
+        assert store.accounts.open_session(token.digest, by_name["page"], 14, 9, "192.0.2.0/24")
         submissions.add(store, ada, "mine")
         later = season.created_at + 10**9
         store.seasons.set_deadline(season.name, later, MACHINE)
@@ -224,7 +224,7 @@ DAMAGE = [
     ("game_seats", "version_id", 1, "another version sat there"),
     ("bots", "state", "asleep", "table bots, row 4: state is 'asleep'"),
     ("bots", "version", 9, "bot 'dan': its version 9 is not there"),
-    ("tokens", "scopes", "read all", "table tokens, row 1: scopes is 'read all'"),
+    ("secrets", "scopes", "read all", "table secrets, row 4: scopes is 'read all'"),
     ("submissions", "state", "nonsense", "table submissions, row 1: state is 'nonsense'"),
     ("audit", "kind", "read", "kind is 'read'"),
     ("submissions", "needs_sandbox", 2, "table submissions, row 1: needs_sandbox is 2"),

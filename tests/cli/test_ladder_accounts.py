@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_ladder.accounts import NewToken, code_digest, token_digest
+from deepsea_ladder.accounts import NewToken, SecretKind, secret_digest
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.store import Store
 from helpers import ladder
@@ -39,7 +39,7 @@ def place(two_authors: Path, place: Path) -> Path:
 
 def redeem(place: Path, code: str, author: str = "") -> str:
     """The author that a code gives a token of."""
-    digest = code_digest(code)
+    digest = secret_digest(SecretKind.CODE, code)
     nobodys = ladder.SEED.hex()[:-16] + code.replace("-", "")
     token = NewToken(nobodys, "dsl_test", "", 9, ())
     assert digest is not None
@@ -50,10 +50,10 @@ def redeem(place: Path, code: str, author: str = "") -> str:
 def test_an_admin_token_is_all_that_is_printed(run: Run, place: Path) -> None:
     done = run("ladder", "author", "admin")
     assert (done.status, done.err) == (0, "")
-    digest = token_digest(done.out.strip())
+    digest = secret_digest(SecretKind.TOKEN, done.out.strip())
     assert digest is not None
     with Store.open(place) as store:
-        found = store.accounts.by_token(digest)
+        found = store.accounts.proven(SecretKind.TOKEN, digest)
     assert found is not None
     assert (found.author, found.role.word) == ("admin", "admin")
     made = json.loads(run("ladder", "author", "admin", "--author", "anna", "--json").out)

@@ -35,7 +35,7 @@ from helpers.answering import (
 )
 from helpers.commands import Run, one_line
 
-TOKEN = "dsl_" + "a" * 49
+TOKEN = "dsl_" + "a" * 64
 ANSI = "\x1b[2J\x1b]0;owned\x07"
 
 

@@ -131,7 +131,7 @@ ADMINS = (
     ("author list", "ben-senior +author +active"),
     ("codes --count 1", CODE.pattern),
     ("codes", "anybody"),
-    ("codes --revoke 2", "has ended"),
+    ("codes --revoke 4", "has ended"),
     ("author reset ben-senior", CODE.pattern),
     ("author rename ben-senior zoe", "ben-senior is zoe now"),
     ("author block zoe", "zoe is blocked, with 1 bot on the ladder"),

@@ -27,8 +27,8 @@ from helpers import certificates
 from helpers.answering import Answering, Asked, Reply, Scripted, Tunnel, answer, refusal
 from helpers.commands import Done, Run, Tty, imported_by, one_line
 
-TOKEN = "dsl_" + "a" * 49
-OTHER = "dsl_" + "b" * 49
+TOKEN = "dsl_" + "a" * 64
+OTHER = "dsl_" + "b" * 64
 CODE = ("--code", "-", "--author", "ben")
 ACCOUNT = {
     "author": "anna",

@@ -36,7 +36,7 @@ from helpers.answering import (
 )
 from helpers.commands import Run, Tty, one_line
 
-TOKEN = "dsl_" + "a" * 49
+TOKEN = "dsl_" + "a" * 64
 KEY = "a-key-of-the-client"
 ARCHIVE = bytes(range(256)) * 1000
 

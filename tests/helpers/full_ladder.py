@@ -25,12 +25,8 @@ from deepsea_ladder.accounts import (
     Actor,
     NewToken,
     Scope,
-    code_digest,
-    new_code,
-    new_session,
-    new_token,
-    session_digest,
-    token_digest,
+    SecretKind,
+    new_secret,
 )
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal
@@ -105,12 +101,12 @@ class StoreClock:
 
 def token_of(name: str) -> str:
     """The token of that name, as in PEOPLE."""
-    return new_token(_bytes(f"token {name}"))
+    return new_secret(SecretKind.TOKEN, _bytes(f"token {name}"))[0]
 
 
 def code_of(name: str) -> str:
     """The code of that name."""
-    return new_code(_bytes(f"code {name}"))
+    return new_secret(SecretKind.CODE, _bytes(f"code {name}"))[0]
 
 
 def archive_of(text: str) -> bytes:
@@ -165,15 +161,15 @@ class _Stocking:
             by = self._actor(PEOPLE[name][0])
             made = accounts.create_token(by.author_id or 0, _token(name), 50, by)
             if name == "former":
-                accounts.revoke_token(by.author_id or 0, made.id, by)
+                accounts.revoke(SecretKind.TOKEN, made.id, by)
         for number in range(2):
             tick()
-            session = session_digest(new_session(_bytes(f"session {number}"))) or ""
-            self._store.sessions.open(_token("anna").digest, session, 14, 50, HOME)
+            _, session = new_secret(SecretKind.SESSION, _bytes(f"session {number}"))
+            accounts.open_session(_token("anna").digest, session, 14, 50, HOME)
         tick()
         wanted = [(_code("newcomer"), ""), (_code("gina"), "gina"), (_code("revoked"), "")]
         *_, last = accounts.make_codes(wanted, 30, head)
-        accounts.revoke_code(last.id, head)
+        accounts.revoke(SecretKind.CODE, last.id, head)
 
     def spring(self) -> None:
         """A season with settings of its own, in which much went wrong; it is closed."""
@@ -413,14 +409,14 @@ class _Stocking:
 
 def _token(name: str) -> NewToken:
     """What is stored of a token."""
-    secret = token_of(name)
+    secret, digest = new_secret(SecretKind.TOKEN, _bytes(f"token {name}"))
     scopes = PEOPLE[name][1] if name in PEOPLE else tuple(Scope)
-    return NewToken(token_digest(secret) or "", secret[:SHOWN], f"{name}'s", 90, scopes)
+    return NewToken(digest, secret[:SHOWN], f"{name}'s", 90, scopes)
 
 
 def _code(name: str) -> str:
     """What is stored of a code."""
-    return code_digest(code_of(name)) or ""
+    return new_secret(SecretKind.CODE, _bytes(f"code {name}"))[1]
 
 
 def _ms(time: datetime) -> int:

@@ -39,7 +39,7 @@ def an_admin_token(service: LadderService, author: str = "") -> str:
 
 def caller_of(service: LadderService, token: str) -> Caller:
     """Who has the token."""
-    return service.caller_of_token(token, "")
+    return service.caller_of(token, "")
 
 
 @dataclass

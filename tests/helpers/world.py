@@ -34,7 +34,7 @@ ANNA, BEN = "anna-senior", "ben-senior"
 HERS = "person-hers"
 """A game of anna's as a person, which waits for her."""
 TRACE = "Traceback: <script>document.title='owned'</script>"
-_ACCOUNTS = "tokens", "sessions", "codes", "audit", "authors"
+_ACCOUNTS = "secrets", "audit", "authors"
 TABLES = (*_ACCOUNTS, "submissions", "analyses", "bots", "jobs", "person_games")
 QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
 SHORT = AnalysisSettings(effort=Effort.of(4), bot="anna v1")
@@ -60,7 +60,7 @@ class World:
 
     def ladder(self, name: str = "") -> LocalLadder:
         """The ladder for one with a token, or for its operator."""
-        caller = self.service.caller_of_token(self.tokens[name], "") if name else MACHINE
+        caller = self.service.caller_of(self.tokens[name], "") if name else MACHINE
         return LocalLadder(self.service, caller)
 
     def state(self) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder import backup
@@ -23,6 +23,7 @@ from deepsea_ladder.accounts import (
     NewToken,
     Role,
     Scope,
+    SecretKind,
 )
 from deepsea_ladder.errors import AccountError, CodeRefused, NotOnLadder
 from deepsea_ladder.store import Store, schema
@@ -62,8 +63,9 @@ def by(proven: Credential) -> Actor:
     return Actor(proven.author_id)
 
 
-def set_all(store: Store, table: str, **values: object) -> None:
-    ladder.write(store, update(schema.metadata.tables[table]).values(values))
+def set_all(store: Store, kind: SecretKind, **values: object) -> None:
+    table = schema.secrets
+    ladder.write(store, update(table).where(table.c.kind == kind).values(values))
 
 
 def test_a_code_becomes_a_token_of_a_new_author(store: Store) -> None:
@@ -71,7 +73,7 @@ def test_a_code_becomes_a_token_of_a_new_author(store: Store) -> None:
     proven = store.accounts.redeem(digest("code"), "Ada", token("Ada's"), "192.0.2.0/24")
     assert (proven.author, proven.role) == ("Ada", Role.AUTHOR)
     assert proven.scopes == (Scope.READ, Scope.SUBMIT)
-    assert store.accounts.by_token(digest("Ada's")) == proven
+    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) == proven
     assert store.accounts.codes() == []
     (author,) = store.authors.all()
     assert (author.name, author.state, author.tokens) == ("Ada", AuthorState.ACTIVE, 1)
@@ -135,10 +137,10 @@ def test_a_name_of_a_code_cannot_be_chosen_by_others(store: Store) -> None:
 @pytest.mark.databases
 def test_codes_end(store: Store) -> None:
     revoked, _ = code(store, "one"), code(store, "two")
-    store.accounts.revoke_code(revoked, MACHINE)
+    store.accounts.revoke(SecretKind.CODE, revoked, MACHINE)
     with pytest.raises(NotOnLadder):
-        store.accounts.revoke_code(revoked, MACHINE)
-    set_all(store, "codes", expires_at=1)
+        store.accounts.revoke(SecretKind.CODE, revoked, MACHINE)
+    set_all(store, SecretKind.CODE, expires_at=1)
     for name in ("one", "two", "three"):
         with pytest.raises(CodeRefused):
             store.accounts.redeem(digest(name), "Ada", token("x"), "")
@@ -147,36 +149,36 @@ def test_codes_end(store: Store) -> None:
 
 def test_tokens_expire(store: Store) -> None:
     join(store)
-    set_all(store, "tokens", expires_at=1)
-    assert store.accounts.by_token(digest("Ada's")) is None
+    set_all(store, SecretKind.TOKEN, expires_at=1)
+    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
 
 
 @pytest.mark.databases
 def test_the_day_of_use_is_kept(store: Store) -> None:
     proven = join(store)
     assert store.accounts.tokens(proven.author_id)[0].last_used == ""
-    store.accounts.by_token(digest("Ada's"))
+    store.accounts.proven(SecretKind.TOKEN, digest("Ada's"))
     used = store.accounts.tokens(proven.author_id)[0].last_used
     assert date.fromisoformat(used).isoformat() == used
 
 
 def test_a_revoked_token_and_its_sessions_are_dead(store: Store) -> None:
     proven = join(store)
-    session = store.sessions.open(digest("Ada's"), digest("page"), 14, 9, "")
+    session = store.accounts.open_session(digest("Ada's"), digest("page"), 14, 9, "")
     assert session is not None
-    assert store.sessions.find(digest("page")) == session
-    store.accounts.revoke_token(proven.author_id, proven.token_id, by(proven))
-    assert store.accounts.by_token(digest("Ada's")) is None
-    assert store.accounts.still(token_id=proven.token_id) is None
-    assert store.sessions.find(digest("page")) is None
-    assert store.accounts.still(session_id=session.session_id) is None
-    assert store.sessions.open(digest("Ada's"), digest("other"), 14, 9, "") is None
+    assert store.accounts.proven(SecretKind.SESSION, digest("page")) == session
+    store.accounts.revoke(SecretKind.TOKEN, proven.secret_id, by(proven), proven.author_id)
+    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
+    assert store.accounts.still(proven.secret_id) is None
+    assert store.accounts.proven(SecretKind.SESSION, digest("page")) is None
+    assert store.accounts.still(session.secret_id) is None
+    assert store.accounts.open_session(digest("Ada's"), digest("other"), 14, 9, "") is None
 
 
 @pytest.mark.parametrize("by_session", [False, True])
 def test_a_write_begins_with_a_check_which_may_refuse_it(store: Store, by_session: bool) -> None:
     proven = join(store)
-    session = store.sessions.open(digest("Ada's"), digest("page"), 14, 9, "")
+    session = store.accounts.open_session(digest("Ada's"), digest("page"), 14, 9, "")
     assert session is not None
     found: list[Credential] = []
 
@@ -185,43 +187,73 @@ def test_a_write_begins_with_a_check_which_may_refuse_it(store: Store, by_sessio
             raise AccountError("it has ended")
         found.append(credential)
 
-    one = {"session_id": session.session_id} if by_session else {"token_id": proven.token_id}
-    with store.accounts.checked_writes(check, **one):
+    used = session if by_session else proven
+    with store.accounts.checked_writes(check, used.secret_id):
         code(store)
-        store.accounts.revoke_token(proven.author_id, proven.token_id, by(proven))
+        store.accounts.revoke(SecretKind.TOKEN, proven.secret_id, by(proven), proven.author_id)
         with pytest.raises(AccountError, match="it has ended"):
             code(store, "another")
-    assert found == [session if by_session else proven] * 2
+    assert found == [used] * 2
     assert len(store.accounts.codes()) == 1
     code(store, "another")  # nothing is checked any more
+
+
+@pytest.mark.databases
+def test_no_secret_is_taken_for_another_kind(store: Store) -> None:
+    proven = join(store)
+    number = code(store, "open", "Ada")
+    session = store.accounts.open_session(digest("Ada's"), digest("page"), 14, 9, "")
+    assert session is not None
+    assert store.accounts.proven(SecretKind.TOKEN, digest("page")) is None
+    assert store.accounts.proven(SecretKind.SESSION, digest("Ada's")) is None
+    assert store.accounts.open_session(digest("page"), digest("more"), 14, 9, "") is None
+    for kind in SecretKind:
+        assert store.accounts.proven(kind, digest("open")) is None
+    assert store.accounts.still(number) is None
+    for name in ("page", "Ada's"):
+        with pytest.raises(CodeRefused):
+            store.accounts.redeem(digest(name), "Ada", token("x"), "")
+    for kind, others in (
+        (SecretKind.CODE, (proven.secret_id, session.secret_id)),
+        (SecretKind.TOKEN, (number, session.secret_id)),
+        (SecretKind.SESSION, (number, proven.secret_id)),
+    ):
+        for other in others:
+            with pytest.raises(NotOnLadder, match=f"there is no such {kind}"):
+                store.accounts.revoke(kind, other, MACHINE)
+    assert store.accounts.still(session.secret_id) == session
+    assert store.accounts.still(proven.secret_id) == proven
 
 
 def test_a_token_of_somebody_else_is_not_there(store: Store) -> None:
     ada, ben = join(store, "Ada"), join(store, "Ben")
     with pytest.raises(NotOnLadder):
-        store.accounts.revoke_token(ben.author_id, ada.token_id, by(ben))
-    assert store.accounts.by_token(digest("Ada's")) is not None
+        store.accounts.revoke(SecretKind.TOKEN, ada.secret_id, by(ben), ben.author_id)
+    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is not None
 
 
 @pytest.mark.databases
 def test_sessions_end_with_their_day_and_when_there_are_too_many(store: Store) -> None:
     proven = join(store)
     for number in range(4):
-        store.sessions.open(digest("Ada's"), digest(f"page{number}"), 14, 3, "192.0.2.0/24")
-    alive = [store.sessions.find(digest(f"page{number}")) is not None for number in range(4)]
+        store.accounts.open_session(digest("Ada's"), digest(f"page{number}"), 14, 3, "192.0.2.0/24")
+    alive = [
+        store.accounts.proven(SecretKind.SESSION, digest(f"page{number}")) is not None
+        for number in range(4)
+    ]
     assert alive == [False, True, True, True]
-    first, *_ = store.sessions.of(proven.author_id)
+    first, *_ = store.accounts.sessions(proven.author_id)
     assert first.address == "192.0.2.0/24"
-    store.sessions.end(proven.author_id, first.id, by(proven))
-    assert store.sessions.find(digest("page1")) is None
-    set_all(store, "sessions", expires_at=1)
-    assert store.sessions.of(proven.author_id) == []
+    store.accounts.revoke(SecretKind.SESSION, first.id, by(proven), proven.author_id)
+    assert store.accounts.proven(SecretKind.SESSION, digest("page1")) is None
+    set_all(store, SecretKind.SESSION, expires_at=1)
+    assert store.accounts.sessions(proven.author_id) == []
 
 
 def test_a_session_does_not_outlive_its_token(store: Store) -> None:
     proven = join(store)
-    set_all(store, "tokens", expires_at=proven.expires_at - 360 * 86_400_000)
-    session = store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "")
+    set_all(store, SecretKind.TOKEN, expires_at=proven.expires_at - 360 * 86_400_000)
+    session = store.accounts.open_session(digest("Ada's"), digest("page"), 14, 3, "")
     assert session is not None
     assert session.expires_at == proven.expires_at - 360 * 86_400_000
 
@@ -229,12 +261,12 @@ def test_a_session_does_not_outlive_its_token(store: Store) -> None:
 def test_a_blocked_author_has_nothing_that_is_valid_until_a_new_code(store: Store) -> None:
     admin(store)
     proven = join(store)
-    store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "")
+    store.accounts.open_session(digest("Ada's"), digest("page"), 14, 3, "")
     code(store, "second", "Ada")
     assert store.authors.set_blocked("ada", MACHINE, blocked=True).state is AuthorState.BLOCKED
     for _ in range(2):
-        assert store.accounts.by_token(digest("Ada's")) is None
-        assert store.sessions.find(digest("page")) is None
+        assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
+        assert store.accounts.proven(SecretKind.SESSION, digest("page")) is None
         with pytest.raises(CodeRefused):
             store.accounts.redeem(digest("second"), "", token("x"), "")
         store.authors.set_blocked("Ada", MACHINE, blocked=False)
@@ -250,7 +282,7 @@ def test_a_blocked_author_has_nothing_that_is_valid_until_a_new_code(store: Stor
 def test_a_reset_ends_old_tokens_and_gives_a_code(store: Store) -> None:
     join(store)
     store.accounts.reset("Ada", digest("new"), 14, MACHINE)
-    assert store.accounts.by_token(digest("Ada's")) is None
+    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
     assert store.accounts.redeem(digest("new"), "", token("again"), "").author == "Ada"
 
 
@@ -261,20 +293,20 @@ def test_the_last_admin_stays(store: Store) -> None:
     for taken in (
         lambda: store.authors.set_blocked("admin", MACHINE, blocked=True),
         lambda: store.authors.anonymise("admin", MACHINE),
-        lambda: store.accounts.revoke_token(one.author_id, one.token_id, by(one)),
+        lambda: store.accounts.revoke(SecretKind.TOKEN, one.secret_id, by(one), one.author_id),
         lambda: store.accounts.reset("admin", digest("x"), 14, by(one)),
     ):
         with pytest.raises(AccountError, match="last"):
             taken()
-    assert store.accounts.by_token(digest("admin")) is not None
+    assert store.accounts.proven(SecretKind.TOKEN, digest("admin")) is not None
     two = admin(store, "Ada", "Ada's new one")
     assert two.role is Role.ADMIN
-    store.accounts.revoke_token(one.author_id, one.token_id, by(one))
+    store.accounts.revoke(SecretKind.TOKEN, one.secret_id, by(one), one.author_id)
     store.authors.set_blocked("admin", MACHINE, blocked=True)
     with pytest.raises(AccountError, match="last"):
         store.authors.set_blocked("Ada", by(two), blocked=True)
     # The machine makes a new one whenever it likes.
-    store.accounts.revoke_token(two.author_id, two.token_id, MACHINE)
+    store.accounts.revoke(SecretKind.TOKEN, two.secret_id, MACHINE, two.author_id)
     assert admin(store, "Ada", "again").role is Role.ADMIN
 
 
@@ -283,8 +315,8 @@ def test_a_token_without_the_scope_is_no_admins_last_one(store: Store) -> None:
     one = admin(store)
     plain = store.accounts.create_token(one.author_id, token("plain"), 9, by(one))
     with pytest.raises(AccountError, match="last"):
-        store.accounts.revoke_token(one.author_id, one.token_id, by(one))
-    store.accounts.revoke_token(one.author_id, plain.id, by(one))
+        store.accounts.revoke(SecretKind.TOKEN, one.secret_id, by(one), one.author_id)
+    store.accounts.revoke(SecretKind.TOKEN, plain.id, by(one))
 
 
 def test_nobody_becomes_admin_by_the_name(store: Store) -> None:
@@ -311,7 +343,7 @@ def test_an_author_gets_another_name_everywhere(store: Store, another: Callable[
     assert store.authors.rename("Ada", "ADA", MACHINE).name == "ADA"
     store.authors.rename("Ada", "Countess", MACHINE)
     assert another().bots.get("greedy").author == "Countess"
-    found = store.accounts.by_token(digest("Ada's"))
+    found = store.accounts.proven(SecretKind.TOKEN, digest("Ada's"))
     assert found is not None
     assert found.author == "Countess"
     entries = store.audit.latest(author_id=proven.author_id)
@@ -323,13 +355,13 @@ def test_an_author_gets_another_name_everywhere(store: Store, another: Callable[
 @pytest.mark.databases
 def test_an_anonymised_author_leaves_no_name(store: Store) -> None:
     proven = join(store, "Ada")
-    store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "192.0.2.0/24")
+    store.accounts.open_session(digest("Ada's"), digest("page"), 14, 3, "192.0.2.0/24")
     ladder.submit(store, "greedy", author="Ada")
     store.authors.rename("Ada", "Lovelace", MACHINE)
     gone = store.authors.anonymise("Lovelace", MACHINE)
     assert (gone.name, gone.state) == (f"anonymous-{proven.author_id}", AuthorState.ANONYMISED)
     assert store.bots.get("greedy").author == gone.name
-    assert store.accounts.by_token(digest("Ada's")) is None
+    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
     with pytest.raises(NotOnLadder):
         store.authors.get("Ada")
     for change in (
@@ -354,13 +386,13 @@ def test_an_anonymised_author_leaves_no_name(store: Store) -> None:
 def test_the_audit_log_says_who_did_what_and_no_secret(store: Store) -> None:
     one = admin(store)
     proven = join(store)
-    store.accounts.revoke_token(proven.author_id, proven.token_id, by(one))
+    store.accounts.revoke(SecretKind.TOKEN, proven.secret_id, by(one), proven.author_id)
     entries = store.audit.latest()
     told = [(entry.kind, entry.subject, entry.note, entry.actor) for entry in entries]
     start = token("Ada's").start
     assert told[0] == (AuditKind.TOKEN, "Ada", f"{start}... revoked", "admin")
-    assert (AuditKind.CODE, "anybody", "code 1 made", "machine") in told
-    assert (AuditKind.CODE, "Ada", "code 1 redeemed", "Ada") in told
+    assert (AuditKind.CODE, "anybody", "code 2 made", "machine") in told
+    assert (AuditKind.CODE, "Ada", "code 2 redeemed", "Ada") in told
     assert {entry.address for entry in entries} == {"", "192.0.2.0/24"}
     assert digest("Ada's") not in str(entries)
     of_ada = store.audit.latest(author_id=proven.author_id)
@@ -370,23 +402,20 @@ def test_the_audit_log_says_who_did_what_and_no_secret(store: Store) -> None:
 @pytest.mark.databases
 def test_what_ended_long_ago_is_deleted(store: Store) -> None:
     proven = join(store)
-    store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "")
-    for table in ("codes", "tokens", "sessions"):
-        set_all(store, table, ended_at=1, expires_at=KEPT_MS)
+    store.accounts.open_session(digest("Ada's"), digest("page"), 14, 3, "")
+    for kind in SecretKind:
+        set_all(store, kind, ended_at=1, expires_at=KEPT_MS)
     code(store, "new")
     with store.database.read() as connection:
-        left = [
-            len(connection.execute(schema.metadata.tables[table].select()).all())
-            for table in ("codes", "tokens", "sessions")
-        ]
-    assert left == [1, 0, 0]
+        kinds = connection.execute(select(schema.secrets.c.kind)).scalars().all()
+    assert kinds == [SecretKind.CODE]
     assert store.authors.get("Ada").id == proven.author_id
 
 
 def test_logins_change_no_page_and_new_names_do(store: Store) -> None:
     join(store)
     before = store.changes.of_game("s1-1")
-    store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "")
+    store.accounts.open_session(digest("Ada's"), digest("page"), 14, 3, "")
     assert store.changes.of_game("s1-1") == before
     store.authors.rename("Ada", "Ben", MACHINE)
     assert store.changes.of_game("s1-1") > before
@@ -395,16 +424,16 @@ def test_logins_change_no_page_and_new_names_do(store: Store) -> None:
 def test_a_restored_ladder_lets_nobody_in(store: Store, tmp_path: Path) -> None:
     one = admin(store)
     join(store)
-    store.sessions.open(digest("Ada's"), digest("page"), 14, 3, "")
+    store.accounts.open_session(digest("Ada's"), digest("page"), 14, 3, "")
     code(store, "open")
     backup.back_up(store, tmp_path / "backup.db")
-    assert store.accounts.by_token(digest("Ada's")) is not None
+    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is not None
     backup.restore(tmp_path / "backup.db", str(tmp_path / "restored.db"))
     for path in ("backup.db", "restored.db"):
         with Store.open(tmp_path / path) as other:
-            assert other.accounts.by_token(digest("Ada's")) is None
-            assert other.accounts.by_token(digest("admin")) is None
-            assert other.sessions.find(digest("page")) is None
+            assert other.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
+            assert other.accounts.proven(SecretKind.TOKEN, digest("admin")) is None
+            assert other.accounts.proven(SecretKind.SESSION, digest("page")) is None
             with pytest.raises(CodeRefused):
                 other.accounts.redeem(digest("open"), "Eve", token("x"), "")
             assert other.authors.get("admin").role is Role.ADMIN
@@ -418,7 +447,7 @@ def test_a_copied_file_is_cleared_when_it_is_restored(store: Store, tmp_path: Pa
     target = tmp_path / "restored.db"
     backup.restore(store.database.path, str(target))
     with Store.open(target) as restored:
-        assert restored.accounts.by_token(digest("Ada's")) is None
+        assert restored.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
         assert restored.audit.latest()[0].kind is AuditKind.RESTORED
 
 

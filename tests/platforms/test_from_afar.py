@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("form", WINDOWS)
 def test_a_bot_is_submitted(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", "dsl_" + "a" * 49)
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", "dsl_" + "a" * 64)
     digest = bundle_for_ladder("greedy").digest
     steps = event(submission("queued")) + event(submission("accepted", version=1, digest=digest))
     with Answering(Scripted({"/bots/greedy": begun() + steps})) as server:

@@ -46,7 +46,7 @@ def test_a_code_makes_an_author_and_shows_the_token_once(world: World) -> None:
     person, code = world.person(), a_code(world)
     answer = person.send("/join", "/join", {"code": code.lower(), "author": "zoe"})
     assert answer.status == 200
-    (token,) = re.findall(r"dsl_[0-9A-Za-z]{49}", answer.text)
+    (token,) = re.findall(r"dsl_[0-9a-f]{64}", answer.text)
     assert code not in answer.text
     assert "<h1>Welcome, zoe</h1>" in answer.text
     assert "zoe" in person.get("/account").text
@@ -122,7 +122,7 @@ def test_names_and_notes_stay_text(world: World, text: str) -> None:
         for change in (
             "UPDATE authors SET name = :text WHERE name = 'anna-senior'",
             "UPDATE bots SET name = :text, reason = :text WHERE name = 'anna'",
-            "UPDATE tokens SET label = :text",
+            "UPDATE secrets SET label = :text",
             "UPDATE audit SET note = :text, subject = :text",
             "UPDATE submissions SET bot = :text, state = 'refused', found = :text",
             "UPDATE submissions SET remedy = :text, error = :text",

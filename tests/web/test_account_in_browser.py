@@ -212,7 +212,7 @@ NAME = "'\"><img src=x onerror=ran=1>"
 PLANTED = (
     "UPDATE authors SET name = :name, name_key = :key WHERE name = 'anna-senior'",
     "UPDATE bots SET name = :name, name_key = :key, reason = :text WHERE name = 'anna'",
-    "UPDATE tokens SET label = :text",
+    "UPDATE secrets SET label = :text",
     "UPDATE audit SET note = :text, subject = :text",
     "UPDATE submissions SET bot = :name, state = 'refused', found = :text, remedy = :text",
     "UPDATE submissions SET error = :text, log = json_array(:text)",

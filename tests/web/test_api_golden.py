@@ -159,19 +159,19 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("anna", "GET /account/tokens"),
     ],
     "DELETE /account/tokens/{id}": [
-        ask("visitor reader ben", "/account/tokens/4"),
+        ask("visitor reader ben", "/account/tokens/5"),
         ask("anna", "/account/tokens/99"),
-        ask("reader", "/account/tokens/7"),
+        ask("reader", "/account/tokens/10"),
         ask("reader", "/account"),
-        ask("anna", "/account/tokens/4"),
+        ask("anna", "/account/tokens/5"),
         ask("anna", "GET /account"),
         ask("chief", "/account/tokens/3"),
         ask("head", "/account/tokens/2"),
     ],
     "GET /account/sessions": [ask("visitor anna reader head", "/account/sessions")],
     "DELETE /account/sessions/{id}": [
-        ask("visitor reader ben", "/account/sessions/1"),
-        ask("anna", "/account/sessions/1", times=2),
+        ask("visitor reader ben", "/account/sessions/12"),
+        ask("anna", "/account/sessions/12", times=2),
         ask("anna", "GET /account/sessions"),
     ],
     "GET /audit": [
@@ -401,9 +401,9 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
     ],
     "GET /admin/codes": [ask(ADMINS, "/admin/codes")],
     "DELETE /admin/codes/{id}": [
-        ask("visitor anna chief", "/admin/codes/4"),
-        ask("head", "/admin/codes/4"),
-        ask("head", "/admin/codes/4"),
+        ask("visitor anna chief", "/admin/codes/14"),
+        ask("head", "/admin/codes/14"),
+        ask("head", "/admin/codes/14"),
         ask("head", "GET /admin/codes"),
     ],
     "GET /admin/authors": [ask(ADMINS, "/admin/authors")],
@@ -546,7 +546,7 @@ def with_token(token: str, kind: str = "Bearer") -> Pairs:
 
 AFAR: Final = {"X-Forwarded-For": "198.51.100.7"}
 ANNA: Final = token_of("anna")
-WRONG: Final = with_token("dsl_" + "0" * 49)
+WRONG: Final = with_token("dsl_" + "0" * 64)
 FEW: Final = replace(
     USUAL_LIMITS, calls_per_minute=2, pages_per_minute=2, analyses_per_day=1, tokens=3
 )

@@ -28,7 +28,7 @@ from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.reports.seat import choosing_of
-from deepsea_ladder.accounts import Role
+from deepsea_ladder.accounts import Role, SecretKind
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.serve import with_api
 from deepsea_web.server.gateway import RECHECK_US, Gateway
@@ -103,7 +103,7 @@ def _new_token(world: World) -> dict[str, Any]:
 
 
 def _new_session(world: World) -> dict[str, Any]:
-    return {"id": world.service.log_in(a_token(world.service, ANNA), "").caller.session_id}
+    return {"id": world.service.log_in(a_token(world.service, ANNA), "").caller.secret_id}
 
 
 def _new_code(world: World) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _revoked(world: World, author: str) -> None:
     accounts = world.service.store.accounts
     author_id = submissions.an_author(world.service.store, author)
     for token in accounts.tokens(author_id):
-        accounts.revoke_token(author_id, token.id, MACHINE.by)
+        accounts.revoke(SecretKind.TOKEN, token.id, MACHINE.by, author_id)
 
 
 ENDS: Final[dict[str, Callable[[World, str], object]]] = {
@@ -340,7 +340,7 @@ def test_a_call_whose_right_ends_before_it_writes(world: World, how: str) -> Non
         if name == "submit":
             continue  # with an upload; see the tests of its calls
         author, token = _enter(world, name)
-        caller = world.service.caller_of_token(token, "")
+        caller = world.service.caller_of(token, "")
         session = world.service.log_in(token, "").caller
         fields = [WRITES[name].fields(world) for _ in range(2)]
         ENDS[how](world, author)
@@ -364,7 +364,7 @@ def _refusal(
 def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -> None:
     """The caller is looked at in the write's transaction, which begins when the other has ended."""
     store = world.service.store
-    caller = world.service.caller_of_token(world.tokens[ANNA], "")
+    caller = world.service.caller_of(world.tokens[ANNA], "")
     waits = threading.Event()
     refused: list[Any] = []
 
@@ -379,7 +379,7 @@ def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -
         )
         writing.start()
         assert waits.wait(60)
-        connection.execute(sql("UPDATE tokens SET ended_at = 1"))
+        connection.execute(sql("UPDATE secrets SET ended_at = 1"))
     writing.join(60)
     assert refused == [(Kind.UNAUTHENTICATED, INVALID)]
 

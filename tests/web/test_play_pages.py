@@ -175,7 +175,7 @@ def test_visitors_play_where_the_season_lets_them(world: World) -> None:
 
 def test_a_token_without_the_scope_to_submit_plays_no_game(world: World) -> None:
     made = world.ladder(ANNA).create_token(label="reads", scopes=("read",), days=1)
-    reading = world.service.caller_of_token(made.secret, "")
+    reading = world.service.caller_of(made.secret, "")
     with pytest.raises(ApiError, match="scope submit"):
         LocalLadder(world.service, reading).play()
 
@@ -216,7 +216,7 @@ def everything_sent(world: World, person: Person, address: str) -> list[bytes]:
         addresses += [f"/games/{game_id}/{one}.json" for one in ("frames", "record", "analysis")]
     bodies = [person.get(one).body for one in addresses]
     gateway = world.site.gateway
-    caller = world.service.caller_of_token(world.tokens[ANNA], "")
+    caller = world.service.caller_of(world.tokens[ANNA], "")
 
     async def streamed() -> bytes:
         steps = gateway.stream(caller, METHODS["watch_seat"], {"game_id": game_id})

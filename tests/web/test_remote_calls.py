@@ -23,7 +23,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.reads import SeasonNames
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.reports.games import newest_games
-from deepsea_ladder.accounts import new_token
+from deepsea_ladder.accounts import SecretKind, new_secret
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_web.server.access import Access
@@ -181,7 +181,8 @@ def test_what_is_over_a_limit_costs_no_query(played: Store, who: str) -> None:
     limits = RemoteLimits(pages_per_minute=3, calls_per_minute=2)
     asked: list[object] = []
     with remote(played, clock=ManualClock(), limits=limits) as there:
-        token, wrong = there.token("anna"), new_token(bytes(32))
+        token = there.token("anna")
+        wrong, _ = new_secret(SecretKind.TOKEN, bytes(32))
         said = [there.call(who, one).code for one in (token, wrong, "malformed")]
         assert said == [OK, "UNAUTHENTICATED", "UNAUTHENTICATED"]
         event.listen(played.database.engine, "before_cursor_execute", lambda *_: asked.append(1))
@@ -258,7 +259,7 @@ async def test_streams_are_counted_together_whoever_asks(
     await open_one(api, "/feed", other)
     assert await refused(api, "/feed", third)  # all are taken
     assert await refused(site, "/events", third)
-    author = service.caller_of_token(a_token(service, "anna-senior"), third)
+    author = service.caller_of(a_token(service, "anna-senior"), third)
     archive = Archive.of(b"x", "mine", "a-key-of-mine", 1)
     with pytest.raises(ApiError, match="too many streams"):
         await anext(site.gateway.upload(author, archive, Request(scope_of("/"))))

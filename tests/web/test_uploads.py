@@ -186,9 +186,7 @@ def test_an_author_has_so_many_uploads_at_a_time(world: World) -> None:
     service = world.service
     service.read_settings()
     gateway: Gateway = world.site.gateway
-    anna, ben, admin = (
-        service.caller_of_token(world.tokens[name], "") for name in (ANNA, BEN, "admin")
-    )
+    anna, ben, admin = (service.caller_of(world.tokens[name], "") for name in (ANNA, BEN, "admin"))
     with ExitStack() as held:
         for caller in (anna, anna, ben):
             held.enter_context(gateway.uploading(caller))

@@ -26,7 +26,7 @@ from deepsea_arena.play.stored_person import StoredPerson
 from deepsea_bundle.archive import Collection
 from deepsea_bundle.names import name_from
 from deepsea_bundle.reader import BotBundle
-from deepsea_ladder.accounts import MACHINE, code_digest, new_code
+from deepsea_ladder.accounts import MACHINE, SecretKind, new_secret
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import BotSpec
@@ -109,9 +109,7 @@ class ThrowawayLadder:
         bots = [bot for number, bot in enumerate(settings.named) if number != person]
         ids = {digest: _take_in(store, bot) for digest, bot in {b.digest: b for b in bots}.items()}
         versions = {bot.name: ids[bot.digest] for bot in bots}
-        self._code = new_code(fresh_seed())
-        digest = code_digest(self._code)
-        assert digest is not None
+        self._code, digest = new_secret(SecretKind.CODE, fresh_seed())
         store.accounts.make_codes([(digest, AUTHOR)], days=1, by=MACHINE)
         author = store.authors.get(AUTHOR)
         self.person = StoredPerson(store, season.id, author.id, versions, clock, hint_effort)

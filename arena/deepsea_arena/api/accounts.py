@@ -22,12 +22,12 @@ from deepsea_ladder.accounts import (
     NewToken,
     Role,
     Scope,
+    SecretKind,
     SessionLine,
     TokenLine,
     address_prefix,
-    code_digest,
-    new_token,
-    token_digest,
+    new_secret,
+    secret_digest,
 )
 from deepsea_ladder.errors import CodeRefused
 from deepsea_ladder.values import Int64, Time, utc_time
@@ -94,7 +94,7 @@ class AccountMethods(LadderPart):
     def redeem(self, *, code: str = "", author: str = "", label: str = "") -> Redeemed:
         """Redeem a code for a token; a wrong code is counted by address."""
         secret, token = self._new_token(label, USUAL_SCOPES, self.limits.token_days)
-        digest = code_digest(code)
+        digest = secret_digest(SecretKind.CODE, code)
         try:
             if digest is None:
                 raise CodeRefused("this is no code: it has the form XXXX-XXXX-XXXX-XXXX")
@@ -109,7 +109,7 @@ class AccountMethods(LadderPart):
     def who_am_i(self) -> WhoIs:
         """Describe the caller: author, role, scopes."""
         assert self.own_id
-        found = self.store.accounts.still(self.caller.token_id, self.caller.session_id)
+        found = self.store.accounts.still(self.caller.secret_id)
         if found is None:
             raise ApiError(Kind.UNAUTHENTICATED, "this token is no longer valid")
         return WhoIs(account_of(found))
@@ -142,21 +142,17 @@ class AccountMethods(LadderPart):
     @method("DELETE", "/account/tokens/{id}", role=Role.AUTHOR)
     def revoke_token(self, *, id: int) -> Done:  # noqa: A002  (the name in the path)
         """End a token of the caller's author at once, and the sessions that it opened."""
-        self._check_may_end(own=id == self.caller.token_id)
-        self.store.accounts.revoke_token(self.own_id, id, self.caller.by)
-        return Done()
+        return self._revoke(SecretKind.TOKEN, id)
 
     @method("GET", "/account/sessions", role=Role.AUTHOR, scope=Scope.READ)
     def sessions(self) -> SessionList:
         """List the logins of the caller's author to the pages."""
-        return SessionList(tuple(self.store.sessions.of(self.own_id)))
+        return SessionList(tuple(self.store.accounts.sessions(self.own_id)))
 
     @method("DELETE", "/account/sessions/{id}", role=Role.AUTHOR)
     def end_session(self, *, id: int) -> Done:  # noqa: A002
         """End a login of the caller's author at once."""
-        self._check_may_end(own=id == self.caller.session_id)
-        self.store.sessions.end(self.own_id, id, self.caller.by)
-        return Done()
+        return self._revoke(SecretKind.SESSION, id)
 
     @method("GET", "/audit", role=Role.AUTHOR, scope=Scope.READ)
     def audit(self, *, limit: int = 0, everybody: bool = False) -> AuditList:
@@ -180,15 +176,16 @@ class AccountMethods(LadderPart):
         """A new token: its secret, and what is stored of it."""
         if len(label) > LONGEST_LABEL:
             raise UserError(f"a label has at most {LONGEST_LABEL} characters")
-        secret = new_token(self.service.entropy())
-        digest = token_digest(secret)
-        assert digest is not None
+        secret, digest = new_secret(SecretKind.TOKEN, self.service.entropy())
         start = secret[:SHOWN]
         return secret, NewToken(digest, start, printable(label.strip()), days, tuple(scopes))
 
-    def _check_may_end(self, *, own: bool) -> None:
-        if not own and Scope.SUBMIT not in self.caller.scopes:
+    def _revoke(self, kind: SecretKind, secret_id: int) -> Done:
+        """End a token or session of the caller's author."""
+        if secret_id != self.caller.secret_id and Scope.SUBMIT not in self.caller.scopes:
             raise ApiError(Kind.DENIED, "this needs a token with the scope submit")
+        self.store.accounts.revoke(kind, secret_id, self.caller.by, self.own_id)
+        return Done()
 
 
 def account_of(found: Credential) -> Account:
@@ -197,7 +194,7 @@ def account_of(found: Credential) -> Account:
         author=found.author,
         role=found.role.word,
         scopes=tuple(found.scopes),
-        token_id=Int64(found.token_id),
+        token_id=Int64(found.secret_id if found.kind is SecretKind.TOKEN else 0),
         expires_at=utc_time(found.expires_at),
     )
 

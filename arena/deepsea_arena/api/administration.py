@@ -33,9 +33,9 @@ from deepsea_ladder.accounts import (
     CodeLine,
     Role,
     Scope,
+    SecretKind,
     StoredAuthor,
-    code_digest,
-    new_code,
+    new_secret,
 )
 from deepsea_ladder.limits import CODE_DAYS
 from deepsea_ladder.model.bots import BotState
@@ -140,7 +140,7 @@ class AdminMethods(LadderPart):
     @method("DELETE", "/admin/codes/{id}", role=Role.ADMIN, scope=Scope.ADMIN)
     def revoke_code(self, *, id: int) -> Done:  # noqa: A002
         """End a code."""
-        self.store.accounts.revoke_code(id, self.caller.by)
+        self.store.accounts.revoke(SecretKind.CODE, id, self.caller.by)
         return Done()
 
     @method("GET", "/admin/authors", role=Role.ADMIN, scope=Scope.ADMIN)
@@ -297,11 +297,8 @@ class AdminMethods(LadderPart):
         return Done()
 
     def _new_code(self) -> tuple[str, str]:
-        """A new code, and what is stored of it."""
-        secret = new_code(self.service.entropy())
-        digest = code_digest(secret)
-        assert digest is not None
-        return secret, digest
+        """A new code, and the digest that is stored of it."""
+        return new_secret(SecretKind.CODE, self.service.entropy())
 
 
 def _time(name: str, text: str) -> datetime | None:

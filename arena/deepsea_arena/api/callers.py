@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from deepsea_ladder.accounts import Actor, Credential, Role, Scope, address_prefix
+from deepsea_ladder.accounts import Actor, Credential, Role, Scope, SecretKind, address_prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +20,10 @@ class Caller:
     author_id: int = 0
     role: Role = Role.VISITOR
     scopes: AbstractSet[Scope] = frozenset()
-    token_id: int = 0
-    """Of the token that was used; 0 without one."""
-    session_id: int = 0
-    """Of the session of the pages; 0 without one."""
+    secret_id: int = 0
+    """Of the token or session that was used; 0 without one."""
+    secret_kind: SecretKind | None = None
+    """Whether that is a token or a session of the pages."""
     visitor: str = ""
     """SHA-256 of the cookie of a visitor of the pages, in hex; "" without one."""
     address: str = ""

@@ -20,11 +20,11 @@ from deepsea_arena.api.rates import HOUR_US, Rate
 from deepsea_ladder.accounts import (
     Credential,
     Role,
+    SecretKind,
     address_prefix,
-    new_session,
-    session_digest,
+    new_secret,
+    secret_digest,
     source,
-    token_digest,
 )
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
@@ -111,28 +111,20 @@ class LadderService:
 
         def check(found: Credential | None) -> None:
             if not caller.is_proved_by(found):
-                raise ApiError(Kind.UNAUTHENTICATED, INVALID if caller.token_id else ENDED)
+                raise _invalid(caller.secret_kind)
 
-        if not caller.token_id and not caller.session_id:
+        if not caller.secret_id:
             return nullcontext()  # a visitor, or the machine
-        accounts = self.store.accounts
-        return accounts.checked_writes(check, caller.token_id, caller.session_id)
+        return self.store.accounts.checked_writes(check, caller.secret_id)
 
     # ------------------------------------------------------------------------------ logins
 
     @refused_as_api_error
-    def caller_of_token(self, token: str, address: str) -> Caller:
-        """The holder of a token. Raises ApiError if it is not valid."""
-        digest = token_digest(token)
-        found = None if digest is None else self.store.accounts.by_token(digest)
-        return _caller(found, address, INVALID)
-
-    @refused_as_api_error
-    def caller_of_session(self, session: str, address: str) -> Caller:
-        """The holder of a session of the pages. Raises ApiError if it is not valid."""
-        digest = session_digest(session)
-        found = None if digest is None else self.store.sessions.find(digest)
-        return _caller(found, address, ENDED)
+    def caller_of(self, secret: str, address: str, kind: SecretKind = SecretKind.TOKEN) -> Caller:
+        """The holder of a token, or of a session. Raises ApiError if it is not valid."""
+        digest = secret_digest(kind, secret)
+        credential = None if digest is None else self.store.accounts.proven(kind, digest)
+        return _caller(credential, address, kind)
 
     @refused_as_api_error
     def log_in(self, token: str, address: str) -> Login:
@@ -141,19 +133,17 @@ class LadderService:
         Raises ApiError if the token is not valid. The holder of a valid token is not kept out by
         others at the same address.
         """
-        digest = token_digest(token)
-        secret = new_session(self.entropy())
-        stored = session_digest(secret)
-        assert stored is not None
+        token_digest = secret_digest(SecretKind.TOKEN, token)
+        session, digest = new_secret(SecretKind.SESSION, self.entropy())
         limits = self.limits
-        found = None
-        if digest is not None:
-            found = self.store.sessions.open(
-                digest, stored, limits.session_days, limits.sessions, address_prefix(address)
+        credential = None
+        if token_digest is not None:
+            credential = self.store.accounts.open_session(
+                token_digest, digest, limits.session_days, limits.sessions, address_prefix(address)
             )
-        if found is None:
+        if credential is None:
             self.count_failure(address)
-        return Login(secret, _caller(found, address, INVALID))
+        return Login(session, _caller(credential, address, SecretKind.TOKEN))
 
     def count_failure(self, address: str) -> None:
         """Count a wrong code, token or login of an address. Raises ApiError if there were too many.
@@ -165,8 +155,10 @@ class LadderService:
     @refused_as_api_error
     def log_out(self, caller: Caller) -> None:
         """End the session that the caller uses, if it has not ended."""
-        if caller.session_id and self.still_valid(caller):
-            self.store.sessions.end(caller.author_id, caller.session_id, caller.by)
+        if caller.secret_kind is SecretKind.SESSION and self.still_valid(caller):
+            self.store.accounts.revoke(
+                SecretKind.SESSION, caller.secret_id, caller.by, caller.author_id
+            )
 
     @refused_as_api_error
     def still_valid(self, caller: Caller) -> bool:
@@ -174,21 +166,26 @@ class LadderService:
 
         Ask it every few seconds for everything that lasts: what is false here has to end.
         """
-        if not caller.token_id and not caller.session_id:
+        if not caller.secret_id:
             return True
-        return caller.is_proved_by(self.store.accounts.still(caller.token_id, caller.session_id))
+        return caller.is_proved_by(self.store.accounts.still(caller.secret_id))
 
 
-def _caller(found: Credential | None, address: str, refusal: str) -> Caller:
-    """The holder of what was found; raises ApiError with these words if nothing was."""
-    if found is None:
-        raise ApiError(Kind.UNAUTHENTICATED, refusal)
+def _invalid(kind: SecretKind | None) -> ApiError:
+    """The refusal of a token or session, in the same words whatever the reason is."""
+    return ApiError(Kind.UNAUTHENTICATED, ENDED if kind is SecretKind.SESSION else INVALID)
+
+
+def _caller(credential: Credential | None, address: str, kind: SecretKind) -> Caller:
+    """The holder of a secret; raises ApiError if a secret of that kind proves nothing."""
+    if credential is None:
+        raise _invalid(kind)
     return Caller(
-        author=found.author,
-        author_id=found.author_id,
-        role=found.role,
-        scopes=frozenset(found.scopes),
-        token_id=found.token_id,
-        session_id=found.session_id,
+        author=credential.author,
+        author_id=credential.author_id,
+        role=credential.role,
+        scopes=frozenset(credential.scopes),
+        secret_id=credential.secret_id,
+        secret_kind=credential.kind,
         address=address,
     )

@@ -13,7 +13,7 @@ import os
 
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.store import migrate
-from deepsea_ladder.store.accounts import Accounts, Sessions
+from deepsea_ladder.store.accounts import Accounts
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
@@ -45,7 +45,6 @@ class Store:
         self.database = database
         self.authors = Authors(database, policy)
         self.accounts = Accounts(database, policy)
-        self.sessions = Sessions(database, policy)
         self.bots = Bots(database, policy)
         self.seasons = Seasons(database, policy)
         self.jobs = Jobs(database, policy)

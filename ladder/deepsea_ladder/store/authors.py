@@ -11,7 +11,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, case, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    case,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
@@ -23,6 +34,7 @@ from deepsea_ladder.accounts import (
     AuditKind,
     AuthorState,
     Role,
+    SecretKind,
     StoredAuthor,
 )
 from deepsea_ladder.errors import AccountError, NotOnLadder, SubmissionError
@@ -31,8 +43,7 @@ from deepsea_ladder.store.audit import RENAMED, forget, note
 from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.values import utc_time
 
-_authors = schema.authors
-_SECRETS = (schema.codes, schema.tokens, schema.sessions)
+_authors, _secrets = schema.authors, schema.secrets
 
 
 class Authors(StorePart):
@@ -75,7 +86,7 @@ class Authors(StorePart):
             if row.state != state:
                 if blocked:
                     _keep_an_admin(connection, row)
-                    end_rights(connection, row.id, at)
+                    end_secrets(connection, at, _secrets.c.author_id == row.id)
                 _change(connection, row.id, state=state)
                 words = "blocked" if blocked else "no longer blocked"
                 note(connection, at, AuditKind.AUTHOR, "", words, author_id=row.id, by=by)
@@ -89,7 +100,7 @@ class Authors(StorePart):
             if row.state == AuthorState.ANONYMISED:
                 return _get(connection, row.id, at)
             _keep_an_admin(connection, row)
-            end_rights(connection, row.id, at)
+            end_secrets(connection, at, _secrets.c.author_id == row.id)
             free = f"{ANONYMOUS}{row.id}"
             _change(
                 connection,
@@ -99,13 +110,12 @@ class Authors(StorePart):
                 role=Role.AUTHOR,
                 state=AuthorState.ANONYMISED,
             )
-            for table, column in (
-                (schema.tokens, "label"),
-                (schema.sessions, "address"),
-                (schema.person_games, "address"),
+            for table, personal in (
+                (_secrets, {"label": "", "address": ""}),
+                (schema.person_games, {"address": ""}),
             ):
                 connection.execute(
-                    update(table).where(table.c.author_id == row.id).values({column: ""})
+                    update(table).where(table.c.author_id == row.id).values(personal)
                 )
             forget(connection, row.id)
             note(connection, at, AuditKind.AUTHOR, "", "anonymised", author_id=row.id, by=by)
@@ -113,10 +123,11 @@ class Authors(StorePart):
 
 
 def _select(at: int) -> Select[Any]:
-    bots, tokens = schema.bots, schema.tokens
+    bots = schema.bots
     owned = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
-    valid = and_(tokens.c.ended_at.is_(None), tokens.c.expires_at > at)
-    held = select(func.count()).where(tokens.c.author_id == _authors.c.id, valid).scalar_subquery()
+    is_token = and_(_secrets.c.kind == SecretKind.TOKEN, is_valid(at))
+    tokens = select(func.count()).where(_secrets.c.author_id == _authors.c.id, is_token)
+    held = tokens.scalar_subquery()
     return select(_authors, owned.label("bots"), held.label("tokens"))
 
 
@@ -239,14 +250,15 @@ def make_admin(connection: Connection, author_id: int, at: int, by: Actor) -> No
         note(connection, at, AuditKind.AUTHOR, "", "is admin now", author_id=author_id, by=by)
 
 
-def end_rights(connection: Connection, author_id: int, at: int) -> None:
-    """End every code, token and session of an author."""
-    for table in _SECRETS:
-        connection.execute(
-            update(table)
-            .where(table.c.author_id == author_id, table.c.ended_at.is_(None))
-            .values(ended_at=at)
-        )
+def is_valid(at: int) -> ColumnElement[bool]:
+    """The condition of secrets that have neither ended nor expired."""
+    return and_(_secrets.c.ended_at.is_(None), _secrets.c.expires_at > at)
+
+
+def end_secrets(connection: Connection, at: int, *conditions: ColumnElement[bool]) -> int:
+    """End the codes, tokens and sessions that meet the conditions; their number."""
+    change = update(_secrets).where(_secrets.c.ended_at.is_(None), *conditions)
+    return connection.execute(change.values(ended_at=at)).rowcount
 
 
 def check_deadline(connection: Connection, at: int, author_id: int | None = None) -> None:

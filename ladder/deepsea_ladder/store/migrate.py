@@ -128,7 +128,8 @@ def copy(source: Database, target: Database) -> None:
     """Copy every row into a ladder that has none; `target` has the same schema."""
     with source.read() as old, target.write() as new:
         for table in schema.metadata.sorted_tables:
-            rows = old.execute(select(table).execution_options(yield_per=_PORTION))
+            in_order = select(table).order_by(*table.primary_key)  # what rows refer to comes first
+            rows = old.execute(in_order.execution_options(yield_per=_PORTION))
             for portion in rows.mappings().partitions():
                 new.execute(insert(table), [dict(row) for row in portion])
         if target.path is None:

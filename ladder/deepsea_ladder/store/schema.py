@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from deepsea_ladder.accounts import AuditKind, AuthorState, Role
+from deepsea_ladder.accounts import AuditKind, AuthorState, Role, SecretKind
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import AttemptEnd, Presence
 from deepsea_ladder.model.tasks import TaskState
@@ -77,46 +77,26 @@ authors = Table(
 
 # Codes, tokens and sessions are known by the SHA-256 of their secret; they are valid until they
 # expire or end, and deleted some time after that.
-codes = Table(
-    "codes",
+secrets = Table(
+    "secrets",
     metadata,
     Column("id", _Id, primary_key=True),
+    Column("kind", Choice(SecretKind), nullable=False),
     Column("digest", _Digest, nullable=False, unique=True),
-    Column("author_id", _Id, ForeignKey("authors.id")),  # none: whoever redeems it chooses a name
+    # None: a code, whose redeemer chooses a name.
+    Column("author_id", _Id, ForeignKey("authors.id")),
+    # The token of a session, which ends with it.
+    Column("token_id", _Id, ForeignKey("secrets.id")),
+    Column("scopes", Scopes(), nullable=False),  # a session's are its token's
+    Column("label", Text, nullable=False),  # of a token
+    Column("start", String(16), nullable=False),  # the first characters of a token
+    Column("address", String(64), nullable=False),  # the first part of a session's
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("ended_at", BigInteger),  # redeemed or revoked
-)
-
-tokens = Table(
-    "tokens",
-    metadata,
-    Column("id", _Id, primary_key=True),
-    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),
-    Column("digest", _Digest, nullable=False, unique=True),
-    Column("label", Text, nullable=False),
-    Column("start", String(16), nullable=False),  # its first characters
-    Column("scopes", Scopes(), nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
-    Column("ended_at", BigInteger),
-    Column("last_used", BigInteger),  # the beginning of that day
+    Column("last_used", BigInteger),  # of a token: the beginning of that day
     Index(None, "author_id"),
-)
-
-sessions = Table(
-    "sessions",
-    metadata,
-    Column("id", _Id, primary_key=True),
-    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),
-    # It has the scopes of this token, and ends with it.
-    Column("token_id", _Id, ForeignKey("tokens.id"), nullable=False),
-    Column("digest", _Digest, nullable=False, unique=True),
-    Column("address", String(64), nullable=False),  # the first part of it
-    Column("created_at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
-    Column("ended_at", BigInteger),
-    Index(None, "author_id"),
+    Index(None, "token_id"),
 )
 
 bots = Table(

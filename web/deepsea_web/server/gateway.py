@@ -37,7 +37,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.rates import MINUTE_US, MOST_KEYS, Rate
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.submissions import Archive
-from deepsea_ladder.accounts import is_loopback, source, token_digest
+from deepsea_ladder.accounts import SecretKind, is_loopback, secret_digest, source
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
 from deepsea_web.http import BodyTooLong, at_most
@@ -182,7 +182,7 @@ class Gateway:
     async def _with_token(self, headers: Sequence[str], address: str, *, secret: bool) -> Caller:
         plain = len(headers) == 1 and headers[0][: len(_BEARER)].lower() == _BEARER
         token = headers[0][len(_BEARER) :] if plain else ""
-        digest = token_digest(token) or ""
+        digest = secret_digest(SecretKind.TOKEN, token) or ""
         author = self._authors.get(digest)
         if author is None:  # before it costs a thread
             self._check_visits(address)
@@ -193,7 +193,7 @@ class Gateway:
         try:
             if not digest:
                 raise ApiError(Kind.UNAUTHENTICATED, INVALID)
-            caller = await self.in_thread(lambda: self.service.caller_of_token(token, address))
+            caller = await self.in_thread(lambda: self.service.caller_of(token, address))
         except ApiError as error:
             if error.kind is Kind.UNAUTHENTICATED:
                 self._authors.pop(digest, None)

@@ -20,6 +20,7 @@ from starlette.responses import RedirectResponse, Response
 
 from deepsea_arena.api.callers import Caller, visitor
 from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_ladder.accounts import SecretKind
 from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
@@ -104,7 +105,7 @@ class SessionAuth:
 
     def _caller(self, session: str, address: str) -> Caller | None:
         try:
-            return self.service.caller_of_session(session, address)
+            return self.service.caller_of(session, address, SecretKind.SESSION)
         except ApiError as error:
             if error.kind is Kind.UNAUTHENTICATED:
                 return None

@@ -55,7 +55,7 @@ def _read_account(visit: Visit, query: Query) -> Values:
         "submissions": visit.ladder.submissions(limit=SUBMISSIONS).submissions,
         "tokens": visit.ladder.tokens().tokens,
         "sessions": sessions,
-        "own_session": visit.caller.session_id,
+        "own_session": visit.caller.secret_id,
         "audit": visit.ladder.audit(limit=ENTRIES).entries,
         "scopes": [(scope, SCOPES.get(scope, scope)) for scope in account.scopes],
     }
