@@ -94,11 +94,13 @@ class TerminalPerson:
         """The number of hints that were shown in this game."""
         self._names = names
         self._story = narration.Story()
+        self._lines: list[str] = []
+        """What happened in this game, in words."""
         self._told = self._drawn = 0
 
     def wake(self, why: str) -> None:
         """End the decision that waits, after a timeout."""
-        self._story.lines.append(why)
+        self._lines.append(why)
         self._waker.ring()
 
     def interrupt(self) -> None:
@@ -109,7 +111,7 @@ class TerminalPerson:
     def decide(self, asked: Asked) -> str | None:
         with self._deciding:  # one that is not wanted any more may still be ending
             for event in asked.events:
-                self._story.add(event)
+                self._lines += self._story.add(event)
             if self.away:
                 return asked.view.legal[0]
             try:
@@ -134,7 +136,7 @@ class TerminalPerson:
                 self.hints += 1
                 note = hint(asked.view, self._hint_effort)
             elif answer == "l":
-                self._page(self._story.lines[-LAST_TURNS:])
+                self._page(self._lines[-LAST_TURNS:])
             elif answer == "q":
                 if self._leaves():
                     return asked.view.legal[0] if self.away else None
@@ -221,8 +223,8 @@ class TerminalPerson:
         if asked.time_left != NO_CLOCK:
             question += f" ({duration_text(sum(asked.time_left))} left)"
         keys = [question, *(f"  {choice.key}  {choice.meaning}" for choice in offered), COMMANDS]
-        news = [*self._story.lines[0 if self._in_place else self._told :], *note]
-        self._told = len(self._story.lines)
+        news = [*self._lines[0 if self._in_place else self._told :], *note]
+        self._told = len(self._lines)
         if self._in_place:
             # One line stays free for the cursor.
             room = shutil.get_terminal_size().lines - 1 - len(board) - len(keys)

@@ -184,6 +184,7 @@ class _Table:
         self.state = state
         self.happened: list[Happening] = []
         self._written = written
+        self._story = narration.Story(state)
 
     @property
     def known(self) -> Mapping[int, int]:
@@ -213,13 +214,15 @@ class _Table:
     def _make(self, word: str) -> list[str]:
         known = self.known
         try:
-            made = narration.take(self.state, _step(word))
+            result = narration.make_step(self.state, _step(word))
         except IllegalAction as error:
             where = "" if self.position in str(error) else f"; the position is {self.position}"
             raise IllegalAction(f"{error}{where}") from None
-        self.happened += made.news
-        lines = [line for item in made.news for line in made.tell(item, known)]
-        return lines or [_half_a_turn(made.before, self.state)]
+        self.happened += result.happened
+        lines = [
+            line for item in result.happened for line in self._story.add(event_for(item, known))
+        ]
+        return lines or [_half_a_turn(result.before, self.state)]
 
 
 def _step(word: str) -> narration.Step:

@@ -13,20 +13,21 @@ from typing import NamedTuple
 from deepsea_rules.actions import BACK, BLANK, DROP, LEAVE, TAKE, kind_of
 from deepsea_rules.events import (
     CleanedUp,
+    CleanupEvent,
     DiveBegan,
     Event,
     Happening,
     TurnEvent,
     TurnPlayed,
-    chip_text,
+    event_for,
 )
 from deepsea_rules.game import Decision, Game
-from deepsea_rules.position import position_text
+from deepsea_rules.position import Position, position_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.scoring import Result
 from deepsea_rules.state import GameState
-from deepsea_rules.view import view_for
+from deepsea_rules.view import View, view_for
 
 ARROWS = "▼▲"
 """Where a diver is heading: down or homeward."""
@@ -69,24 +70,13 @@ def names(record: GameRecord) -> list[str]:
     return [seat.name for seat in record.seats]
 
 
-class Made(NamedTuple):
-    """A step that was made."""
+class StepResult(NamedTuple):
+    """What a step brought to an end, between two positions."""
 
-    news: Sequence[Happening]
-    """What it brought to an end."""
+    happened: Sequence[Happening]
     before: GameState
     after: GameState
     """The position after it, but before the clean-up of a dive that it ended."""
-
-    def tell(self, item: Happening, known: Mapping[int, int]) -> list[str]:
-        """Part of the news in words, line by line."""
-        match item:
-            case DiveBegan():
-                return [_dive(item)]
-            case TurnPlayed():
-                return [_turn(item, self.before)]
-            case CleanedUp():
-                return list(_dive_end(item, self.after, known))
 
 
 class _Log(list[Happening]):
@@ -103,14 +93,14 @@ class _Log(list[Happening]):
             self.turn_end = self._state.clone()
 
 
-def take(state: GameState, step: Step) -> Made:
+def make_step(state: GameState, step: Step) -> StepResult:
     """Make a step and note what it brings to an end."""
     before = state.clone()
     state.log = log = _Log(state)
     step(state)
     state.log = None
     # Orders are chosen before anything moves.
-    return Made(log, before, log.turn_end or before)
+    return StepResult(log, before, log.turn_end or before)
 
 
 class SeenPosition(NamedTuple):
@@ -152,29 +142,29 @@ def moments(game: Game, knowing: Knowing | None = None) -> Iterator[NarratedPosi
     assert isinstance(opening, DiveBegan)
     state = GameState.opening(game.rules, game.state.values, game.players, opening.starter)
     orders = _Orders(game.decisions)
-    turn = 0
-    yield NarratedPosition(turn, state.clone(), None, (_dive(opening),), knows(state), None)
+    story = Story(state)
+    turn, known = 0, knows(state)
+    lines = story.add(event_for(opening, known))
+    yield NarratedPosition(turn, state.clone(), None, tuple(lines), known, None)
     for item in rest:
         if not isinstance(item, TurnPlayed):
             continue
         turn += 1
-        lines: list[str] = []
+        lines = []
         dice = item.dice
         # Of orders that are being asked for, nothing is shown before all have moved.
         ordering = game.state.phase == "order" and item is rest[-1]
         for step in _steps(item, state, orders, ordering=ordering):
-            made = take(state, step)
+            result = make_step(state, step)
             known = knows(state)
-            for news in made.news:
-                told = made.tell(news, known)
-                if isinstance(news, CleanedUp):
-                    ended = made.after
+            for happening in result.happened:
+                lines += story.add(event_for(happening, known))
+                if isinstance(happening, CleanedUp):
+                    ended = result.after
                     if ended.phase != "order":
                         ended.phase = "over"
-                    yield NarratedPosition(turn, ended, dice, (*lines, *told), known, news)
+                    yield NarratedPosition(turn, ended, dice, tuple(lines), known, happening)
                     dice, lines = None, []
-                else:
-                    lines += told
             if state.phase == "search":
                 yield NarratedPosition(turn, state.clone(), dice, (), known, None)
         if ordering:
@@ -225,90 +215,77 @@ class _Orders:
 # Words
 
 
-def _dive_end(item: CleanedUp, last: GameState, known: Mapping[int, int]) -> Iterator[str]:
-    """How a dive ended in the position `last`, and who brought home or lost what."""
-    yield f"dive {item.dive} ends: {REASONS[item.reason]}"
-    for seat, chips in enumerate(item.banked):
-        if chips:
-            banked = " ".join(chip_text(chip, known) for chip in chips)
-            yield f"  {SEAT_LETTERS[seat]} banked {banked}"
-        elif last.cargo[seat]:
-            lost = " ".join(unit.name for unit in last.cargo[seat])
-            yield f"  {SEAT_LETTERS[seat]} lost {lost}"
-
-
-def _dive(item: DiveBegan) -> str:
-    return f"dive {item.dive}: {SEAT_LETTERS[item.starter]} begins, air {item.air}"
-
-
-def _turn(item: TurnPlayed, before: GameState) -> str:
-    """One turn in one line: who, dice less load, from and to, air, and what it did there."""
-    seat = item.seat
-    load = len(before.cargo[seat])
-    homeward = before.homeward[seat] or item.declare == BACK
-    dice = "+".join(map(str, item.dice or ())) + (f"-{load}" if load else "")
-    origin = "?" if item.from_space is None else str(item.from_space or "sub")
-    goal = "home" if item.home else str(item.to_space or "sub")
-    deeds = ["turns back"] if item.declare == BACK else []
-    cargo = " ".join(unit.name for unit in before.cargo[seat])
-    here = before.trail[item.to_space]
-    if item.home and cargo:
-        deeds.append(f"brings {cargo}")
-    elif item.search == TAKE:
-        deeds.append(f"takes {here.name}")
-    elif item.search == LEAVE and here:
-        deeds.append(f"leaves {here.name}")
-    elif item.search is not None and item.search.startswith(DROP):
-        deeds.append(f"drops {item.search.removeprefix(DROP)}")
-    return _turn_line(seat, homeward, f"{dice:5}", origin, goal, item.air, deeds)
-
-
-def _turn_line(
-    seat: int, homeward: bool, dice: str, origin: str, goal: str, air: int, deeds: Sequence[str]
-) -> str:
-    mark = f"{SEAT_LETTERS[seat]}{ARROWS[homeward]}"
-    return f"{mark} {dice}  {origin:>3} → {goal:<4}  air {air:<3} {', '.join(deeds)}".rstrip()
-
-
 class Story:
     """Tells a game by the events that one viewer gets, in order."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    def __init__(self, position: Position | View | None = None) -> None:
+        """Begin at a position, or without one at the first event, the beginning of a dive."""
         self._trail: list[str] = []
-        """What lies on each space, as far as the events say."""
+        """The name of the unit on each space."""
         self._homeward: set[int] = set()
+        self._cargo: dict[int, list[str]] = {}
+        """The names of the units that a seat carries."""
+        if position is not None:
+            self._trail = [unit.name for unit in position.trail[1:]]
+            self._homeward = {seat for seat in range(position.players) if position.homeward[seat]}
+            for seat, units in enumerate(position.cargo):
+                self._cargo[seat] = [unit.name for unit in units]
 
-    def add(self, event: Event) -> None:
-        """Tell what happened."""
+    def add(self, event: Event) -> list[str]:
+        """What happened in words, line by line."""
         if event["event"] == "dive":
-            self._trail, self._homeward = event["trail"].split(" "), set()
+            self._trail = [_name_in_trail(text) for text in event["trail"].split(" ")]
+            self._homeward, self._cargo = set(), {}
             starter = SEAT_LETTERS[event["starter"]]
-            self.lines.append(f"dive {event['dive']}: {starter} begins, air {event['air']}")
-        elif event["event"] == "turn":
-            self.lines.append(self._turn(event))
-        elif event["event"] == "cleanup":
-            self.lines.append(f"dive {event['dive']} ends: {REASONS[event['reason']]}")
-            for letter, chips in event["banked"].items():
-                if chips:
-                    self.lines.append(f"  {letter} banked {' '.join(chips)}")
+            return [f"dive {event['dive']}: {starter} begins, air {event['air']}"]
+        if event["event"] == "turn":
+            return [self._turn(event)]
+        if event["event"] == "cleanup":
+            return [f"dive {event['dive']} ends: {REASONS[event['reason']]}", *self._fates(event)]
+        return []
 
     def _turn(self, event: TurnEvent) -> str:
+        """One turn in one line: who, dice less load, from and to, air, and what it did there."""
         seat, to_space, search = event["seat"], event["to_space"], event["search"]
-        deeds = ["turns back"] if event["declare"] == BACK else []
+        cargo = self._cargo.setdefault(seat, [])
+        dice = "+".join(map(str, event["dice"] or ())) + (f"-{len(cargo)}" if cargo else "")
+        origin = "?" if event["from_space"] is None else str(event["from_space"] or "sub")
+        goal = "home" if event["home"] else str(to_space or "sub")
+        here = to_space - 1
+        deeds = []
         if event["declare"] == BACK:
             self._homeward.add(seat)
-        if search == TAKE:
-            deeds.append(f"takes {self._trail[to_space - 1]}")
-            self._trail[to_space - 1] = BLANK.name
+            deeds.append("turns back")
+        if event["home"] and cargo:
+            deeds.append(f"brings {' '.join(cargo)}")
+            cargo.clear()
+        elif search == TAKE:
+            deeds.append(f"takes {self._trail[here]}")
+            cargo.append(self._trail[here])
+            self._trail[here] = BLANK.name
+        elif search == LEAVE and self._trail[here] != BLANK.name:
+            deeds.append(f"leaves {self._trail[here]}")
         elif search is not None and search.startswith(DROP):
-            self._trail[to_space - 1] = search.removeprefix(DROP)
-            deeds.append(f"drops {self._trail[to_space - 1]}")
-        dice = "+".join(map(str, event["dice"] or ()))
-        goal = "home" if event["home"] else str(to_space or "sub")
-        origin = str(event["from_space"] or "sub")
-        homeward = seat in self._homeward
-        return _turn_line(seat, homeward, f"{dice:3}", origin, goal, event["air"], deeds)
+            self._trail[here] = search.removeprefix(DROP)
+            deeds.append(f"drops {self._trail[here]}")
+            cargo.remove(self._trail[here])
+        mark = f"{SEAT_LETTERS[seat]}{ARROWS[seat in self._homeward]}"
+        course = f"{mark} {dice:5}  {origin:>3} → {goal:<4}  air {event['air']:<3}"
+        return f"{course} {', '.join(deeds)}".rstrip()
+
+    def _fates(self, event: CleanupEvent) -> Iterator[str]:
+        """Who brought home or lost what."""
+        for seat, (letter, chips) in enumerate(event["banked"].items()):
+            if chips:
+                yield f"  {letter} banked {' '.join(chips)}"
+            elif cargo := self._cargo.get(seat):
+                yield f"  {letter} lost {' '.join(cargo)}"
+
+
+def _name_in_trail(text: str) -> str:
+    """The name of a unit in the text of a trail, where a pile has braces."""
+    chips = text.strip("{}")
+    return f"[{chips}]" if len(chips) > 1 and text.startswith("{") else chips
 
 
 def is_turn(line: str) -> bool:

@@ -8,14 +8,17 @@ describes its form and reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from .actions import BLANK, DOWN, Unit
 from .errors import InvalidRules
 from .events import Happening, chip_text, trail_text, unit_text
 from .ruleset import ABOARD, FULL_AIR, HOME, SEAT_LETTERS, RuleSet
+
+if TYPE_CHECKING:
+    from .view import View
 
 Phase = Literal["declare", "roll", "search", "order", "over"]
 
@@ -166,40 +169,7 @@ class Position:
 _COMPARED = tuple(name for name in Position.__slots__ if not name.startswith("_") and name != "log")
 
 
-class Public(Protocol):
-    """What `GameState` and `View` have in common, as far as writing needs it."""
-
-    @property
-    def players(self) -> int: ...
-    @property
-    def dive(self) -> int: ...
-    @property
-    def air(self) -> int: ...
-    @property
-    def phase(self) -> Phase: ...
-    @property
-    def to_move(self) -> int: ...
-    @property
-    def quiet(self) -> int: ...
-    @property
-    def trail(self) -> Sequence[Unit]: ...
-    @property
-    def laid(self) -> frozenset[Unit]: ...
-    @property
-    def place(self) -> Sequence[int]: ...
-    @property
-    def homeward(self) -> Sequence[bool]: ...
-    @property
-    def barred(self) -> Sequence[bool]: ...
-    @property
-    def cargo(self) -> Sequence[tuple[Unit, ...]]: ...
-    @property
-    def bank(self) -> Sequence[tuple[int, ...]]: ...
-    @property
-    def home_order(self) -> tuple[int, ...]: ...
-
-
-def position_text(position: Public, known: Mapping[int, int]) -> str:
+def position_text(position: Position | View, known: Mapping[int, int]) -> str:
     """The position in one line, with the values in `known`, by chip id."""
     divers = " ".join(_diver_text(position, seat, known) for seat in range(position.players))
     quiet = f" s{position.quiet}" if position.quiet else ""
@@ -208,7 +178,7 @@ def position_text(position: Public, known: Mapping[int, int]) -> str:
     return f"{trail_text(tuple(position.trail), position.laid, known)} | {divers} | {clock}".strip()
 
 
-def _diver_text(position: Public, seat: int, known: Mapping[int, int]) -> str:
+def _diver_text(position: Position | View, seat: int, known: Mapping[int, int]) -> str:
     place = position.place[seat]
     text = "*" if seat == position.to_move and position.phase != "over" else ""
     text += SEAT_LETTERS[seat]

@@ -11,7 +11,9 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from functools import cache
+from types import UnionType
+from typing import Any, NamedTuple, get_type_hints
 
 from .errors import InvalidRecord, RulesError
 from .events import new_tuple
@@ -24,8 +26,7 @@ from .ruleset import MAX_PLAYERS, MIN_PLAYERS, PRESETS, SEAT_LETTERS, RuleSet
 
 FORMAT = "deepsea-record/1"
 US_LIMIT = 2**53
-"""Times are below it, in microseconds: every JSON reader has such numbers exactly."""
-_T = TypeVar("_T")
+"""Whole numbers are below it, such as times in microseconds: every JSON reader has them exactly."""
 
 
 class RecordSeat(NamedTuple):
@@ -111,30 +112,32 @@ class GameRecord:
             raise
         except (ValueError, RecursionError) as error:
             raise InvalidRecord(f"not JSON: {error}") from None
-        top = _Fields(data, "the record")
-        if top.take("format", str) != FORMAT:
+        if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise InvalidRecord(f"the format is {data['format']!r}, not {FORMAT!r}")
-        result = top.fields("result")
+        top = _read(_FORM, data, "")
+        rules, result = top["rules"], top["result"]
+        if not re.fullmatch(f"[0-9a-f]{{{2 * SEED_BYTES}}}", top["seed"]):
+            raise InvalidRecord(f"seed is not {SEED_BYTES} bytes in lower-case hex")
+        try:
+            rule_set = RuleSet.from_options(rules["name"], rules["options"])
+        except RulesError as error:
+            raise InvalidRecord(f"rules: {error}") from None
         record = cls(
-            game_id=top.take("game_id", str),
-            rules=_read_rules(top.fields("rules")),
-            clock=top.take("clock", str),
-            seed=_read_seed(top.take("seed", str)),
-            commitment=top.take("commitment", str),
-            seats=tuple(_read_seat(fields) for fields in top.rows("seats")),
-            decisions=_read_decisions(top),
-            points=tuple(result.numbers("scores")),
-            placements=tuple(result.numbers("placements")),
-            forfeits=tuple(_read_forfeit(fields) for fields in result.rows("forfeits")),
-            final=result.take("final", str),
-            attempt=top.take("attempt", int) if top.has("attempt") else 0,
+            game_id=top["game_id"],
+            rules=rule_set,
+            clock=top["clock"],
+            seed=bytes.fromhex(top["seed"]),
+            commitment=top["commitment"],
+            seats=top["seats"],
+            decisions=top["decisions"],
+            points=result["scores"],
+            placements=result["placements"],
+            forfeits=result["forfeits"],
+            final=result["final"],
+            attempt=top.get("attempt", 0),
         )
-        result.refuse_rest()
-        top.refuse_rest()
         if not MIN_PLAYERS <= len(record.seats) <= MAX_PLAYERS:
             raise InvalidRecord(f"{len(record.seats)} seats; a game has 2 to 6")
-        if not 0 <= record.attempt < US_LIMIT:
-            raise InvalidRecord(f"'attempt' is {quoted(record.attempt, 40)}, not 0 to 2**53 - 1")
         return record
 
 
@@ -227,95 +230,74 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return data
 
 
-class _Fields:
-    """The fields of one JSON object, taken one by one, with errors that say where."""
-
-    def __init__(self, data: object, where: str) -> None:
-        if not isinstance(data, dict):
-            raise InvalidRecord(f"{where} is not a JSON object")
-        self._left = dict(data)
-        self._where = where
-
-    def take(self, key: str, kind: type[_T]) -> _T:
-        """The value of a key that has to be there and be of that type."""
-        if key not in self._left:
-            raise InvalidRecord(f"{self._where} lacks {key!r}")
-        value = self._left.pop(key)
-        # bool is an int to Python, but not to a reader of the format.
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise InvalidRecord(f"{self._where}: {key!r} is {quoted(value)}, not {_WORDS[kind]}")
-        return value
-
-    def take_us(self) -> int:
-        """The time of a decision."""
-        us = self.take("us", int)
-        if not 0 <= us < US_LIMIT:
-            raise InvalidRecord(
-                f"{self._where}: 'us' is {quoted(us, 40)}, not 0 to 2**53 - 1 microseconds"
-            )
-        return us
-
-    def fields(self, key: str) -> _Fields:
-        return _Fields(self.take(key, dict), f"{key!r}")
-
-    def rows(self, key: str) -> list[_Fields]:
-        return [_Fields(row, f"{key}[{i}]") for i, row in enumerate(self.take(key, list))]
-
-    def numbers(self, key: str) -> list[int]:
-        values = self.take(key, list)
-        if not all(type(value) is int for value in values):
-            raise InvalidRecord(f"{self._where}: {key!r} is not a list of whole numbers")
-        return values
-
-    def has(self, key: str) -> bool:
-        return self._left.get(key) is not None
-
-    def refuse_rest(self) -> None:
-        """Raise for a key that the format does not have."""
-        for key in self._left:
-            raise InvalidRecord(f"{self._where} has an unknown key {key!r}")
-
-
+_FORM = {
+    "format": str,
+    "game_id": str,
+    "rules": {"name": str, "options": dict},
+    "clock": str,
+    "attempt": int,
+    "seed": str,
+    "commitment": str,
+    "seats": tuple[RecordSeat, ...],
+    "decisions": tuple[Decision, ...],
+    "result": {
+        "scores": tuple[int, ...],
+        "placements": tuple[int, ...],
+        "forfeits": tuple[Forfeit, ...],
+        "final": str,
+    },
+}
+_OPTIONAL = {"attempt", "came"}
 _USUAL = {"seat", "action", "us", "fault"}
 _WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+_fields_of = cache(get_type_hints)
 
 
-def _read_rules(fields: _Fields) -> RuleSet:
-    name, options = fields.take("name", str), fields.take("options", dict)
-    fields.refuse_rest()
-    try:
-        return RuleSet.from_options(name, options)
-    except RulesError as error:
-        raise InvalidRecord(f"rules: {error}") from None
+def _read(form: Any, value: Any, name: str) -> Any:
+    """A value of JSON in a form: a type, or forms by key; raises `InvalidRecord` with its name.
 
-
-def _read_seed(text: str) -> bytes:
-    if not re.fullmatch(f"[0-9a-f]{{{2 * SEED_BYTES}}}", text):
-        raise InvalidRecord(f"'seed' is not {SEED_BYTES} bytes in lower-case hex")
-    return bytes.fromhex(text)
-
-
-def _read_seat(fields: _Fields) -> RecordSeat:
-    seat = RecordSeat(fields.take("name", str), fields.take("digest", str))
-    fields.refuse_rest()
-    return seat
-
-
-def _decision_data(decision: Decision) -> dict[str, Any]:
-    data = decision._asdict()
-    if decision.came is None:
-        del data["came"]
-    return data
-
-
-def _read_decisions(fields: _Fields) -> tuple[Decision, ...]:
-    rows = fields.take("decisions", list)
+    A named tuple is an object of its fields in JSON; each whole number is below `US_LIMIT`.
+    """
+    if type(value) is form:  # bool is an int to Python, but not to a reader of the format
+        if form is int and not 0 <= value < US_LIMIT:
+            raise InvalidRecord(f"{name} is {quoted(value, 40)}, not 0 to 2**53 - 1")
+        return value
+    if isinstance(form, dict):
+        return _read_object(form, value, name)
+    if form is Fault:
+        if _read(str, value, name) not in [*Fault]:
+            faults = ", ".join(Fault)
+            raise InvalidRecord(f"{name} is {quoted(value)}, no fault; there are {faults}")
+        return Fault(value)
+    if form in _WORDS:
+        raise InvalidRecord(f"{name} is {quoted(value)}, not {_WORDS[form]}")
+    if isinstance(form, type):
+        return form(**_read_object(_fields_of(form), value, name))
+    item = form.__args__[0]
+    if isinstance(form, UnionType):  # with None
+        return None if value is None else _read(item, value, name)
+    rows = _read(list, value, name)
     return tuple(
         [
-            _usual_decision(row) or _read_decision(_Fields(row, f"decisions[{i}]"))
+            (item is Decision and _usual_decision(row)) or _read(item, row, f"{name}[{i}]")
             for i, row in enumerate(rows)
         ]
     )
+
+
+def _read_object(forms: dict[str, Any], value: Any, name: str) -> dict[str, Any]:
+    """An object that has these keys, those of `_OPTIONAL` perhaps, and no other."""
+    if not isinstance(value, dict):
+        raise InvalidRecord(f"{name or 'the record'} is not a JSON object")
+    if value.keys() != forms.keys():
+        for key in forms:
+            if key not in value and key not in _OPTIONAL:
+                raise InvalidRecord(f"{name or 'the record'} lacks {key!r}")
+        for key in value:
+            if key not in forms:
+                raise InvalidRecord(f"{name or 'the record'} has an unknown key {key!r}")
+    prefix = f"{name}." if name else ""
+    return {key: _read(forms[key], value[key], f"{prefix}{key}") for key in value}
 
 
 def _usual_decision(row: object) -> Decision | None:
@@ -330,32 +312,8 @@ def _usual_decision(row: object) -> Decision | None:
     return None
 
 
-def _read_decision(fields: _Fields) -> Decision:
-    decision = Decision(
-        seat=fields.take("seat", int),
-        action=fields.take("action", str),
-        us=fields.take_us(),
-        fault=_read_fault(fields.take("fault", str)) if fields.has("fault") else None,
-        came=fields.take("came", str) if fields.has("came") else None,
-    )
-    if decision.fault is None:
-        fields.take("fault", type(None))
-    fields.refuse_rest()
-    return decision
-
-
-def _read_forfeit(fields: _Fields) -> Forfeit:
-    forfeit = Forfeit(
-        seat=fields.take("seat", int),
-        fault=_read_fault(fields.take("fault", str)),
-        decision=fields.take("decision", int),
-    )
-    fields.refuse_rest()
-    return forfeit
-
-
-def _read_fault(name: str) -> Fault:
-    try:
-        return Fault(name)
-    except ValueError:
-        raise InvalidRecord(f"no fault is called {name!r}; there are {', '.join(Fault)}") from None
+def _decision_data(decision: Decision) -> dict[str, Any]:
+    data = decision._asdict()
+    if decision.came is None:
+        del data["came"]
+    return data

@@ -169,7 +169,7 @@ class Option(NamedTuple):
                 return
             raise InvalidRules(f"blank_count is a number from 1 to 999 or left out, not {value!r}")
         # `True == 1`, so equality alone would let numbers pass for booleans.
-        if not any(value == v and type(value) is type(v) for v in self.values):
+        if value not in self.values or type(value) not in map(type, self.values):
             words = ", ".join("none given" if v is None else str(v).lower() for v in self.values)
             raise InvalidRules(f"{self.name} is one of {words}, not {value!r}")
 

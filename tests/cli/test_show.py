@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from deepsea_arena.reports.frames import frames
 from deepsea_cli.terminal_board import draw_board
 from deepsea_rules import narration
-from deepsea_rules.events import TurnPlayed
+from deepsea_rules.events import TurnPlayed, event_for
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import seed_from_text
@@ -57,6 +57,17 @@ def test_a_forfeited_seat_is_shown_with_its_default_actions() -> None:
     game = faulty()
     assert game.forfeits
     assert position(list(narration.moments(game))[-1]) == position(game)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_viewer_is_told_by_events_what_a_reader_of_the_record_is(preset: str) -> None:
+    game = played(preset)
+    story, values = narration.Story(), dict(enumerate(game.state.values))
+    told = [line for item in game.events for line in story.add(event_for(item, values))]
+    assert told == [line for moment in narration.moments(game) for line in moment.lines]
+    words = {word for line in told for word in line.split()}
+    assert words >= {"takes", "leaves", "brings", "banked", "lost"}
+    assert "{" not in "".join(told)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

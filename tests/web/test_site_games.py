@@ -239,5 +239,5 @@ def test_a_damaged_record_is_one_line_of_the_log(
     for url in ("/games/s1-1", "/games/s1-1/frames.json"):
         assert get(a_site(played), url).status == 500
         entry = caplog.records[-1]
-        assert entry.getMessage().startswith(f"{url}: decisions[0]: 'us' is {2**60}, not")
+        assert entry.getMessage().startswith(f"{url}: decisions[0].us is {2**60}, not")
         assert entry.exc_info is None
