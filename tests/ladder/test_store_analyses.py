@@ -14,7 +14,6 @@ from deepsea_ladder.model.games import AnalysisLease, AnalysisPlan
 from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
-from helpers.killing import EVERYWHERE, NEVER, killed_at
 from helpers.submissions import an_author
 
 QUEUED, RUNNING = TaskState.QUEUED, TaskState.RUNNING
@@ -250,29 +249,3 @@ def test_a_damaged_result_is_said_to_be_so(store: Store) -> None:
     ladder.write(store, update(schema.analyses).values(document=b"junk"))
     with pytest.raises(StoreDamaged, match="analysis 1 is damaged"):
         store.analyses.document("s1-1")
-
-
-def ask_and_do(store: Store) -> None:
-    """What a front and a runner do, so that a repetition goes on where it was."""
-    number = ask(store, 1, an_author(store, "Ada"))
-    store.analyses.lose("runner")
-    while (lease := store.analyses.claim("runner", 60)) is not None:
-        finish(store, lease)
-    assert store.analyses.get(number).state is DONE
-
-
-@pytest.mark.slow
-@EVERYWHERE
-def test_a_kill_between_any_two_statements_leaves_one_result(
-    store: Store, target: str, step: int
-) -> None:
-    statements = killed_at(NEVER, ask_and_do, target)
-    assert statements is not None
-    before = number_of_rows(store)
-    assert before == 1
-    for number in range(statements, 0, -step):
-        ladder.write(store, schema.analyses.delete())
-        assert killed_at(number, ask_and_do, target) is None
-        ask_and_do(store)
-        assert number_of_rows(store) == 1
-        assert store.analyses.document("s1-1") == TEXT

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import update
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
@@ -18,7 +18,6 @@ from deepsea_ladder.season import VerdictSettings
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 from helpers.comparisons import add, claim, shown, to_compare
-from helpers.killing import EVERYWHERE, NEVER, killed_at
 
 CONTENTS = to_compare
 QUEUED, RUNNING, FAILED = TaskState.QUEUED, TaskState.RUNNING, TaskState.FAILED
@@ -249,41 +248,3 @@ def test_damage_is_named_and_stops_nobody(store: Store) -> None:
     ladder.write(store, update(schema.comparisons).values(standing="{"))
     with pytest.raises(StoreDamaged, match="comparison 1 is damaged"):
         store.comparisons.get(1)
-
-
-def play_some(store: Store) -> None:
-    """What a runner does: it goes on from the kept blocks until there are four."""
-    store.comparisons.lose("runner")
-    while (lease := store.comparisons.claim("runner", 60)) is not None:
-        for number in range(len(lease.kept), 4):
-            add(store, lease, number, verdict="level" if number == 3 else None)
-
-
-def kept(store: Store) -> list[int]:
-    """How many blocks each comparison has."""
-    table = schema.comparison_blocks
-    query = (
-        select(func.count(table.c.number))
-        .group_by(table.c.comparison_id)
-        .order_by(table.c.comparison_id)
-    )
-    with store.database.read() as connection:
-        return list(connection.execute(query).scalars())
-
-
-@pytest.mark.slow
-@EVERYWHERE
-def test_a_kill_between_any_two_statements_loses_and_doubles_no_block(
-    store: Store, target: str, step: int
-) -> None:
-    for name in ("dan", "ben"):
-        store.bots.withdraw(name)
-    statements = killed_at(NEVER, play_some, target)
-    assert statements is not None
-    assert kept(store) == [4, 4, 4]
-    for number in range(statements, 0, -step):
-        ladder.write(store, schema.comparison_blocks.delete(), schema.comparisons.delete())
-        assert killed_at(number, play_some, target) is None
-        play_some(store)
-        assert kept(store) == [4, 4, 4]
-        assert [line.split(", ", 1)[1] for line in shown(store)] == ["decided, 4 blocks"] * 3

@@ -40,44 +40,6 @@ def season(store: Store) -> StoredSeason:
     return ladder.to_play(store, 1)
 
 
-def _report(store: Store, job: Job, record: str) -> None:
-    store.games.report(job, record)
-
-
-def _claim(store: Store, name: str) -> None:
-    store.jobs.claim(store.seasons.get(name), "dead", 0)
-
-
-@EVERYWHERE
-def test_a_death_at_any_statement_of_a_report_leaves_all_or_nothing(
-    target: str, store: Store, season: StoredSeason, step: int
-) -> None:
-    job = ladder.claim(store, season)
-    record = ladder.play(job)
-    number = 1
-    while killed_at(number, _report, target, job, record) is None:
-        number += step
-        assert store.ratings.last_seq() == 0
-        assert store.queue.counts(season).leased == 1
-        assert store.ratings.differences(season) == []
-    assert number > 12
-    assert store.games.report(job, record) == Receipt(ReceiptStatus.DUPLICATE, seq=1)
-    assert store.ratings.differences(season, records=True) == []
-
-
-@EVERYWHERE
-def test_a_death_at_any_statement_of_a_claim_loses_no_job(
-    target: str, store: Store, season: StoredSeason, step: int
-) -> None:
-    patient = Store(store.database, PATIENT)
-    number = 2
-    while killed_at(number, _claim, target, "s1") is None:
-        number += step
-    assert number > 5
-    job = ladder.claim(patient, season)
-    assert patient.games.report(job, ladder.play(job)).seq == 1
-
-
 @EVERYWHERE
 def test_a_death_in_a_submission_leaves_all_or_nothing(
     target: str, store: Store, step: int

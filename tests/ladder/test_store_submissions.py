@@ -25,7 +25,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.values import milliseconds
 from helpers import ladder
-from helpers.killing import EVERYWHERE, NEVER, killed_at
+from helpers.killing import EVERYWHERE, killed_at
 from helpers.submissions import LIMITS, add, an_author, new, zipped
 
 QUEUED, RUNNING, FAILED = TaskState.QUEUED, TaskState.RUNNING, TaskState.FAILED
@@ -404,13 +404,6 @@ def submit_one(store: Store) -> None:
     add(store, an_author(store, "Ada"), "one")
 
 
-def check_one(store: Store, text: str = "one") -> None:
-    """Accept a bot of that text, as a runner does."""
-    lease = claim(store)
-    store.submissions.progress(lease, 60, 1, 3)
-    accept(store, lease, text)
-
-
 @pytest.mark.slow
 @EVERYWHERE
 def test_a_front_killed_at_any_moment_leaves_a_whole_submission_or_none(
@@ -427,34 +420,6 @@ def test_a_front_killed_at_any_moment_leaves_a_whole_submission_or_none(
             break
         assert ended is None
     assert number > 5
-
-
-@pytest.mark.slow
-@EVERYWHERE
-def test_a_runner_killed_at_any_moment_leaves_one_version_or_none(
-    store: Store, target: str, step: int
-) -> None:
-    submit_one(store)
-    steps = killed_at(NEVER, check_one, target)
-    assert steps is not None
-    assert len(store.bots.versions("mine")) == 1
-    for number in range(steps, 0, -step):
-        text = f"text {number}"
-        before = len(store.bots.versions("mine"))
-        added = add(
-            store,
-            an_author(store, "Ada"),
-            text,
-            limits=replace(LIMITS, submissions_per_hour=999, submissions_per_day=999),
-        )
-        killed_at(number, check_one, target, text)
-        done = store.submissions.get(added.id)
-        new_versions = len(store.bots.versions("mine")) - before
-        assert new_versions == (done.state is ACCEPTED)
-        store.submissions.lose("runner")
-        if done.state is not ACCEPTED:
-            assert accept(store, claim(store), text)
-        assert len(store.bots.versions("mine")) == before + 1
 
 
 def test_nothing_of_a_blocked_author_is_accepted(store: Store, ada: int) -> None:

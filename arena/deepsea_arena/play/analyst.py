@@ -74,7 +74,7 @@ class Analyst(LeasedWork[AnalysisLease]):
 
     def _lease(self, only: int | None = None) -> AnalysisLease | None:
         claim = self._queue().claim
-        return self._retry(lambda: claim(self._owner, self._times.lease, only))
+        return self._lease_by(lambda: claim(self._owner, self._times.lease, only))
 
     def _do(self, lease: AnalysisLease) -> None:
         analyses, limits = self._store.analyses, self._store.settings.limits

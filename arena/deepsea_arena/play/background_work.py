@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from math import inf
 from typing import ClassVar, Generic, TypeVar
 
@@ -241,6 +242,17 @@ class LeasedWork(ABC, Generic[_Lease]):
             except BaseException:
                 self._workers.kill(task)
                 raise
+
+    def _lease_by(self, claim: Callable[[], _Lease | None]) -> _Lease | None:
+        """Call the store for a lease, with retries while it is unavailable."""
+        tries = count()
+
+        def call() -> _Lease | None:
+            if next(tries):  # an earlier try was perhaps stored, and its answer lost
+                self._queue().hand_back(self._owner)
+            return claim()
+
+        return self._retry(call)
 
     def _hold(self, renew: Callable[[], bool]) -> None:
         if not self._retry(renew):

@@ -50,7 +50,7 @@ class Comparer(LeasedWork[ComparisonLease]):
         others = (store.submissions.waiting, store.person_games.waiting)
         if any(self._retry(waiting) for waiting in others) or not self._retry(self._queue().due):
             return None
-        return self._retry(lambda: self._queue().claim(self._owner, self._times.lease))
+        return self._lease_by(lambda: self._queue().claim(self._owner, self._times.lease))
 
     def _do(self, lease: ComparisonLease) -> None:
         def on_message(message: object) -> bool:

@@ -51,7 +51,7 @@ class PersonGamePlayer(LeasedWork[PersonGame]):
     def _claim(self) -> PersonGame | None:
         if not self._retry(self._queue().waiting):
             return None
-        return self._retry(lambda: self._queue().claim(self._owner, self._times.lease))
+        return self._lease_by(lambda: self._queue().claim(self._owner, self._times.lease))
 
     def _do(self, lease: PersonGame) -> None:
         answer = self._answer(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 from deepsea_arena.lease_owner import own_name, take_back
@@ -247,10 +248,16 @@ class Runner:
         return True
 
     def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
-        jobs, lease = self.store.jobs, self.settings.lease
+        jobs, tries = self.store.jobs, count()
         before = self._paused
+
+        def claim() -> list[Job]:
+            if next(tries):  # an earlier try was perhaps stored, and its answer lost
+                jobs.hand_back(self.owner, besides=self._playing)
+            return jobs.claim(self.season, self.owner, self.settings.lease, prefer)
+
         try:
-            found = self._retry(lambda: jobs.claim(self.season, self.owner, lease, prefer))
+            found = self._retry(claim)
             self._paused = False
         except SeasonPaused:
             found, self._paused = [], True

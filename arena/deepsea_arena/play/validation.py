@@ -61,7 +61,7 @@ class Validator(LeasedWork[SubmissionLease]):
     def _claim(self) -> SubmissionLease | None:
         if not self._retry(self._store.submissions.waiting):
             return None
-        return self._retry(lambda: self._store.submissions.claim(self._owner, self._times.lease))
+        return self._lease_by(lambda: self._queue().claim(self._owner, self._times.lease))
 
     def _do(self, lease: SubmissionLease) -> None:
         self._began = self._now()

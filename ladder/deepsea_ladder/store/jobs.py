@@ -9,7 +9,7 @@ expired lease, and the former owner's result still counts if it is the first; th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -253,13 +253,23 @@ class Jobs(StorePart):
             at = now(connection)
             return sum(GAMES.renew(connection, job, at, seconds) for job in held)
 
-    def hand_back(self, owner: str, job: Job | None = None, reason: str | None = None) -> int:
+    def hand_back(
+        self,
+        owner: str,
+        job: Job | None = None,
+        reason: str | None = None,
+        *,
+        besides: Collection[str] = (),
+    ) -> int:
         """Give up the owner's leases, or that of one job; returns how many there were.
 
         The jobs wait again, and nothing counts as failed.
+
+        besides  ids of games that the owner keeps
         """
         with self._database.write() as connection:
             at, rows = now(connection), GAMES.held_by(connection, owner)
+            rows = [row for row in rows if row.game_id not in besides]
             if job is not None:
                 rows = [row for row in rows if (row.id, row.attempt) == (job.id, job.attempt)]
             for row in rows:
