@@ -44,7 +44,7 @@ def service(played: Store) -> LadderService:
 
 
 def codes(service: LadderService, **fields: Any) -> list[str]:
-    return [one.code for one in LocalLadder(service, MACHINE).create_codes(**fields).codes]
+    return [one.code for one in LocalLadder(service, MACHINE).create_codes(**fields)]
 
 
 def joined(service: LadderService, author: str) -> tuple[str, Caller]:
@@ -75,8 +75,8 @@ def test_a_code_becomes_a_token_that_says_who_one_is(service: LadderService) -> 
     assert (redeemed.account.author, redeemed.account.role) == ("Zoe", "author")
     assert redeemed.account.scopes == ("read", "submit")
     caller = service.caller_of(redeemed.token, HERE)
-    assert LocalLadder(service, caller).who_am_i().account == redeemed.account
-    (line,) = LocalLadder(service, caller).tokens().tokens
+    assert LocalLadder(service, caller).who_am_i() == redeemed.account
+    (line,) = LocalLadder(service, caller).tokens()
     assert (line.label, line.start) == ("lab", redeemed.token[:8])
     assert redeemed.token not in str(LocalLadder(service, MACHINE).audit(everybody=True))
 
@@ -87,7 +87,7 @@ def test_codes_are_bounded(service: LadderService, days: int) -> None:
         assert refused(service, MACHINE, "create_codes", **fields).kind is Kind.INVALID
     for name in ("", "a/b", "x" * 41, "machine"):
         assert refused(service, MACHINE, "create_codes", authors=[name]).kind is Kind.INVALID
-    assert LocalLadder(service, MACHINE).codes().codes == ()
+    assert LocalLadder(service, MACHINE).codes() == ()
 
 
 class Asked(Exception):
@@ -216,8 +216,8 @@ def test_an_admins_usual_token_is_no_admins_token(service: LadderService) -> Non
     usual = service.caller_of(made.secret, HERE)
     assert refused(service, usual, "create_codes", count=1).kind is Kind.DENIED
     assert refused(service, usual, "audit", everybody=True).kind is Kind.DENIED
-    assert LocalLadder(service, boss).create_codes(count=1).codes[0].code
-    (code,) = [one.code for one in LocalLadder(service, boss).create_codes(authors=["boss"]).codes]
+    assert LocalLadder(service, boss).create_codes(count=1)[0].code
+    (code,) = [one.code for one in LocalLadder(service, boss).create_codes(authors=["boss"])]
     token = LocalLadder(service, visitor(HERE)).redeem(code=code).token
     assert Scope.ADMIN not in service.caller_of(token, HERE).scopes
 
@@ -234,7 +234,7 @@ def test_what_is_somebody_elses_is_not_there(service: LadderService) -> None:
         assert theirs.kind is nobodys.kind is Kind.NOT_FOUND
         assert str(theirs) == str(nobodys)
     assert service.still_valid(yan)
-    assert {one.actor for one in LocalLadder(service, zoe).audit().entries} <= {"Zoe", ""}
+    assert {one.actor for one in LocalLadder(service, zoe).audit()} <= {"Zoe", ""}
 
 
 def test_no_request_says_who_calls() -> None:
@@ -251,8 +251,8 @@ def test_a_session_is_opened_by_a_token_and_ends(service: LadderService) -> None
     login = service.log_in(token, HERE)
     caller = service.caller_of(login.session, HERE, SecretKind.SESSION)
     assert caller == login.caller
-    assert LocalLadder(service, caller).who_am_i().account.token_id == 0
-    (line,) = LocalLadder(service, caller).sessions().sessions
+    assert LocalLadder(service, caller).who_am_i().token_id == 0
+    (line,) = LocalLadder(service, caller).sessions()
     assert line.address == "192.0.2.0/24"
     assert (line.expires_at - line.created_at).days == service.limits.session_days
     for refuse in (
@@ -290,7 +290,7 @@ def test_what_an_admin_ends_is_no_longer_valid(
     getattr(LocalLadder(service, boss), name)(**fields)
     assert not service.still_valid(caller)
     assert not service.still_valid(page)
-    assert LocalLadder(service, boss).audit(everybody=True).entries[0].actor == "boss"
+    assert LocalLadder(service, boss).audit(everybody=True)[0].actor == "boss"
 
 
 def test_files_come_in_parts_of_the_limits_size(played: Store) -> None:

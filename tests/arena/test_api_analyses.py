@@ -52,24 +52,24 @@ def refused(service: LadderService, caller: Caller, name: str, game_id: str) -> 
 
 def test_an_author_asks_and_everybody_reads(service: LadderService) -> None:
     anna = author(service)
-    asked = LocalLadder(service, anna).request_analysis(game_id="s1-1").analysis
+    asked = LocalLadder(service, anna).request_analysis(game_id="s1-1")
     assert (asked.state, asked.ahead, asked.policy, asked.outdated) == (QUEUED, 0, VERSION, False)
     seen = LocalLadder(service, visitor()).analysis(game_id="s1-1")
     assert (seen.done, seen.last, seen.document) == (None, asked, "")
     steps = LocalLadder(service, visitor()).watch_analysis(game_id="s1-1")
-    assert next(filter(None, steps)).analysis == asked
+    assert next(filter(None, steps)) == asked
     assert next(steps) is None
     lease = service.store.analyses.claim("runner", 60)
     assert lease is not None
-    assert next(filter(None, steps)).analysis.state is RUNNING
+    assert next(filter(None, steps)).state is RUNNING
     found = analyse(AnalyseGame(lease.record, QUICK), int)
     assert service.store.analyses.finish(lease, found.policy, found.document, LIMITS)
-    assert [step and step.analysis.state for step in steps] == [DONE]
+    assert [step and step.state for step in steps] == [DONE]
     seen = LocalLadder(service, visitor()).analysis(game_id="s1-1")
     assert seen.done == seen.last
     assert seen.document == found.document
     assert not seen.may_be_asked
-    frames = json.loads(LocalLadder(service, visitor()).frames(game_id="s1-1", seat=1).frames)
+    frames = json.loads(LocalLadder(service, visitor()).frames(game_id="s1-1", seat=1))
     assert frames["policy"] == VERSION
     assert any("judged" in one for one in frames["decisions"])
 
@@ -87,7 +87,7 @@ def test_one_by_other_settings_is_outdated(
     service: LadderService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = author(service)
-    first = LocalLadder(service, anna).request_analysis(game_id="s1-1").analysis
+    first = LocalLadder(service, anna).request_analysis(game_id="s1-1")
     lease = service.store.analyses.claim("runner", 60)
     assert lease is not None
     assert service.store.analyses.finish(lease, VERSION, "{}", LIMITS)
@@ -100,4 +100,4 @@ def test_one_by_other_settings_is_outdated(
     assert seen.done is not None
     assert seen.done.outdated
     assert seen.may_be_asked
-    assert LocalLadder(service, anna).request_analysis(game_id="s1-1").analysis.id != first.id
+    assert LocalLadder(service, anna).request_analysis(game_id="s1-1").id != first.id

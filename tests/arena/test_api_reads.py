@@ -15,7 +15,6 @@ from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.errors import FAILED, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.api.reads import FeedGame
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import (
@@ -25,7 +24,7 @@ from deepsea_ladder.errors import (
     StoreUnavailable,
     SubmissionError,
 )
-from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model.games import GameLine, SeatLog
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import ladder
@@ -115,7 +114,7 @@ def test_the_feed_gives_all_games_since_a_break_the_oldest_first(played: Store) 
         seat = f"SELECT n, seat, n, {seats} FROM game_seats, n WHERE seq = 8"
         file.execute(f"INSERT INTO game_seats (seq, seat, number, {seats}) {copies} {seat}")
     feed = LocalLadder(LadderService(played, entropy=lambda: b""), VISITOR).feed(after=700)
-    told = [step.game.seq for step in takewhile(lambda step: step is not None, feed) if step]
+    told = [step.seq for step in takewhile(lambda step: step is not None, feed) if step]
     assert told == list(range(701, 1001))
 
 
@@ -137,8 +136,8 @@ def test_the_feed_tells_games_once_and_then_that_there_is_nothing_new(
 ) -> None:
     seqs = [game.seq for game in LocalLadder(service, VISITOR).games(limit=500).games]
     feed = LocalLadder(service, VISITOR).feed(after=min(seqs))
-    told = [found.game.seq for found in islice(feed, len(seqs) - 1) if found]
+    told = [found.seq for found in islice(feed, len(seqs) - 1) if found]
     assert told == sorted(seqs)[1:]
     assert next(feed) is None
     assert next(LocalLadder(service, VISITOR).feed()) is None
-    assert isinstance(next(LocalLadder(service, VISITOR).feed(after=min(seqs))), FeedGame)
+    assert isinstance(next(LocalLadder(service, VISITOR).feed(after=min(seqs))), GameLine)

@@ -218,7 +218,7 @@ def test_a_bot_is_submitted_watched_and_withdrawn_with_nothing_but_a_code(
 def first_game(url: str) -> str:
     """The id of a game, as soon as the ladder tells of one."""
     with RemoteLadder(url.rstrip("/")) as there:
-        return next(step.game.game_id for step in there.feed(after=1) if step is not None)
+        return next(step.game_id for step in there.feed(after=1) if step is not None)
 
 
 # In every run tests/cli/test_remote_submit.py breaks the connection, and

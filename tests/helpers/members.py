@@ -28,7 +28,7 @@ def a_service(store: Store, **more: Any) -> LadderService:
 
 def a_token(service: LadderService, author: str, label: str = "laptop") -> str:
     """A token of an author, who is added if need be."""
-    (code,) = LocalLadder(service, MACHINE).create_codes(authors=[author]).codes
+    (code,) = LocalLadder(service, MACHINE).create_codes(authors=[author])
     return LocalLadder(service, visitor()).redeem(code=code.code, label=label).token
 
 

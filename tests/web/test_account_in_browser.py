@@ -88,7 +88,7 @@ def test_one_joins_submits_and_leaves_by_keys(
     chromium: Browser, served: tuple[World, str], tmp_path: Path, scripts: bool
 ) -> None:
     world, url = served
-    (code,) = world.ladder().create_codes(count=1).codes
+    (code,) = world.ladder().create_codes(count=1)
     bot = tmp_path / "deep_diver.py"
     bot.write_text("print('hello')\n", encoding="utf-8")
     start = f"{url}/join#{code.code}"

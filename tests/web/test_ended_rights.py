@@ -107,7 +107,7 @@ def _new_session(world: World) -> dict[str, Any]:
 
 
 def _new_code(world: World) -> dict[str, Any]:
-    (code,) = world.ladder().create_codes(count=1).codes
+    (code,) = world.ladder().create_codes(count=1)
     return {"id": code.id}
 
 
@@ -387,7 +387,7 @@ def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -
 def test_a_code_or_token_that_ends_while_its_form_is_sent_opens_nothing(
     world: World, gateway: Gateway
 ) -> None:
-    (code,) = world.ladder().create_codes(count=1).codes
+    (code,) = world.ladder().create_codes(count=1)
     ending: dict[str, Callable[[], object]] = {
         "/join": lambda: world.ladder().revoke_code(id=code.id),
         "/login": lambda: ENDS["the end of the token"](world, ANNA),

@@ -20,7 +20,6 @@ from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.errors import INVALID, ApiError
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.api.reads import SeasonNames
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.reports.games import newest_games
 from deepsea_ladder.accounts import SecretKind, new_secret
@@ -51,8 +50,8 @@ def remote(
 def who(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a method whose answer names the caller."""
 
-    def seasons(ladder: LocalLadder) -> SeasonNames:
-        return SeasonNames((ladder.caller.author or "nobody",))
+    def seasons(ladder: LocalLadder) -> tuple[str, ...]:
+        return (ladder.caller.author or "nobody",)
 
     monkeypatch.setattr(LocalLadder, "seasons", seasons)
     return "seasons"
@@ -212,7 +211,7 @@ def test_a_page_of_another_site_spends_nobodys_tries(played: Store, said: tuple[
     """A browser sends a form of plain text to any address, without asking it first."""
     guess: dict[str, Any] = {"code": "AAAA-AAAA-AAAA-AAAA", "author": "eve"}
     with remote(played, clock=ManualClock()) as there:
-        (made,) = LocalLadder(there.server.gateway.service, MACHINE).create_codes(count=1).codes
+        (made,) = LocalLadder(there.server.gateway.service, MACHINE).create_codes(count=1)
         code = made.code
         for _ in range(6):
             foreign = there.call("redeem", headers=[said, ("Content-Type", "text/plain")], **guess)

@@ -108,7 +108,7 @@ def test_who_may_change_settings_and_what_calls_then_see(played: Store) -> None:
     service.read_settings()
     with pytest.raises(ApiError, match="at most 0 are taken"):
         LocalLadder(service, author).request_analysis(game_id="s1-1")
-    assert LocalLadder(service, visitor()).settings(name="analyses_per_day").settings[0].value == 0
+    assert LocalLadder(service, visitor()).settings(name="analyses_per_day")[0].value == 0
 
 
 def test_the_page_shows_authors_the_limits_of_the_moment(played: Store) -> None:

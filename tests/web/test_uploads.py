@@ -147,7 +147,7 @@ ZIP = submissions.zipped("uploaded")
 
 
 def own_submissions(world: World) -> int:
-    return len(world.ladder(ANNA).submissions().submissions)
+    return len(world.ladder(ANNA).submissions())
 
 
 @pytest.mark.parametrize(

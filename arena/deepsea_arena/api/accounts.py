@@ -56,35 +56,11 @@ class Redeemed(Struct, frozen=True):
     account: Account
 
 
-class WhoIs(Struct, frozen=True):
-    """The account of the caller."""
-
-    account: Account
-
-
-class TokenList(Struct, frozen=True):
-    """An author's tokens."""
-
-    tokens: tuple[TokenLine, ...]
-
-
 class CreatedToken(Struct, frozen=True):
     """A token, shown this one time."""
 
     secret: str
     token: TokenLine
-
-
-class SessionList(Struct, frozen=True):
-    """An author's sessions."""
-
-    sessions: tuple[SessionLine, ...]
-
-
-class AuditList(Struct, frozen=True):
-    """Entries of the audit log."""
-
-    entries: tuple[AuditEntry, ...]
 
 
 class AccountMethods(LadderPart):
@@ -105,19 +81,19 @@ class AccountMethods(LadderPart):
             raise
         return Redeemed(secret, account_of(found))
 
-    @method("GET", "/account", role=Role.AUTHOR)
-    def who_am_i(self) -> WhoIs:
+    @method("GET", "/account", role=Role.AUTHOR, key="account")
+    def who_am_i(self) -> Account:
         """Describe the caller: author, role, scopes."""
         assert self.own_id
         found = self.store.accounts.still(self.caller.secret_id)
         if found is None:
             raise ApiError(Kind.UNAUTHENTICATED, "this token is no longer valid")
-        return WhoIs(account_of(found))
+        return account_of(found)
 
-    @method("GET", "/account/tokens", role=Role.AUTHOR, scope=Scope.READ)
-    def tokens(self) -> TokenList:
+    @method("GET", "/account/tokens", role=Role.AUTHOR, scope=Scope.READ, key="tokens")
+    def tokens(self) -> tuple[TokenLine, ...]:
         """List the tokens of the caller's author, without their secrets."""
-        return TokenList(tuple(self.store.accounts.tokens(self.own_id)))
+        return tuple(self.store.accounts.tokens(self.own_id))
 
     @method("POST", "/account/tokens", role=Role.AUTHOR, scope=Scope.SUBMIT)
     def create_token(
@@ -144,25 +120,25 @@ class AccountMethods(LadderPart):
         """End a token of the caller's author at once, and the sessions that it opened."""
         return self._revoke(SecretKind.TOKEN, id)
 
-    @method("GET", "/account/sessions", role=Role.AUTHOR, scope=Scope.READ)
-    def sessions(self) -> SessionList:
+    @method("GET", "/account/sessions", role=Role.AUTHOR, scope=Scope.READ, key="sessions")
+    def sessions(self) -> tuple[SessionLine, ...]:
         """List the logins of the caller's author to the pages."""
-        return SessionList(tuple(self.store.accounts.sessions(self.own_id)))
+        return tuple(self.store.accounts.sessions(self.own_id))
 
     @method("DELETE", "/account/sessions/{id}", role=Role.AUTHOR)
     def end_session(self, *, id: int) -> Done:  # noqa: A002
         """End a login of the caller's author at once."""
         return self._revoke(SecretKind.SESSION, id)
 
-    @method("GET", "/audit", role=Role.AUTHOR, scope=Scope.READ)
-    def audit(self, *, limit: int = 0, everybody: bool = False) -> AuditList:
+    @method("GET", "/audit", role=Role.AUTHOR, scope=Scope.READ, key="entries")
+    def audit(self, *, limit: int = 0, everybody: bool = False) -> tuple[AuditEntry, ...]:
         """List the audit log of the caller's author, or of everybody, for an admin."""
         if not 0 <= limit <= MOST_AUDIT:
             raise UserError(f"limit is a number from 1 to {MOST_AUDIT}")
         if everybody:
             self.check_admin()
         author_id = None if everybody else self.own_id
-        return AuditList(tuple(self.store.audit.latest(limit or AUDIT, author_id=author_id)))
+        return tuple(self.store.audit.latest(limit or AUDIT, author_id=author_id))
 
     def admin_token(self, author: str = "", label: str = "") -> Redeemed:
         """Make an admin of an author, by default of `admin`, with a token of every scope; for the

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from deepsea_arena.api.declarations import Done, method
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.parts import LadderPart
-from deepsea_arena.api.submissions import ChangedBot, bot_place
+from deepsea_arena.api.submissions import BotPlace, bot_place
 from deepsea_arena.reports.status import LadderStatus, ladder_status
 from deepsea_arena.reports.tournament_state import Kind as TournamentKind
 from deepsea_arena.reports.tournaments import TournamentReport, tournament_report
@@ -50,18 +50,6 @@ MOST_GAMES = 100_000
 """Of a final."""
 
 
-class CodeList(Struct, frozen=True):
-    """Codes."""
-
-    codes: tuple[CodeLine, ...]
-
-
-class NewCode(Struct, frozen=True):
-    """A code for an author who was reset."""
-
-    code: CodeLine
-
-
 class AuthorLine(Struct, frozen=True):
     """An author."""
 
@@ -71,18 +59,6 @@ class AuthorLine(Struct, frozen=True):
     bots: int
     tokens: int
     created_at: Time
-
-
-class AuthorList(Struct, frozen=True):
-    """All authors."""
-
-    authors: tuple[AuthorLine, ...]
-
-
-class ChangedAuthor(Struct, frozen=True):
-    """An author as it is now."""
-
-    author: AuthorLine
 
 
 class SeasonControl(Struct, frozen=True):
@@ -102,19 +78,13 @@ class QuarantinedJob(Struct, frozen=True):
     note: str
 
 
-class Quarantine(Struct, frozen=True):
-    """Jobs that failed too often."""
-
-    jobs: tuple[QuarantinedJob, ...]
-
-
 class AdminMethods(LadderPart):
     """The methods of admins."""
 
-    @method("POST", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN)
+    @method("POST", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN, key="codes")
     def create_codes(
         self, *, count: int = 0, authors: Sequence[str] = (), days: int = 0
-    ) -> CodeList:
+    ) -> tuple[CodeLine, ...]:
         """Create codes for new authors, and one for each of `authors`, who are added if need be."""
         most, longest = self.limits.codes, self.limits.code_days
         if count < 0 or not 1 <= count + len(authors) <= most:
@@ -128,14 +98,12 @@ class AdminMethods(LadderPart):
         stored = self.store.accounts.make_codes(
             [*zip(digests, names, strict=True)], days or CODE_DAYS, self.caller.by
         )
-        return CodeList(
-            tuple(replace(one, code=code) for one, code in zip(stored, secrets, strict=True))
-        )
+        return tuple(replace(one, code=code) for one, code in zip(stored, secrets, strict=True))
 
-    @method("GET", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN)
-    def codes(self) -> CodeList:
+    @method("GET", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN, key="codes")
+    def codes(self) -> tuple[CodeLine, ...]:
         """List the codes that may be redeemed, without their secrets."""
-        return CodeList(tuple(self.store.accounts.codes()))
+        return tuple(self.store.accounts.codes())
 
     @method("DELETE", "/admin/codes/{id}", role=Role.ADMIN, scope=Scope.ADMIN)
     def revoke_code(self, *, id: int) -> Done:  # noqa: A002
@@ -143,33 +111,43 @@ class AdminMethods(LadderPart):
         self.store.accounts.revoke(SecretKind.CODE, id, self.caller.by)
         return Done()
 
-    @method("GET", "/admin/authors", role=Role.ADMIN, scope=Scope.ADMIN)
-    def authors(self) -> AuthorList:
+    @method("GET", "/admin/authors", role=Role.ADMIN, scope=Scope.ADMIN, key="authors")
+    def authors(self) -> tuple[AuthorLine, ...]:
         """List all authors."""
-        return AuthorList(tuple(map(_author_line, self.store.authors.all())))
+        return tuple(map(_author_line, self.store.authors.all()))
 
-    @method("POST", "/admin/authors/{author}/reset", role=Role.ADMIN, scope=Scope.ADMIN)
-    def reset_author(self, *, author: str) -> NewCode:
+    @method("POST", "/admin/authors/{author}/reset", role=Role.ADMIN, scope=Scope.ADMIN, key="code")
+    def reset_author(self, *, author: str) -> CodeLine:
         """End all tokens and logins of an author, and create a code for new ones."""
         secret, digest = self._new_code()
         stored = self.store.accounts.reset(author, digest, CODE_DAYS, self.caller.by)
-        return NewCode(replace(stored, code=secret))
+        return replace(stored, code=secret)
 
-    @method("POST", "/admin/authors/{author}/rename", role=Role.ADMIN, scope=Scope.ADMIN)
-    def rename_author(self, *, author: str, to: str = "") -> ChangedAuthor:
+    @method(
+        "POST", "/admin/authors/{author}/rename", role=Role.ADMIN, scope=Scope.ADMIN, key="author"
+    )
+    def rename_author(self, *, author: str, to: str = "") -> AuthorLine:
         """Give an author another name."""
-        return ChangedAuthor(_author_line(self.store.authors.rename(author, to, self.caller.by)))
+        return _author_line(self.store.authors.rename(author, to, self.caller.by))
 
-    @method("POST", "/admin/authors/{author}/anonymise", role=Role.ADMIN, scope=Scope.ADMIN)
-    def anonymise_author(self, *, author: str) -> ChangedAuthor:
+    @method(
+        "POST",
+        "/admin/authors/{author}/anonymise",
+        role=Role.ADMIN,
+        scope=Scope.ADMIN,
+        key="author",
+    )
+    def anonymise_author(self, *, author: str) -> AuthorLine:
         """Remove an author's name and rights for good; games stay."""
-        return ChangedAuthor(_author_line(self.store.authors.anonymise(author, self.caller.by)))
+        return _author_line(self.store.authors.anonymise(author, self.caller.by))
 
-    @method("POST", "/admin/authors/{author}/blocked", role=Role.ADMIN, scope=Scope.ADMIN)
-    def block_author(self, *, author: str, blocked: bool = False) -> ChangedAuthor:
+    @method(
+        "POST", "/admin/authors/{author}/blocked", role=Role.ADMIN, scope=Scope.ADMIN, key="author"
+    )
+    def block_author(self, *, author: str, blocked: bool = False) -> AuthorLine:
         """Block an author, or lift that."""
         found = self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
-        return ChangedAuthor(_author_line(found))
+        return _author_line(found)
 
     @method("POST", "/admin/settings/{name}", role=Role.ADMIN, scope=Scope.ADMIN)
     def set_setting(self, *, name: str, value: int | None = None) -> Done:
@@ -265,8 +243,8 @@ class AdminMethods(LadderPart):
         """Describe the ladder's queues, leases and problems, season by season."""
         return ladder_status(self.store)
 
-    @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN)
-    def set_bot_state(self, *, bot: str, state: str = "", reason: str = "") -> ChangedBot:
+    @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN, key="bot")
+    def set_bot_state(self, *, bot: str, state: str = "", reason: str = "") -> BotPlace:
         """Disable a bot with a reason, or enable it again: `state` is disabled or active."""
         if state == BotState.ACTIVE:
             found = self.store.bots.enable(bot, self.caller.by)
@@ -276,18 +254,16 @@ class AdminMethods(LadderPart):
             found = self.store.bots.disable(bot, reason, self.caller.by)
         else:
             raise UserError("state is active or disabled")
-        return ChangedBot(bot_place(found))
+        return bot_place(found)
 
-    @method("GET", "/admin/quarantine", role=Role.ADMIN, scope=Scope.ADMIN)
-    def quarantine(self) -> Quarantine:
+    @method("GET", "/admin/quarantine", role=Role.ADMIN, scope=Scope.ADMIN, key="jobs")
+    def quarantine(self) -> tuple[QuarantinedJob, ...]:
         """List the games that failed too often, oldest first."""
         store = self.store
-        return Quarantine(
-            tuple(
-                QuarantinedJob(job.game_id, job.lineup, job.failures, job.note or "")
-                for season in store.seasons.all()
-                for job in store.queue.listed(season, TaskState.QUARANTINED)
-            )
+        return tuple(
+            QuarantinedJob(job.game_id, job.lineup, job.failures, job.note or "")
+            for season in store.seasons.all()
+            for job in store.queue.listed(season, TaskState.QUARANTINED)
         )
 
     @method("POST", "/admin/quarantine/{game_id}", role=Role.ADMIN, scope=Scope.ADMIN)

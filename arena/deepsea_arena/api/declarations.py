@@ -16,6 +16,8 @@ from functools import cached_property
 from types import NoneType
 from typing import Any, TypeVar
 
+from msgspec import defstruct
+
 from deepsea_ladder.accounts import Role, Scope
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,6 +60,8 @@ class Method:
     """The scope that a token needs, too."""
     always: bool
     """Whether visitors may call it on a private ladder, too."""
+    key: str
+    """The key of the response in an object of JSON; "" if the response is the document itself."""
 
     @property
     def name(self) -> str:
@@ -102,13 +106,28 @@ class Method:
 
     @cached_property
     def response(self) -> Any:
-        """The type of the response's document, of each event's, or bytes."""
+        """The type of the response, of each event, or bytes."""
         declared = self._hints["return"]
         if typing.get_origin(declared) is not Iterator:
             return declared
         (item,) = typing.get_args(declared)
         kinds = [one for one in typing.get_args(item) if one is not NoneType]
         return kinds[0] if kinds else item
+
+    @cached_property
+    def document(self) -> Any:
+        """The type of the document that is sent."""
+        if not self.key:
+            return self.response
+        return defstruct(f"{self.name}_document", [(self.key, self.response)], frozen=True)
+
+    def document_of(self, response: object) -> object:
+        """The document that is sent for a response."""
+        return {self.key: response} if self.key else response
+
+    def response_of(self, document: object) -> Any:
+        """The response in a document that came."""
+        return getattr(document, self.key) if self.key else document
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +142,12 @@ def method(
     role: Role = Role.VISITOR,
     scope: Scope | None = None,
     always: bool = False,
+    key: str = "",
 ) -> Callable[[F], F]:
     """Declare a method; the parameters are the fields of `Method`."""
 
     def declare(function: F) -> F:
-        function.declared = Method(function, verb, path, role, scope, always)  # type: ignore[attr-defined]
+        function.declared = Method(function, verb, path, role, scope, always, key)  # type: ignore[attr-defined]
         return function
 
     return declare

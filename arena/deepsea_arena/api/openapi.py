@@ -65,6 +65,12 @@ def openapi() -> Mapping[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for method in METHODS.values():
         schema = None if method.flow is Flow.FILE else refs[kinds.index(method.response)]
+        if schema is not None and method.key:
+            schema = {
+                "type": "object",
+                "properties": {method.key: schema},
+                "required": [method.key],
+            }
         operation = _operation(method, schema, refs[0])
         paths.setdefault(method.path, {})[method.verb.lower()] = operation
     return {

@@ -58,42 +58,6 @@ class Server(Struct, frozen=True, kw_only=True):
     limits: tuple[Limit, ...]
 
 
-class SettingList(Struct, frozen=True):
-    """Settings of the ladder, as they are in force."""
-
-    settings: tuple[Limit, ...]
-
-
-class SeasonNames(Struct, frozen=True):
-    """The names of seasons, the oldest first."""
-
-    seasons: tuple[str, ...]
-
-
-class GameText(Struct, frozen=True):
-    """The record of a game."""
-
-    record: str
-
-
-class FramesText(Struct, frozen=True):
-    """The frames of a game."""
-
-    frames: str
-
-
-class ExportLine(Struct, frozen=True):
-    """A line of a season's chain."""
-
-    line: str
-
-
-class FeedGame(Struct, frozen=True):
-    """A game that has ended."""
-
-    game: GameLine
-
-
 class ReadMethods(LadderPart):
     """The methods that everybody may read with."""
 
@@ -118,18 +82,18 @@ class ReadMethods(LadderPart):
             limits=self.limits.table(),
         )
 
-    @method("GET", "/settings")
-    def settings(self, *, name: str = "") -> SettingList:
+    @method("GET", "/settings", key="settings")
+    def settings(self, *, name: str = "") -> tuple[Limit, ...]:
         """List the settings of the ladder, or only the one with this name."""
         if name:
             check_setting(name, None)
         found = limits_in_force(self.store.settings.changed()).table()
-        return SettingList(tuple(one for one in found if name in ("", one.name)))
+        return tuple(one for one in found if name in ("", one.name))
 
-    @method("GET", "/seasons")
-    def seasons(self) -> SeasonNames:
+    @method("GET", "/seasons", key="seasons")
+    def seasons(self) -> tuple[str, ...]:
         """List the names of all seasons, oldest first."""
-        return SeasonNames(tuple(one.name for one in self.store.seasons.all()))
+        return tuple(one.name for one in self.store.seasons.all())
 
     @method("GET", "/season")
     def season(self, *, season: str = "") -> SeasonInfo:
@@ -208,13 +172,13 @@ class ReadMethods(LadderPart):
             self.store, limit or GAMES, season or None, wanted, before=before or None
         )
 
-    @method("GET", "/games/{game_id}/record")
-    def record(self, *, game_id: str) -> GameText:
+    @method("GET", "/games/{game_id}/record", key="record")
+    def record(self, *, game_id: str) -> str:
         """Return a game's record, one line of JSON, to be shown and verified."""
-        return GameText(self.store.games.record(game_id))
+        return self.store.games.record(game_id)
 
-    @method("GET", "/games/{game_id}/frames")
-    def frames(self, *, game_id: str, seat: int | None = None) -> FramesText:
+    @method("GET", "/games/{game_id}/frames", key="frames")
+    def frames(self, *, game_id: str, seat: int | None = None) -> str:
         """Return a game as a viewer draws it, with everything or as a seat knew it, and with its
         analysis."""
         record = read_record(self.store.games.record(game_id))
@@ -224,16 +188,16 @@ class ReadMethods(LadderPart):
         text = document_of(self.store, game_id)
         from deepsea_arena.reports.analysis_frames import analysed_frames  # loads the SDK
 
-        return FramesText(json_text(analysed_frames(record, seat, text)))
+        return json_text(analysed_frames(record, seat, text))
 
-    @method("GET", "/export")
-    def export(self, *, season: str = "") -> Iterator[ExportLine]:
+    @method("GET", "/export", key="line")
+    def export(self, *, season: str = "") -> Iterator[str]:
         """Return the chain of a season, line by line."""
         name = find_season(self.store, season or None).season.name
-        return map(ExportLine, json_lines(self.store, name))
+        return json_lines(self.store, name)
 
-    @method("GET", "/feed")
-    def feed(self, *, after: int = 0) -> Iterator[FeedGame | None]:
+    @method("GET", "/feed", key="game")
+    def feed(self, *, after: int = 0) -> Iterator[GameLine | None]:
         """Follow games as they end, from a sequence number or from now on, oldest first."""
         if not after:
             newest = newest_games(self.store, 1).games
@@ -242,6 +206,6 @@ class ReadMethods(LadderPart):
             games = self.store.history.since(after, FEED)
             for game in games:
                 after = game.seq
-                yield FeedGame(game)
+                yield game
             if len(games) < FEED:
                 yield None

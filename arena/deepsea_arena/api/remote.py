@@ -22,7 +22,6 @@ from deepsea_arena.api.certificates import context, fingerprint
 from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import ApiError, BadServer, Kind, UnknownCertificate, Unreachable
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256, LadderApi
-from deepsea_arena.api.reads import GameText
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import read_json, to_json
 from deepsea_arena.reports.games import GAMES, GamesPage
@@ -101,17 +100,16 @@ class RemoteLadder(LadderApi):
             raise BadServer(f"{self.url} gives the same games again")
         return page
 
-    def record(self, *, game_id: str) -> GameText:
+    def record(self, *, game_id: str) -> str:
         """A game's record, written anew: with escapes for what a terminal would obey."""
-        found: GameText = self._call(METHODS["record"], {"game_id": game_id})
         try:
-            record = GameRecord.from_json(found.record)
+            record = GameRecord.from_json(self._call(METHODS["record"], {"game_id": game_id}))
         except RulesError:
             record = None
         if record is None or record.game_id != game_id:
             raise BadServer(f"{self.url} gives no record of that game")
         line = record.to_json().removesuffix("\n")
-        return GameText("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) + "\n")
+        return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) + "\n"
 
     def submit(self, archive: Archive) -> Iterator[Any]:
         declared = METHODS["submit"]
@@ -166,14 +164,14 @@ class RemoteLadder(LadderApi):
 
     def _document(self, declared: Method, content: bytes | bytearray) -> Any:
         try:
-            found = read_json(declared.response, content)
+            found = read_json(declared.document, content)
             to_json(found)  # such as a number that is too large to be written again
         except ValueError as error:
             raise BadServer(
                 f"the answer of {self.url} to {declared.name} makes no sense: "
                 f"{one_line(str(error), _LONGEST_SENTENCE)}"
             ) from None
-        return found
+        return declared.response_of(found)
 
     def _whole(self, request: httpx.Request) -> bytearray:
         with self._answered(request) as response:

@@ -64,18 +64,6 @@ class Archive:
         return cls(bot=bot, key=key, size=len(content), sha256=digest, parts=parts)
 
 
-class SubmissionStep(Struct, frozen=True):
-    """The present state of a submission."""
-
-    submission: Submission
-
-
-class SubmissionList(Struct, frozen=True):
-    """Submissions of an author, the newest first."""
-
-    submissions: tuple[Submission, ...]
-
-
 class BotPlace(Struct, frozen=True, kw_only=True):
     """A bot's place in the store."""
 
@@ -84,30 +72,6 @@ class BotPlace(Struct, frozen=True, kw_only=True):
     version: int
     state: BotState
     reason: str
-
-
-class BotList(Struct, frozen=True):
-    """Bots, by name."""
-
-    bots: tuple[BotPlace, ...]
-
-
-class ChangedBot(Struct, frozen=True):
-    """A bot as it is now."""
-
-    bot: BotPlace
-
-
-class GameLogs(Struct, frozen=True):
-    """The logs of the caller's bots, by seat."""
-
-    logs: tuple[SeatLog, ...]
-
-
-class AnalysisStep(Struct, frozen=True):
-    """The present state of an analysis."""
-
-    analysis: LadderAnalysis
 
 
 class SubmissionMethods(LadderPart):
@@ -121,21 +85,21 @@ class SubmissionMethods(LadderPart):
         """
         return self.store.submissions.check(self._new(announced), self.limits) is not None
 
-    @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT)
-    def submit(self, archive: Archive) -> Iterator[SubmissionStep | None]:
+    @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT, key="submission")
+    def submit(self, archive: Archive) -> Iterator[Submission | None]:
         """Submit a bot, and follow its check until it has ended."""
         found = self.store.submissions.add(self._new(archive), archive.parts(), self.limits)
         return self._steps(found)
 
-    @method("GET", "/submissions/{id}", role=Role.AUTHOR, scope=Scope.READ)
-    def watch_submission(self, *, id: int) -> Iterator[SubmissionStep | None]:  # noqa: A002
+    @method("GET", "/submissions/{id}", role=Role.AUTHOR, scope=Scope.READ, key="submission")
+    def watch_submission(self, *, id: int) -> Iterator[Submission | None]:  # noqa: A002
         """Follow a submission of the caller's author, or for an admin of anybody, from its present
         state on."""
         whose = None if self.is_admin else self.caller.author_id
         return self._steps(self.store.submissions.get(id, whose))
 
-    @method("GET", "/submissions", role=Role.AUTHOR, scope=Scope.READ)
-    def submissions(self, *, limit: int = 0, author: str = "") -> SubmissionList:
+    @method("GET", "/submissions", role=Role.AUTHOR, scope=Scope.READ, key="submissions")
+    def submissions(self, *, limit: int = 0, author: str = "") -> tuple[Submission, ...]:
         """List the submissions of the caller's author, newest first; for an admin of `author`."""
         if not 0 <= limit <= MOST_SUBMISSIONS:
             raise UserError(f"limit is a number from 1 to {MOST_SUBMISSIONS}")
@@ -143,32 +107,30 @@ class SubmissionMethods(LadderPart):
             self.check_admin()
         author_id = self.store.authors.get(author).id if author else self.own_id
         found = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
-        return SubmissionList(tuple(found))
+        return tuple(found)
 
-    @method("GET", "/admin/queue", role=Role.ADMIN, scope=Scope.ADMIN)
-    def queue(self) -> SubmissionList:
+    @method("GET", "/admin/queue", role=Role.ADMIN, scope=Scope.ADMIN, key="submissions")
+    def queue(self) -> tuple[Submission, ...]:
         """List the submissions that are checked or wait, in their order."""
-        return SubmissionList(tuple(self.store.submissions.queue()))
+        return tuple(self.store.submissions.queue())
 
-    @method("GET", "/account/bots", role=Role.AUTHOR, scope=Scope.READ)
-    def bots(self, *, everybody: bool = False) -> BotList:
+    @method("GET", "/account/bots", role=Role.AUTHOR, scope=Scope.READ, key="bots")
+    def bots(self, *, everybody: bool = False) -> tuple[BotPlace, ...]:
         """List the bots of the caller's author, or of everybody, for an admin."""
         if everybody:
             self.check_admin()
         found = self.store.bots.all()
-        return BotList(
-            tuple(bot_place(bot) for bot in found if everybody or self.is_own(bot.author))
-        )
+        return tuple(bot_place(bot) for bot in found if everybody or self.is_own(bot.author))
 
-    @method("POST", "/bots/{bot}/withdraw", role=Role.AUTHOR, scope=Scope.SUBMIT)
-    def withdraw(self, *, bot: str) -> ChangedBot:
+    @method("POST", "/bots/{bot}/withdraw", role=Role.AUTHOR, scope=Scope.SUBMIT, key="bot")
+    def withdraw(self, *, bot: str) -> BotPlace:
         """Withdraw a bot of the caller's author: it plays no more games."""
         found = self._own_bot(bot)
         if found.state is BotState.DISABLED:
             raise ApiError(Kind.NOT_NOW, f"{found.name} is disabled: {found.reason}")
         if found.state is BotState.ACTIVE:
             found = self.store.bots.withdraw(found.name, by=self.caller.by)
-        return ChangedBot(bot_place(found))
+        return bot_place(found)
 
     @method("GET", "/bots/{bot}/archive", role=Role.AUTHOR, scope=Scope.READ)
     def download_bot(self, *, bot: str, version: int = 0) -> Iterator[bytes]:
@@ -182,8 +144,8 @@ class SubmissionMethods(LadderPart):
         chunk = self.limits.chunk_bytes
         return (archive[at : at + chunk] for at in range(0, len(archive), chunk))
 
-    @method("GET", "/games/{game_id}/log", role=Role.AUTHOR, scope=Scope.READ)
-    def log(self, *, game_id: str) -> GameLogs:
+    @method("GET", "/games/{game_id}/log", role=Role.AUTHOR, scope=Scope.READ, key="logs")
+    def log(self, *, game_id: str) -> tuple[SeatLog, ...]:
         """Return the last output of the caller's bots that were at fault in a game."""
         everything = self.caller.is_machine and not self.caller.author
         nothing = ApiError(
@@ -201,24 +163,26 @@ class SubmissionMethods(LadderPart):
         if not readable:
             raise nothing
         logs = self.store.logs.of_game(game_id)
-        return GameLogs(tuple(log for log in logs if log.seat in readable))
+        return tuple(log for log in logs if log.seat in readable)
 
     # ---------------------------------------------------------------------- analyses of games
 
-    @method("POST", "/games/{game_id}/analysis", role=Role.AUTHOR, scope=Scope.SUBMIT)
-    def request_analysis(self, *, game_id: str) -> AnalysisStep:
+    @method(
+        "POST", "/games/{game_id}/analysis", role=Role.AUTHOR, scope=Scope.SUBMIT, key="analysis"
+    )
+    def request_analysis(self, *, game_id: str) -> LadderAnalysis:
         """Request the analysis of a game; of one that is there, or waits, nothing changes."""
         asked_by = self.caller.author_id or None
         found = self.store.analyses.request(game_id, asked_by, plan(), self.limits)
-        return AnalysisStep(shown(found))
+        return shown(found)
 
     @method("GET", "/games/{game_id}/analysis")
     def analysis(self, *, game_id: str) -> AnalysisFound:
         """Return the analysis of a game, and the state of the last request."""
         return found_of(self.store, game_id)
 
-    @method("GET", "/games/{game_id}/analysis/steps")
-    def watch_analysis(self, *, game_id: str) -> Iterator[AnalysisStep | None]:
+    @method("GET", "/games/{game_id}/analysis/steps", key="analysis")
+    def watch_analysis(self, *, game_id: str) -> Iterator[LadderAnalysis | None]:
         """Follow the analysis of a game that was requested last, until it has ended."""
         self.store.games.record(game_id)
         found = analyses_of(self.store, game_id).last
@@ -226,19 +190,19 @@ class SubmissionMethods(LadderPart):
             raise NotOnLadder("nobody has asked for an analysis of that game")
         return self._analysis_steps(found)
 
-    def _analysis_steps(self, found: LadderAnalysis) -> Iterator[AnalysisStep | None]:
-        yield AnalysisStep(found)
+    def _analysis_steps(self, found: LadderAnalysis) -> Iterator[LadderAnalysis | None]:
+        yield found
         while not found.state.is_final:
             before, found = found, shown(self.store.analyses.get(found.id))
-            yield None if found == before else AnalysisStep(found)
+            yield None if found == before else found
 
     # ----------------------------------------------------------------------------------- within
 
-    def _steps(self, found: Submission) -> Iterator[SubmissionStep | None]:
-        yield SubmissionStep(found)
+    def _steps(self, found: Submission) -> Iterator[Submission | None]:
+        yield found
         while not found.state.is_final:
             before, found = found, self.store.submissions.get(found.id)
-            yield None if found == before else SubmissionStep(found)
+            yield None if found == before else found
 
     def _new(self, archive: Archive) -> NewSubmission:
         """A submission for the store. Raises ApiError for what no archive may say of itself."""

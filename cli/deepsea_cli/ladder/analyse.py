@@ -82,9 +82,9 @@ def _from_afar(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound
                 own.request_analysis(game_id=game_id)
         if wait:
             for step in filter(None, ladder.watch_analysis(game_id=game_id)):
-                ahead = f", {step.analysis.ahead} before it" if step.analysis.ahead else ""
-                place.note(f"analysis of {game_id}: {step.analysis.state}{ahead}")
-        return ladder.analysis(game_id=game_id), ladder.record(game_id=game_id).record
+                ahead = f", {step.ahead} before it" if step.ahead else ""
+                place.note(f"analysis of {game_id}: {step.state}{ahead}")
+        return ladder.analysis(game_id=game_id), ladder.record(game_id=game_id)
 
 
 def _print(found: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:

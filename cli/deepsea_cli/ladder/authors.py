@@ -54,11 +54,10 @@ def author() -> None:
 def list_authors(*, place: Place, as_json: bool) -> None:
     """List all authors with their role and state."""
     with place.opened(own=True) as ladder:
-        found = ladder.authors()
+        lines = ladder.authors()
     if as_json:
-        print_document(found)
+        print_document({"authors": lines})
         return
-    lines = found.authors
     grid(
         Column("author", [one.author for one in lines], text=True),
         Column("role", [one.role for one in lines], text=True),
@@ -82,13 +81,12 @@ def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: boo
             whose = "" if author is None else f" of {author}"
             echo(f"token {revoke}{whose} has ended, and what was open with it")
             return
-        found = ladder.tokens()
+        lines = ladder.tokens()
     if as_json:
-        print_document(found)
-    elif not found.tokens:
+        print_document({"tokens": lines})
+    elif not lines:
         echo(f"{author} has no valid token; `ladder author reset` prints a code for one")
     else:
-        lines = found.tokens
         grid(
             Column("id", [str(one.id) for one in lines]),
             Column("starts", [one.start for one in lines]),
@@ -108,8 +106,8 @@ def reset(*, place: Place, author: str) -> None:
     For a token that was lost, or that somebody else may have seen.
     """
     with place.opened(own=True) as ladder:
-        made = ladder.reset_author(author=author)
-    click.echo(made.code.code)
+        code = ladder.reset_author(author=author)
+    click.echo(code.code)
 
 
 @click.command("rename")
@@ -119,7 +117,7 @@ def reset(*, place: Place, author: str) -> None:
 def rename(*, place: Place, author: str, name: str) -> None:
     """Give AUTHOR the new name NAME, with all bots and tokens."""
     with place.opened(own=True) as ladder:
-        changed = ladder.rename_author(author=author, to=name).author
+        changed = ladder.rename_author(author=author, to=name)
     echo(f"{author} is {changed.author} now")
 
 
@@ -130,7 +128,7 @@ def rename(*, place: Place, author: str, name: str) -> None:
 def block(*, place: Place, author: str, undo: bool) -> None:
     """End all tokens and sessions of AUTHOR, who gets no new ones; bots stay."""
     with place.opened(own=True) as ladder:
-        changed = ladder.block_author(author=author, blocked=not undo).author
+        changed = ladder.block_author(author=author, blocked=not undo)
     now = f"{changed.state}; `ladder author reset` prints a code for a new token"
     if not undo:
         bots = count(changed.bots, "bot")
@@ -147,7 +145,7 @@ def anonymise(*, place: Place, author: str, yes: bool) -> None:
     if not yes:
         raise UserError(f"{author} would lose name and rights for good: say --yes")
     with place.opened(own=True) as ladder:
-        changed = ladder.anonymise_author(author=author).author
+        changed = ladder.anonymise_author(author=author)
     echo(f"{author} is {changed.author} now, with {count(changed.bots, 'bot')} on the ladder")
 
 
@@ -219,7 +217,7 @@ def codes(
             ladder.revoke_code(id=revoke)
             echo(f"code {revoke} has ended")
             return
-        found = (
+        codes_shown = (
             ladder.create_codes(count=count, authors=names, days=days or 0)
             if making
             else ladder.codes()
@@ -227,26 +225,25 @@ def codes(
     address = url.rstrip("/") if url else None
     link = f"{address}/join#" if address else ""
     if as_json:
-        print_document(found)
+        print_document({"codes": codes_shown})
     elif slips:
-        _print_slips(found.codes, address)
+        _print_slips(codes_shown, address)
     elif as_csv:
         rows = (
             {"name": one.author, "code": one.code, "link": link and f"{link}{one.code}"}
-            for one in found.codes
+            for one in codes_shown
         )
         click.echo("".join(csv_lines(rows)), nl=False)
     elif making:
-        for one in found.codes:
+        for one in codes_shown:
             click.echo(f"{link}{one.code}  {one.author}".rstrip())
-    elif not found.codes:
+    elif not codes_shown:
         echo("no code may be redeemed; `ladder codes --count N` makes some")
     else:
-        lines = found.codes
         grid(
-            Column("id", [str(one.id) for one in lines]),
-            Column("for", [one.author or "anybody" for one in lines], text=True),
-            Column("until", [minute(one.expires_at) for one in lines]),
+            Column("id", [str(one.id) for one in codes_shown]),
+            Column("for", [one.author or "anybody" for one in codes_shown], text=True),
+            Column("until", [minute(one.expires_at) for one in codes_shown]),
         )
 
 
@@ -288,11 +285,11 @@ def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
 def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:
     """Print the audit log, the newest entries first: who did what, from where."""
     with place.opened(own=True, author=author or None) as ladder:
-        found = ladder.audit(limit=limit, everybody=not author)
+        entries = ladder.audit(limit=limit, everybody=not author)
     if as_json:
-        print_document(found)
+        print_document({"entries": entries})
         return
-    for entry in found.entries:
+    for entry in entries:
         who = f"{entry.actor or 'the ladder'}{f' at {entry.address}' if entry.address else ''}"
         words = f": {entry.note}" if entry.note else ""
         echo(f"{entry.at:%Y-%m-%d %H:%M:%S} {who}: {entry.kind} {entry.subject}{words}")
@@ -317,12 +314,11 @@ def settings(
     with place.opened(own=changes) as ladder:
         if changes:
             ladder.set_setting(name=name or "", value=value)
-        found = ladder.settings(name=name or "")
+        table = ladder.settings(name=name or "")
     if as_json:
-        print_document(found)
+        print_document({"settings": table})
         return
     # Not a table that fits the terminal: no word of it is to be cut.
-    table = found.settings
     wide, unit = (max(len(getattr(one, key)) for one in table) for key in ("name", "unit"))
     for one in table:
         usual = "" if one.value == one.default else f" Default: {one.default:,}."

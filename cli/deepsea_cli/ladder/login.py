@@ -75,7 +75,7 @@ def login(
         else:
             token = logins.checked_token(secret, "what was typed")
             with RemoteLadder(url, token, pinned) as own:
-                account = own.who_am_i().account
+                account = own.who_am_i()
     login = logins.Login(token=token, author=account.author, certificate=pinned)
     logins.write_logins(known.with_login(url, login))
     echo(f"logged in at {url} as {_described(account)}")
@@ -105,7 +105,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
     try:
         login = target.login
         with RemoteLadder(target.url, login.token, login.certificate) as ladder:
-            ladder.revoke_token(id=ladder.who_am_i().account.token_id)
+            ladder.revoke_token(id=ladder.who_am_i().token_id)
     except ApiError as error:
         # A token that the ladder does not take has ended already.
         trouble = "" if error.kind is Kind.UNAUTHENTICATED else str(error)
@@ -127,11 +127,11 @@ def whoami(*, remote: str | None, as_json: bool) -> None:
     if target is None:
         raise UserError("you are not logged in anywhere: run `deepsea-referee ladder login URL`")
     with target.authorised().opened() as ladder:
-        found = ladder.who_am_i()
+        account = ladder.who_am_i()
     if as_json:
-        print_document(found)
+        print_document({"account": account})
     else:
-        echo(f"{_described(found.account)} at {target.url}")
+        echo(f"{_described(account)} at {target.url}")
 
 
 def _certificate(url: str, wanted: str | None) -> str | None:

@@ -250,7 +250,7 @@ def withdraw(*, place: Place, name: str, reason: str | None) -> None:
     place.refuse_options(reason=reason)
     if place.remote is not None:
         with place.opened(own=True) as ladder:
-            gone = ladder.withdraw(bot=name).bot
+            gone = ladder.withdraw(bot=name)
         echo(f"{gone.bot} is {gone.state}: {gone.reason}")
         return
     with open_store(place.store_text) as store:
@@ -273,7 +273,7 @@ def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
         raise UserError("--reason and --undo exclude each other" if undo else "say why: --reason")
     state = "active" if undo else "disabled"
     with place.opened(own=True) as ladder:
-        bot = ladder.set_bot_state(bot=name, state=state, reason=reason).bot
+        bot = ladder.set_bot_state(bot=name, state=state, reason=reason)
     now = f"active with version {bot.version}" if undo else f"disabled: {bot.reason}"
     echo(f"{bot.bot} is {now}")
 
@@ -348,7 +348,7 @@ def _result(game: GameLine) -> str:
 def record(*, place: Place, game_id: str) -> None:
     """Print the record of GAME, to be shown and verified like any other."""
     with place.opened() as ladder:
-        click.echo(ladder.record(game_id=game_id).record, nl=False)
+        click.echo(ladder.record(game_id=game_id), nl=False)
 
 
 @click.command("export")
@@ -380,7 +380,7 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_
     Exit status: 0 printed, 1 nothing is kept of that game or seat.
     """
     with place.opened() as ladder:
-        logs = ladder.log(game_id=game_id).logs
+        logs = ladder.log(game_id=game_id)
     shown = [one for one in logs if seat in (None, SEAT_LETTERS[one.seat])]
     if as_json:
         print_document({"logs": shown})

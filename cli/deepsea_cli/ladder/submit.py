@@ -182,8 +182,8 @@ def followed(
     for _ in range(MOST_BREAKS):
         try:
             steps = ladder.watch_submission(id=found.id) if found else ladder.submit(archive)
-            for step in filter(None, steps):
-                found, waits = step.submission, iter(RETRIES)
+            for found in filter(None, steps):
+                waits = iter(RETRIES)
                 news(found)
                 if found.state.is_final:
                     return found
@@ -293,19 +293,15 @@ def submissions(
 
     From afar, those of another AUTHOR are for admins.
     """
-    from deepsea_arena.api.submissions import SubmissionList
-
     if place.remote is None and number is None and author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
     with place.opened(own=True) as ladder:
         if number is None:
-            found = ladder.submissions(limit=limit, author=author or "")
+            listed = ladder.submissions(limit=limit, author=author or "")
         else:
-            (step,) = islice(filter(None, ladder.watch_submission(id=number)), 1)
-            found = SubmissionList((step.submission,))
-    listed = found.submissions
+            listed = (*islice(filter(None, ladder.watch_submission(id=number)), 1),)
     if as_json:
-        print_document(found)
+        print_document({"submissions": listed})
     elif number is not None:
         _print_submission(*listed)
     elif not listed:

@@ -85,14 +85,15 @@ def _endpoint(
             )
             if method.verb == "PUT":
                 answers = gateway.upload(caller, _announced(request), request)
-                return await AnswerStream.begun(gateway, answers, method.flow)
+                return await AnswerStream.begun(gateway, answers, method.flow, _writer(method))
             gateway.service.check(caller, method)
             fields = _fields(method, request, body)
             if method.flow is Flow.ONE:
                 answer = await gateway.one(caller, method, fields)
-                return Response(json_text(answer), 200, NO_STORE, MEDIA_TYPES[Flow.ONE])
+                text = json_text(method.document_of(answer))
+                return Response(text, 200, NO_STORE, MEDIA_TYPES[Flow.ONE])
             answers = gateway.stream(caller, method, fields)
-            return await AnswerStream.begun(gateway, answers, method.flow)
+            return await AnswerStream.begun(gateway, answers, method.flow, _writer(method))
         except Exception as error:  # noqa: BLE001  (every error has its status)
             return refuse(error)
 
@@ -177,17 +178,20 @@ def _announced(request: Request) -> Archive:
 # -------------------------------------------------------------------------------------- responses
 
 
-def event(answer: Any) -> str:
-    """An answer as a server-sent event; a game has its number, to resume after it."""
-    number = f"id: {int(answer.game.seq)}\n" if hasattr(answer, "game") else ""
-    return f"{number}data: {json_text(answer)}\n"
+def _writer(method: Method) -> Callable[[Any], str | bytes]:
+    """The function that writes an answer of a stream as a part of the body."""
 
+    def line(answer: object) -> str:
+        return json_text(method.document_of(answer))
 
-_WRITERS: Mapping[Flow, Callable[[Any], str | bytes]] = {
-    Flow.EVENTS: event,
-    Flow.LINES: json_text,
-    Flow.FILE: bytes,
-}
+    def event(answer: Any) -> str:
+        # A game has its number, to resume after it.
+        number = f"id: {int(answer.seq)}\n" if method.is_endless else ""
+        return f"{number}data: {line(answer)}\n"
+
+    writers: Mapping[Flow, Callable[[Any], str | bytes]]
+    writers = {Flow.EVENTS: event, Flow.LINES: line, Flow.FILE: bytes}
+    return writers[method.flow]
 
 
 @dataclass
@@ -209,11 +213,11 @@ class AnswerStream:
         cls,
         gateway: Gateway,
         answers: AsyncGenerator[Batch],
-        flow: Flow = Flow.EVENTS,
-        write: Callable[[Any], str | bytes] | None = None,
+        flow: Flow,
+        write: Callable[[Any], str | bytes],
     ) -> AnswerStream:
         """A response with the first answers there, so that a refusal still has a status."""
-        return cls(gateway, answers, await anext(answers, None), flow, write or _WRITERS[flow])
+        return cls(gateway, answers, await anext(answers, None), flow, write)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]

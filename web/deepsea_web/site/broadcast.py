@@ -13,7 +13,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice, takewhile
+from itertools import islice
 from typing import NamedTuple
 
 from deepsea_arena.api.callers import READER
@@ -204,8 +204,8 @@ class Broadcast(Source[ReaderCursor]):
     def _newer(self) -> list[GameLine]:
         """Games since the newest that is kept, the oldest first; KEPT at most."""
         if self._seq:
-            steps = takewhile(lambda step: step is not None, self._ladder.feed(after=self._seq))
-            return [step.game for step in islice(steps, KEPT) if step is not None]
+            games = iter(self._ladder.feed(after=self._seq).__next__, None)
+            return list(islice(games, KEPT))
         page = self._ladder.games(limit=KEPT)
         if page.older is not None:
             self._floor = int(page.games[-1].seq) - 1

@@ -47,7 +47,7 @@ class How(SeasonInfo, frozen=True, kw_only=True):
 
 def _read_how(ladder: LadderApi, query: Query) -> How:
     season = ladder.season(season=season_of(ladder, query))
-    found = ladder.settings().settings
+    found = ladder.settings()
     limits = tuple(one for one in found if one.name in _OF_AUTHORS)
     return How(**asdict(season), limits=limits)
 

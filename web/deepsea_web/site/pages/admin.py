@@ -20,10 +20,10 @@ def _read_season(visit: Visit, query: Query) -> Values:
 
 def _read_author(visit: Visit, query: Query) -> Values:
     wanted = names.key(query.text("author") or "")
-    for one in visit.ladder.authors().authors:
+    for one in visit.ladder.authors():
         if names.key(one.author) == wanted:
-            found = visit.ladder.submissions(author=one.author, limit=SUBMISSIONS)
-            return {"one": one, "submissions": found.submissions}
+            submissions = visit.ladder.submissions(author=one.author, limit=SUBMISSIONS)
+            return {"one": one, "submissions": submissions}
     raise NotOnLadder("there is no such author")
 
 
@@ -32,8 +32,8 @@ ADMIN = OwnPage(
     template="admin.html",
     title=lambda values: "Queue and quarantine",
     read=lambda visit, query: {
-        "queue": visit.ladder.queue().submissions,
-        "jobs": visit.ladder.quarantine().jobs,
+        "queue": visit.ladder.queue(),
+        "jobs": visit.ladder.quarantine(),
     },
     done={"requeued": "The game waits for a worker again."},
 )
@@ -54,14 +54,14 @@ CODES = OwnPage(
     path="/admin/codes",
     template="admin_codes.html",
     title=lambda values: "Codes",
-    read=lambda visit, query: {"codes": visit.ladder.codes().codes},
+    read=lambda visit, query: {"codes": visit.ladder.codes()},
     done={"revoked": "The code has ended."},
 )
 AUTHORS = OwnPage(
     path="/admin/authors",
     template="admin_authors.html",
     title=lambda values: "Authors",
-    read=lambda visit, query: {"authors": visit.ladder.authors().authors},
+    read=lambda visit, query: {"authors": visit.ladder.authors()},
 )
 AUTHOR = OwnPage(
     path="/admin/authors/{author}",
@@ -79,16 +79,14 @@ BOTS = OwnPage(
     path="/admin/bots",
     template="admin_bots.html",
     title=lambda values: "Bots",
-    read=lambda visit, query: {"bots": visit.ladder.bots(everybody=True).bots},
+    read=lambda visit, query: {"bots": visit.ladder.bots(everybody=True)},
     done={"disabled": "The bot is disabled.", "active": "The bot plays again."},
 )
 AUDIT = OwnPage(
     path="/admin/audit",
     template="admin_audit.html",
     title=lambda values: "Audit log",
-    read=lambda visit, query: {
-        "entries": visit.ladder.audit(limit=ENTRIES, everybody=True).entries
-    },
+    read=lambda visit, query: {"entries": visit.ladder.audit(limit=ENTRIES, everybody=True)},
 )
 
 
@@ -112,12 +110,12 @@ def _pause(visit: Visit, form: Form) -> Redirect:
 
 def _make_codes(visit: Visit, form: Form) -> OneTimePage:
     authors = [line.strip() for line in form.text("authors").splitlines()]
-    made = visit.ladder.create_codes(
+    codes = visit.ladder.create_codes(
         count=form.number("count"),
         authors=tuple(filter(None, authors)),
         days=form.number("days"),
     )
-    return _shown(made.codes)
+    return _shown(codes)
 
 
 def _revoke_code(visit: Visit, form: Form) -> Redirect:
@@ -126,18 +124,18 @@ def _revoke_code(visit: Visit, form: Form) -> Redirect:
 
 
 def _reset(visit: Visit, form: Form) -> OneTimePage:
-    return _shown((visit.ladder.reset_author(author=form.text("author")).code,))
+    return _shown((visit.ladder.reset_author(author=form.text("author")),))
 
 
 def _rename(visit: Visit, form: Form) -> Redirect:
     author, name = form.text("author"), form.text("new_name")
-    line = visit.ladder.rename_author(author=author, to=name).author
+    line = visit.ladder.rename_author(author=author, to=name)
     return _to_author(line.author, "renamed")
 
 
 def _block(visit: Visit, form: Form) -> Redirect:
     blocked = form.text("blocked") == "1"
-    line = visit.ladder.block_author(author=form.text("author"), blocked=blocked).author
+    line = visit.ladder.block_author(author=form.text("author"), blocked=blocked)
     return _to_author(line.author, "blocked" if blocked else "lifted")
 
 
@@ -145,7 +143,7 @@ def _anonymise(visit: Visit, form: Form) -> Redirect:
     author = form.text("author")
     if names.key(form.text("confirm")) != names.key(author):
         raise UserError("write the author's name once more to confirm that it shall go")
-    line = visit.ladder.anonymise_author(author=author).author
+    line = visit.ladder.anonymise_author(author=author)
     return _to_author(line.author, "anonymised")
 
 

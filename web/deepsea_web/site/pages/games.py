@@ -53,7 +53,7 @@ def _read_games(ladder: LadderApi, query: Query) -> Games:
         limit=query.number("limit", 1, MOST_GAMES) or PORTION,
         before=query.number("before", 1) or 0,
     )
-    return Games(games=page.games, older=page.older, seasons=ladder.seasons().seasons)
+    return Games(games=page.games, older=page.older, seasons=ladder.seasons())
 
 
 def _game_rows(data: Games) -> Iterator[Mapping[str, Any]]:
@@ -109,7 +109,7 @@ def _read_own(visit: Visit, query: Query) -> Values:
     game_id = query.text("id") or ""
     logs: tuple[SeatLog, ...] = ()
     try:
-        logs = visit.ladder.log(game_id=game_id).logs
+        logs = visit.ladder.log(game_id=game_id)
     except ApiError as error:  # of visitors it is another one: they log in first
         if error.kind not in (Kind.NOT_FOUND, Kind.DENIED):
             raise
@@ -131,7 +131,7 @@ async def game_frames(site: Site, request: Request) -> Response:
     viewer = _viewer(request.query_params.get("seat"))
 
     def make() -> Rendered:
-        record = read_record(site.ladder.record(game_id=game_id).record)
+        record = read_record(site.ladder.record(game_id=game_id))
         if isinstance(viewer, int) and viewer >= len(record.seats):
             last = SEAT_LETTERS[len(record.seats) - 1]
             raise UserError(f"this game has the seats A to {last}, not {SEAT_LETTERS[viewer]}")
@@ -159,7 +159,7 @@ async def game_record(site: Site, request: Request) -> Response:
     game_id = request.path_params["id"]
 
     def make() -> Rendered:
-        return Rendered.of(site.ladder.record(game_id=game_id).record, KINDS["json"])
+        return Rendered.of(site.ladder.record(game_id=game_id), KINDS["json"])
 
     return await _kept(site, request, ("record",), make, record_file(game_id))
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
-from deepsea_arena.api.submissions import MOST_SUBMISSIONS, SubmissionStep
+from deepsea_arena.api.submissions import MOST_SUBMISSIONS
 from deepsea_arena.documents import json_text
 from deepsea_arena.reports.verdicts import VerdictLine
 from deepsea_ladder.errors import NameNeeded
@@ -48,15 +48,15 @@ _LOCAL = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
 
 
 def _read_account(visit: Visit, query: Query) -> Values:
-    account = visit.ladder.who_am_i().account
-    sessions = visit.ladder.sessions().sessions
+    account = visit.ladder.who_am_i()
+    sessions = visit.ladder.sessions()
     return {
-        "bots": visit.ladder.bots().bots,
-        "submissions": visit.ladder.submissions(limit=SUBMISSIONS).submissions,
-        "tokens": visit.ladder.tokens().tokens,
+        "bots": visit.ladder.bots(),
+        "submissions": visit.ladder.submissions(limit=SUBMISSIONS),
+        "tokens": visit.ladder.tokens(),
         "sessions": sessions,
         "own_session": visit.caller.secret_id,
-        "audit": visit.ladder.audit(limit=ENTRIES).entries,
+        "audit": visit.ladder.audit(limit=ENTRIES),
         "scopes": [(scope, SCOPES.get(scope, scope)) for scope in account.scopes],
     }
 
@@ -113,7 +113,7 @@ async def bot_zip(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIAp
     version = Query(given=dict(request.query_params)).number("version", 1, 10**6) or 0
     gateway, wanted = sessions.gateway, {"bot": bot, "version": version}
     parts = gateway.stream(seen.visit.caller, METHODS["download_bot"], wanted)
-    answer = await AnswerStream.begun(gateway, parts, Flow.FILE)
+    answer = await AnswerStream.begun(gateway, parts, Flow.FILE, bytes)
     named = f'attachment; filename="{_file(bot, version)}"'
     answer.headers |= {**UNSEEN, "Content-Disposition": named}
     return answer
@@ -187,11 +187,11 @@ def _leave(visit: Visit, form: Form) -> Redirect:
 
 def _read_form(visit: Visit, query: Query) -> Values:
     limits = visit.service.limits
-    submissions = visit.ladder.submissions(limit=MOST_SUBMISSIONS).submissions
+    submissions = visit.ladder.submissions(limit=MOST_SUBMISSIONS)
     times = [milliseconds(one.created_at) for one in submissions]
     of_hour, of_day = submissions_left(limits, times, visit.service.store.now())
     return {
-        "bots": visit.ladder.bots().bots,
+        "bots": visit.ladder.bots(),
         "submissions": submissions[:SUBMISSIONS],
         "left_of_hour": (of_hour, limits.submissions_per_hour),
         "left_of_day": (of_day, limits.submissions_per_day),
@@ -212,14 +212,13 @@ SUBMIT = OwnPage(
 
 def _submit(visit: Visit, form: Form) -> Redirect:
     assert form.archive is not None, "the form comes with a file"
-    step = next(filter(None, visit.ladder.submit(form.archive)))
-    return Redirect(path=f"/submissions/{step.submission.id}")
+    received = next(filter(None, visit.ladder.submit(form.archive)))
+    return Redirect(path=f"/submissions/{received.id}")
 
 
 def _read_submission(visit: Visit, query: Query) -> Values:
     number = query.number("id", 1) or 0
-    step = next(filter(None, visit.ladder.watch_submission(id=number)))
-    one = step.submission
+    one = next(filter(None, visit.ladder.watch_submission(id=number)))
     verdicts: tuple[VerdictLine, ...] = ()
     if one.version is not None and (season := visit.ladder.server().season):
         verdicts = visit.ladder.verdicts(bot=one.bot, version=one.version, season=season).verdicts
@@ -243,11 +242,10 @@ async def submission_events(sessions: SessionAuth, seen: Seen, request: Request)
     gateway, caller = sessions.gateway, seen.visit.caller
     number = Query(dict(request.path_params)).number("id", 1) or 0
     steps = gateway.stream(caller, METHODS["watch_submission"], {"id": number})
-    return await AnswerStream.begun(gateway, steps, write=_event)
+    return await AnswerStream.begun(gateway, steps, Flow.EVENTS, _event)
 
 
-def _event(step: SubmissionStep) -> str:
-    one = step.submission
+def _event(one: Submission) -> str:
     data = {
         "state": one.state,
         "words": submission(one),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.person_games import HINT, NEXT, RANDOM
 from deepsea_arena.coach.ladder_analyses import record_file
@@ -252,7 +253,7 @@ async def seat_news(sessions: SessionAuth, seen: Seen, request: Request) -> ASGI
 
     wanted = {"game_id": request.path_params["id"]}
     steps = sessions.gateway.stream(seen.visit.caller, METHODS["watch_seat"], wanted)
-    return await AnswerStream.begun(sessions.gateway, steps, write=write)
+    return await AnswerStream.begun(sessions.gateway, steps, Flow.EVENTS, write)
 
 
 # A game that is over
