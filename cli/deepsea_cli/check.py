@@ -111,15 +111,15 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
     if not SYSTEM.confines:
         SYSTEM.choose("sandbox")  # says in one line what it needs
-    from deepsea_referee.sandbox import doctor_checks
+    from deepsea_referee.sandbox import probe
 
-    found = doctor_checks.checks()
-    complete = doctor_checks.complete(found)
+    found = probe.checks()
+    complete = probe.complete(found)
     if as_json:
         print_json({"sandbox": complete, "checks": [check._asdict() for check in found]})
     else:
         for one in found:
             seen = f" ({one.found})" if one.found else ""
             print_check(one.ok, one.needed, f"{one.name}: {one.meaning}{seen}", one.remedy)
-        echo(doctor_checks.verdict(found))
+        echo(probe.verdict(found))
     ctx.exit(DONE if complete else NEGATIVE)

@@ -13,13 +13,13 @@ import pytest
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.store import Database, Store
-from deepsea_referee.sandbox import doctor_checks
+from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.probe import Check
 from helpers import certificates, ladder
 from helpers.commands import Done, Run, called
 
 WORKS, NO_GROUPS, NO_SANDBOX = (
-    [Check(name, ok, "") for name, ok in (("programs", works), ("control groups", grouped))]
+    [Check(name, "", ok=ok) for name, ok in (("programs", works), ("control groups", grouped))]
     for works, grouped in ((True, True), (True, False), (False, True))
 )
 NAMES = ["permissions", "store", "content", "disk", "backup", "runner", "clock", "sandbox"]
@@ -41,7 +41,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
     """What is found of the sandbox, whose own tests look at this machine's."""
     found = list(WORKS)
-    monkeypatch.setattr(doctor_checks, "checks", lambda: found)
+    monkeypatch.setattr(probe, "checks", lambda: found)
     return found
 
 

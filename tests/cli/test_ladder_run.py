@@ -193,8 +193,8 @@ def test_files_with_another_digest_are_not_played(place: Path, tmp_path: Path) -
 def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trouble = probe.Check("no luck", False, "", "nothing works", "buy another machine")
-    monkeypatch.setattr(probe, "sandbox_trouble", lambda: trouble)
+    trouble = probe.Check("no luck", "", "buy another machine", found="nothing works")
+    monkeypatch.setattr(probe, "sandbox_trouble", lambda begun=None: trouble)
     with Store.open(place) as store:
         for name in ("anna", "ben"):
             enter(store, opponent_in(tmp_path, name))

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -128,10 +127,10 @@ def test_two_sandboxes_at_once_have_two_users() -> None:
     assert own is not None, bot_users.wanted().trouble()
     show = (sys.executable, "-I", "-S", "-c", "print(open('/proc/self/uid_map').read())")
     with (
-        closing(probe.ProgramRun(Sandbox(), show)) as first,
-        closing(probe.ProgramRun(Sandbox(), show)) as two,
+        probe.started(Sandbox(), show) as end_first,
+        probe.started(Sandbox(), show) as end_second,
     ):
-        seen = {int(one.outcome().stdout.split()[1]) for one in (first, two)}
+        seen = {int(end().stdout.split()[1]) for end in (end_first, end_second)}
     assert len(seen) == 2
     assert all(own.range.first <= user <= own.range.last for user in seen)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import bot_users, cgroup, doctor_checks, probe, probe_inside
+from deepsea_referee.sandbox import bot_users, cgroup, probe, probe_inside
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
-from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable
+from deepsea_referee.sandbox.interface import IsolatedProcess, LaunchSpec, SandboxUnavailable
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from helpers.commands import Run
 from helpers.programs import needs_sandbox
@@ -62,17 +61,23 @@ def test_a_look_that_was_begun_early_is_the_one_that_counts(
 def test_a_look_that_shows_a_hole_is_believed() -> None:
     needs_sandbox()
     hole = "import json, sys; json.dump({}, sys.stdout)"
-    with closing(probe.ProgramRun(Sandbox(), (sys.executable, "-I", "-S", "-c", hole))) as begun:
+    with probe.started(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
         assert probe.choose("auto", begun).name == "process"
 
 
-def test_a_look_that_nobody_asks_about_is_ended() -> None:
+def test_a_look_that_nobody_asks_about_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     needs_sandbox()
+    spawned, spawn = [], Sandbox.spawn
+
+    def noted(sandbox: Sandbox, launch: LaunchSpec) -> IsolatedProcess:
+        spawned.append(spawn(sandbox, launch))
+        return spawned[-1]
+
+    monkeypatch.setattr(Sandbox, "spawn", noted)
     with probe.look("sandbox") as begun:
         assert begun is not None
-    assert begun._contained is not None
-    assert begun._contained.returncode is not None
-    begun.close()
+        assert [process.returncode for process in spawned] == [None]
+    assert spawned[0].returncode is not None
 
 
 def test_where_no_sandbox_is_wanted_or_possible_nobody_looks(no_bubblewrap: None) -> None:
@@ -93,7 +98,7 @@ def test_where_no_sandbox_is_wanted_or_possible_nobody_looks(no_bubblewrap: None
     ],
 )
 def test_what_bubblewrap_says_leads_to_a_remedy(words: str, remedy: str) -> None:
-    assert remedy in probe._remedy_for(words)
+    assert remedy in probe._check("a sandbox starts", False, "", probe._remedy_for(words)).remedy
 
 
 GOOD = {
@@ -126,9 +131,7 @@ GOOD = {
 
 def failed(**changes: object) -> list[str]:
     """Which checks fail for a sandbox that is good but for these facts."""
-    return [
-        check.name for check in probe._judge({**GOOD, **changes}, ResourceLimits()) if not check.ok
-    ]
+    return [check.name for check in probe._judge({**GOOD, **changes}) if not check.ok]
 
 
 def test_a_good_sandbox_passes() -> None:
@@ -196,17 +199,17 @@ EVERYTHING = Hierarchies(memory=SOME, pids=SOME, core=SOME, cpu=SOME)
 def test_what_control_groups_lack_is_named_with_how_to_get_it(
     places: Hierarchies, missing: str
 ) -> None:
-    check = doctor_checks.control_groups_check(places)
+    check = probe.control_groups_check(places)
     assert check.ok is not bool(missing)
     assert check.found == (f"missing for: {missing}" if missing else "used for all")
     assert "Delegate=yes" in check.remedy
     assert "Delegate=cpu memory pids" in check.remedy
-    assert "complete" in doctor_checks.verdict([check])
-    assert ("not complete" in doctor_checks.verdict([check])) is bool(missing)
+    assert "complete" in probe.verdict([check])
+    assert ("not complete" in probe.verdict([check])) is bool(missing)
 
 
 def test_where_nobody_counts_what_a_bot_was_denied_doctor_says_so() -> None:
-    check = doctor_checks.pressure_check(Hierarchies())
+    check = probe.pressure_check(Hierarchies())
     assert not check.ok
     assert not check.needed
     assert "psi=1" in check.remedy

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import doctor_checks, probe
+from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from soak import hostile_trials
 from soak.hostile_trials import CASES, NO_GROUPS, ONE_USER, Condition, Seen, conditions, table
@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[2]
 def test_every_stated_limit_is_a_section_of_the_page_and_a_line_of_doctor() -> None:
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     lines = {
-        doctor_checks.control_groups_check(Hierarchies()).name,
-        doctor_checks.users_check().name,
+        probe.control_groups_check(Hierarchies()).name,
+        probe.users_check().name,
     }
     for limit in (NO_GROUPS, ONE_USER):
         assert f"\n## {limit.section}\n" in page

@@ -95,17 +95,17 @@ def _clock(store: Store) -> CheckResult:
 
 
 def _sandbox(store: Store) -> CheckResult:
-    from deepsea_referee.sandbox import doctor_checks
+    from deepsea_referee.sandbox import probe
 
     opened = [one.season for one in store.seasons.all() if one.closed_at is None]
-    found = doctor_checks.checks()
+    found = probe.checks()
     missing = {check.name for check in found if check.needed and not check.ok}
     # A service may have control groups that a shell has not.
     needed = any(one.isolation == "sandbox" for one in opened) and (
         missing != {"control groups"} or any(one.limits.require_cgroups for one in opened)
     )
     remedy = "see `deepsea-referee doctor`, by the user and as the service that plays games"
-    return CheckResult("sandbox", not missing, needed, doctor_checks.verdict(found), remedy)
+    return CheckResult("sandbox", not missing, needed, probe.verdict(found), remedy)
 
 
 def _certificate(chain: Path, key: Path | None, now_s: int) -> CheckResult:

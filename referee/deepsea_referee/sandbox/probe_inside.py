@@ -1,8 +1,7 @@
-"""Reports what a bot can see and do in the sandbox. Runs inside it, as a program: see probe.py.
+"""Test program that runs in the sandbox, see probe.py: `probe_inside.py FUNCTION ARGUMENT...`.
 
 Invariants: uses only the standard library; harmless wherever it runs: it reads, and tries only
-what must be refused to a confined bot or what it undoes at once.
-Prints one JSON object: facts about this process, and for each attempt "" or the error's name.
+what must be refused to a confined bot or what it undoes at once or within seconds.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ import contextlib
 import ctypes
 import errno
 import json
+import mmap
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -90,7 +91,7 @@ def _read(file: str) -> str:
 
 
 def facts(threads: int) -> dict[str, object]:
-    """All facts that the probe needs."""
+    """Facts about this process, and for each attempt "" or the error's name."""
     status = dict(line.split(":\t", 1) for line in _read("/proc/self/status").splitlines())
     interfaces = _read("/proc/self/net/dev").splitlines()[2:]
     return {
@@ -115,5 +116,31 @@ def facts(threads: int) -> dict[str, object]:
     }
 
 
+def print_facts(threads: str) -> None:
+    """Print `facts` as one JSON object."""
+    sys.stdout.write(json.dumps(facts(int(threads))))
+
+
+def take_memory() -> None:
+    """Take 256 MiB for a few seconds: shared memory, because private memory has another limit."""
+    signal.alarm(8)
+    held = mmap.mmap(-1, 256 << 20)
+    for offset in range(0, 256 << 20, 4096):
+        held[offset] = 1
+    signal.pause()
+
+
+def leave_daemon() -> None:
+    """Leave a process in a session of its own, which keeps stdout open for half a minute."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.alarm(30)
+            signal.pause()
+        os._exit(0)
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(facts(int(sys.argv[1]))))
+    globals()[sys.argv[1]](*sys.argv[2:])
