@@ -22,7 +22,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from deepsea_ladder.values import Int64
-from deepsea_rules.printable import one_line
+from deepsea_referee.errors import UserError
+from deepsea_rules.printable import one_line, quoted
 
 T = TypeVar("T")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -121,6 +122,27 @@ def convert(kind: Any, value: object, *, strict: bool = True) -> Any:
         return msgspec.convert(value, kind, strict=strict, dec_hook=_decoded)
     except (msgspec.ValidationError, RecursionError) as error:
         raise _refused(error) from None
+
+
+_WORDS = {int: "a whole number", bool: "0 or 1"}
+
+
+def parameter(kind: Any, name: str, value: object, *, is_text: bool) -> Any:
+    """The value of a parameter, of the type that is declared. Raises UserError with its name.
+
+    is_text  whether it is of an address or a form, where numbers and booleans are texts
+    """
+    if is_text and kind is not str and isinstance(value, str) and len(value) > DIGITS:
+        raise UserError(f"{name}: {quoted(value, 40)} is too long")
+    try:
+        found = convert(kind, value, strict=not is_text)
+    except DocumentError as error:
+        if is_text and kind in _WORDS:
+            raise UserError(f"{name} is {_WORDS[kind]}, not {quoted(str(value), 40)}") from None
+        raise UserError(f"{name}: {error}") from None
+    if isinstance(found, int) and abs(found) > LARGEST_INT64:  # no database has it
+        raise UserError(f"{name}: {found} is too large")
+    return found
 
 
 def _decoded(kind: type, value: object) -> object:

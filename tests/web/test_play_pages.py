@@ -116,7 +116,8 @@ def test_who_chooses_no_bots_meets_those_of_its_strength(world: World) -> None:
         ({"seat": "F"}, "a letter from a to c"),
         ({"seat": "BB"}, "a letter from a to c"),
         ({"opponents": "9"}, "1 to 5 bots"),
-        ({"opponents": "-1"}, "whole number"),
+        ({"opponents": "-1"}, "1 to 5 bots"),
+        ({"opponents": "two"}, "opponents is a whole number, not 'two'"),
     ],
 )
 def test_what_cannot_be_played_is_refused_in_one_line(

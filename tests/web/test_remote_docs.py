@@ -66,7 +66,7 @@ def place(
     runner = threading.Thread(target=run)
     runner.start()
     # `| head` has read enough; `curl` sees it when it is to write again.
-    monkeypatch.setattr("deepsea_web.server.http_api.BEAT_US", 0)
+    monkeypatch.setattr("deepsea_web.http.BEAT_US", 0)
     with served(service) as server:
         token = a_token(service, "anna-senior")
         yield {"URL": f"http://127.0.0.1:{server.port}", "TOKEN": token}

@@ -114,7 +114,7 @@ def test_frames_are_what_a_seat_knew_then(site: Site, seat: str, viewer: int | N
         ("/games/%3Cb%3E", 404, "no game &#39;&lt;b&gt;&#39; was played"),
         ("/tournaments/s1", 404, "season &#39;s1&#39; is no tournament"),
         ("/tournaments/x", 404, "there is no season &#39;x&#39;"),
-        ("/pairs?start=-1", 400, "start is a whole number from 0"),
+        ("/pairs?start=-1", 400, "start is a number from 0"),
     ],
 )
 def test_what_there_is_not_gets_a_sentence(site: Site, url: str, status: int, words: str) -> None:

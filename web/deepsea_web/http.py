@@ -3,18 +3,16 @@
 Invariants: every status has the policy, errors too; a request for another host's name is refused,
 so that no foreign page can reach this one by a name of its own (DNS rebinding), and one with two
 lengths, which a proxy and this server may cut differently (request smuggling); a stream ends when
-its reader has left or its source is closed.
+its reader has left or its parts have ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import threading
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
+from contextlib import aclosing
 from functools import partial
-from typing import Generic, TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -55,10 +53,13 @@ SMALL_BODY = 64 * 1024
 SMALL_BODY_US = 10_000_000
 """Time that it may take to come."""
 _FORM = "application/x-www-form-urlencoded"
-MOST_DIGITS = 20
-LARGEST = 2**53 - 1
-"""The largest number that every JSON reader has exactly."""
-T = TypeVar("T")
+MOST_DIGITS = 15
+"""Digits of a number that every JSON reader has exactly."""
+EVENT_STREAM = "text/event-stream"
+PATIENCE_US = 30_000_000
+"""Time that a reader may take for one part of a stream."""
+BEAT_US = 15_000_000
+"""Time without news after which a stream has a comment, so that no proxy ends it."""
 
 
 class Guarded:
@@ -109,12 +110,9 @@ def host_name(host: str) -> str:
     return _PORT.sub("", host).lower()
 
 
-def whole_number(text: str, least: int = 0, most: int = LARGEST) -> int | None:
-    """The number of these decimal digits; None for any other text, and beyond the bounds."""
-    if len(text) > MOST_DIGITS or not (text.isascii() and text.isdecimal()):
-        return None
-    number = int(text)
-    return number if least <= number <= most else None
+def whole_number(text: str) -> int | None:
+    """The number of these decimal digits; None for any other text, and for too many of them."""
+    return int(text) if len(text) <= MOST_DIGITS and text.isascii() and text.isdecimal() else None
 
 
 class BodyTooLong(Exception):
@@ -185,94 +183,64 @@ def last_event(request: Request) -> str:
     return request.headers.get("last-event-id", request.query_params.get("after", ""))
 
 
-class Source(Generic[T]):
-    """The source of streams, and their readers; `T` is a reader's place in it.
+class StreamedResponse:
+    """The response of parts that come by and by, until they end or the reader has left.
 
-    Invariant: it may change, and end, in any thread; readers are woken in their event loop.
-    """
-
-    def __init__(self) -> None:
-        self.closed = False
-        """Whether there will be nothing new any more."""
-        self.readers = 0
-        self.on_readers: Callable[[], object] = lambda: None
-        """Called in the event loop when their number has changed."""
-        self._wakes: list[Callable[[], object]] = []
-        self._waking = threading.Lock()
-
-    def since(self, has: T) -> tuple[T, str]:
-        """A reader's place after these events, and the events: "" for none."""
-        raise NotImplementedError
-
-    def changed(self) -> None:
-        """Wake everybody: something is new."""
-        with self._waking, suppress(RuntimeError):  # the loop of a reader has ended
-            for wake in self._wakes:
-                wake()
-
-    def close(self) -> None:
-        """End all streams."""
-        self.closed = True
-        self.changed()
-
-    @contextmanager
-    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Have a function called with each change; called in an event loop, as that is."""
-        later = partial(asyncio.get_running_loop().call_soon_threadsafe, wake)
-        with self._waking:
-            self._wakes.append(later)
-        try:
-            yield
-        finally:
-            with self._waking:
-                self._wakes.remove(later)
-
-    @contextmanager
-    def watching(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Count a reader, who is woken when something is new."""
-        with self.waking(wake):
-            self.readers += 1
-            self.on_readers()
-            try:
-                yield
-            finally:
-                self.readers -= 1
-                self.on_readers()
-
-
-class EventStream(Generic[T]):
-    """The response to a reader who has something already.
-
-    Starlette's streaming response notices that a reader has left at the next event only, and the
-    server has to know when the last one has.
+    An event stream has a comment after BEAT_US without a part, so that no proxy ends it; a reader
+    who does not take a part within PATIENCE_US gets no more. Starlette's streaming response notices
+    only at the next part that a reader has left, and its stream keeps its place until then.
     """
 
     def __init__(
-        self, source: Source[T], has: T, place: AbstractContextManager[object] | None = None
+        self, first: bytes | None, parts: AsyncGenerator[bytes], clock: Clock, media_type: str
     ) -> None:
-        """`place` is held until the stream ends."""
-        self._source = source
-        self._has = has
-        self._place = place or nullcontext()
+        self.headers = {**NO_STORE, "Content-Type": media_type}
+        self._first = first
+        self._parts = parts
+        self._clock = clock
+        self._has_beats = media_type == EVENT_STREAM
+
+    @classmethod
+    async def begun(
+        cls, parts: AsyncGenerator[bytes], clock: Clock, media_type: str
+    ) -> StreamedResponse:
+        """A response with the first part there, so that what is refused still has a status."""
+        return cls(await anext(parts, None), parts, clock, media_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        woken = asyncio.Event()
-        with self._place, self._source.watching(woken.set):
+        async with aclosing(self._parts):
+            sending = asyncio.create_task(self._send_all(send))
             left = asyncio.create_task(disconnected(receive))
-            left.add_done_callback(lambda _: woken.set())
+            left.add_done_callback(lambda _: sending.cancel())
             try:
-                while not (self._source.closed or left.done()):
-                    woken.clear()
-                    self._has, events = self._source.since(self._has)
-                    if events:
-                        body = events.encode()
-                        await send({"type": "http.response.body", "body": body, "more_body": True})
-                    await woken.wait()
+                await sending
+            except asyncio.CancelledError:
+                if not left.done():
+                    raise
             finally:
                 left.cancel()
+
+    async def _send_all(self, send: Send) -> None:
+        raw = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        part, sent_us = self._first, self._clock.now_us()
+        try:
+            while part is not None:
+                now = self._clock.now_us()
+                if not part and self._has_beats and now - sent_us >= BEAT_US:
+                    part = b": still here\n\n"
+                if part:
+                    sent_us = now
+                    async with time_limit(self._clock, PATIENCE_US):
+                        await send({"type": "http.response.body", "body": part, "more_body": True})
+                part = await anext(self._parts, None)
+        except (TimeoutError, StreamCut):
+            return  # it is not being read, or must not be taken for the whole: the server hangs up
         await send({"type": "http.response.body", "body": b""})
+
+
+class StreamCut(Exception):
+    """A stream ends in its middle."""
 
 
 async def disconnected(receive: Receive) -> None:

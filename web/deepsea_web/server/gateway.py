@@ -263,7 +263,7 @@ class Gateway:
         checked = self.clock.now_us()
         try:
             async for part in at_most(parts, announced.size):
-                checked = await self._recheck_token(caller, checked)
+                checked = await self.recheck(caller, checked)
                 if part and not is_known:
                     await self.in_thread(partial(file.write, part))
         except BodyTooLong:
@@ -293,12 +293,12 @@ class Gateway:
                     return
                 if batch.quiet:
                     await self._rest(checked + RECHECK_US)
-                checked = await self._recheck_token(caller, checked)
+                checked = await self.recheck(caller, checked)
         finally:
             if (close := getattr(answers, "close", None)) is not None:
                 self._threads.submit(close)
 
-    async def _recheck_token(self, caller: Caller, checked: int) -> int:
+    async def recheck(self, caller: Caller, checked: int) -> int:
         """When the token was checked last; it is now, if it is time. Raises ApiError."""
         now = self.clock.now_us()
         if now - checked < RECHECK_US:
@@ -315,12 +315,6 @@ class Gateway:
                 await self.closing.wait()
         except TimeoutError:
             pass
-
-    def hold(self, address: str) -> ExitStack:
-        """A place that is held already, to be left with the stream."""
-        held = ExitStack()
-        held.enter_context(self.place(address))
-        return held
 
     def place(self, address: str) -> AbstractContextManager[None]:
         """Hold a stream's place. Raises ApiError if there is none, of all or of this address."""

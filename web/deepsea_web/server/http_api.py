@@ -8,11 +8,9 @@ no answer is kept by anybody; a refusal has a status, a word and a sentence, in 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, get_origin
 
 from starlette.applications import Starlette
@@ -20,31 +18,27 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
 from deepsea_arena.api.errors import STATUS, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.openapi import openapi
 from deepsea_arena.api.submissions import Archive
-from deepsea_arena.documents import DIGITS, LARGEST_INT64, DocumentError, convert, json_text
-from deepsea_referee.timing.clock import time_limit
+from deepsea_arena.documents import json_text, parameter
 from deepsea_rules.printable import one_line, quoted
 from deepsea_web.http import (
     NO_STORE,
     SMALL_BODY,
     BodyTooLong,
-    disconnected,
+    StreamCut,
+    StreamedResponse,
     name_routes,
     small_body,
 )
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.server.gateway import Batch, Gateway, refused
 
-PATIENCE_US = 30_000_000
-"""The time that a reader may take for one part of a stream."""
-BEAT_US = 15_000_000
-"""After so long without news a stream has a comment, so that no proxy ends it."""
 _IN_ADDRESS = ("GET", "DELETE")
 DESCRIPTION = "/openapi.json"
 FOREIGN = "pages of other sites may read here, and nothing else"
@@ -85,7 +79,7 @@ def _endpoint(
             )
             if method.verb == "PUT":
                 answers = gateway.upload(caller, _announced(request), request)
-                return await AnswerStream.begun(gateway, answers, method.flow, _writer(method))
+                return await answer_stream(gateway, answers, method.flow, _writer(method))
             gateway.service.check(caller, method)
             fields = _fields(method, request, body)
             if method.flow is Flow.ONE:
@@ -93,7 +87,7 @@ def _endpoint(
                 text = json_text(method.document_of(answer))
                 return Response(text, 200, NO_STORE, MEDIA_TYPES[Flow.ONE])
             answers = gateway.stream(caller, method, fields)
-            return await AnswerStream.begun(gateway, answers, method.flow, _writer(method))
+            return await answer_stream(gateway, answers, method.flow, _writer(method))
         except Exception as error:  # noqa: BLE001  (every error has its status)
             return refuse(error)
 
@@ -111,8 +105,8 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
         raise ApiError(Kind.INVALID, "parameters stand in the body, not in the address")
     stated = request.query_params.multi_items() if in_address else _document(body).items()
     for name, value in stated:
-        parameter = method.parameters.get(name)
-        is_list = parameter is not None and get_origin(parameter.annotation) is Sequence
+        declared = method.parameters.get(name)
+        is_list = declared is not None and get_origin(declared.annotation) is Sequence
         if in_address and is_list:
             given.setdefault(name, []).append(value)
         elif name in given:
@@ -125,20 +119,11 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
 
 
 def _value(method: Method, name: str, value: object, request: Request) -> object:
-    parameter = method.parameters.get(name)
-    if parameter is None:
+    declared = method.parameters.get(name)
+    if declared is None:
         raise ApiError(Kind.INVALID, f"there is no parameter {quoted(name, 40)}")
-    in_address = name in request.path_params or method.verb in _IN_ADDRESS
-    is_number = in_address and isinstance(value, str) and parameter.annotation is not str
-    if is_number and len(str(value)) > DIGITS:
-        raise ApiError(Kind.INVALID, f"{name}: {quoted(value, 40)} is too long")
-    try:
-        found = convert(parameter.annotation, value, strict=not in_address)
-    except DocumentError as error:
-        raise ApiError(Kind.INVALID, f"{name}: {error}") from None
-    if isinstance(found, int) and abs(found) > LARGEST_INT64:  # no database has it
-        raise ApiError(Kind.INVALID, f"{name}: {found} is too large")
-    return found
+    is_text = name in request.path_params or method.verb in _IN_ADDRESS
+    return parameter(declared.annotation, name, value, is_text=is_text)
 
 
 def _document(body: bytes) -> dict[str, Any]:
@@ -194,75 +179,39 @@ def _writer(method: Method) -> Callable[[Any], str | bytes]:
     return writers[method.flow]
 
 
-@dataclass
-class AnswerStream:
-    """A stream of answers as the body of a response, until it ends or the reader has left."""
+async def answer_stream(
+    gateway: Gateway,
+    answers: AsyncGenerator[Batch],
+    flow: Flow,
+    write: Callable[[Any], str | bytes],
+) -> StreamedResponse:
+    """The response of a stream of answers. Raises what is refused at its beginning."""
+    parts = _parts(answers, flow, write)
+    return await StreamedResponse.begun(parts, gateway.clock, MEDIA_TYPES[flow])
 
-    gateway: Gateway
-    answers: AsyncGenerator[Batch]
-    first: Batch | None
-    flow: Flow
-    write: Callable[[Any], str | bytes]
 
-    def __post_init__(self) -> None:
-        self.headers = {**NO_STORE, "Content-Type": MEDIA_TYPES[self.flow]}
-        self._sent_us = self.gateway.clock.now_us()
+async def _parts(
+    answers: AsyncGenerator[Batch], flow: Flow, write: Callable[[Any], str | bytes]
+) -> AsyncGenerator[bytes]:
+    """The answers as they are sent; a refusal after the first of them is the last part."""
+    has_begun = False
+    try:
+        async with aclosing(answers):
+            async for batch in answers:
+                yield b"".join(_encoded(write(answer)) for answer in batch.answers)
+                has_begun = True
+    except Exception as error:
+        if not has_begun:
+            raise
+        refusal = refused(error)
+        if flow is Flow.FILE:
+            raise StreamCut from None  # so that nobody takes a part for the whole
+        name = b"event: error\ndata: " if flow is Flow.EVENTS else b""
+        yield name + _refusal(refusal) + b"\n"
 
-    @classmethod
-    async def begun(
-        cls,
-        gateway: Gateway,
-        answers: AsyncGenerator[Batch],
-        flow: Flow,
-        write: Callable[[Any], str | bytes],
-    ) -> AnswerStream:
-        """A response with the first answers there, so that a refusal still has a status."""
-        return cls(gateway, answers, await anext(answers, None), flow, write)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
-        left = asyncio.create_task(disconnected(receive))
-        try:
-            async with aclosing(self.answers):
-                await send({"type": "http.response.start", "status": 200, "headers": raw})
-                await self._send_all(send, left)
-        finally:
-            left.cancel()
-
-    async def _send_all(self, send: Send, left: asyncio.Task[None]) -> None:
-        batch = self.first
-        try:
-            while batch is not None:
-                await self._part(send, b"".join(map(self._body, batch.answers)))
-                step = asyncio.ensure_future(anext(self.answers, None))
-                await asyncio.wait({step, left}, return_when=asyncio.FIRST_COMPLETED)
-                if not step.done():
-                    step.cancel()
-                    await asyncio.wait({step})
-                    return
-                batch = step.result()
-        except TimeoutError:
-            return  # it is not being read
-        except Exception as error:  # noqa: BLE001  (every error has its line)
-            found = refused(error)
-            if self.flow is Flow.FILE:
-                return  # the server hangs up, so that nobody takes a part for the whole
-            name = b"event: error\ndata: " if self.flow is Flow.EVENTS else b""
-            await self._part(send, name + _refusal(found) + b"\n")
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _part(self, send: Send, body: bytes) -> None:
-        now = self.gateway.clock.now_us()
-        if not body and self.flow is Flow.EVENTS and now - self._sent_us >= BEAT_US:
-            body = b": still here\n\n"
-        if body:
-            self._sent_us = now
-            async with time_limit(self.gateway.clock, PATIENCE_US):
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-
-    def _body(self, answer: Any) -> bytes:
-        written = self.write(answer)
-        return written if isinstance(written, bytes) else written.encode()
+def _encoded(written: str | bytes) -> bytes:
+    return written if isinstance(written, bytes) else written.encode()
 
 
 def _refusal(found: ApiError) -> bytes:

@@ -12,11 +12,12 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
-from deepsea_arena.api.callers import READER
+from deepsea_arena.api.callers import READER, Caller
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
@@ -24,11 +25,10 @@ from deepsea_arena.reports.frames import frames
 from deepsea_arena.reports.games import read_record
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.model.games import GameLine
-from deepsea_referee.timing.clock import Alarm
+from deepsea_referee.timing.clock import Alarm, time_limit
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line
-from deepsea_web.http import Source
-from deepsea_web.server.gateway import Gateway
+from deepsea_web.server.gateway import RECHECK_US, Gateway
 from deepsea_web.site.words import minute, result
 
 POLL_US = 150_000
@@ -38,7 +38,7 @@ REST_US = 150
 quarter of that, so no crowd takes more than a quarter of a core, however fast games are played."""
 KEPT = 50
 BEAT = 130
-"""Polls without news after which readers get a comment, so that no proxy ends the connection."""
+"""Polls without news after which readers are woken, so that they get a comment."""
 FRAME_MS = 750
 TURN_MS = 1_100
 DIVE_MS = 3_000
@@ -57,7 +57,6 @@ class ReaderCursor(NamedTuple):
     """The newest game in its list."""
     shows: int = 0
     """The number of games that were on TV when the last one was announced."""
-    beats: int = 0
     told: bool = False
     """Whether it was sent anything on this connection."""
 
@@ -71,13 +70,14 @@ class Program(NamedTuple):
     length_ms: int
 
 
-class Broadcast(Source[ReaderCursor]):
+class Broadcast:
     """The streams of a site; one event loop uses it."""
 
     def __init__(self, gateway: Gateway, url: Callable[[str], str]) -> None:
         """`url` makes the address of a path."""
-        super().__init__()
-        self.on_readers = self._look_at_readers
+        self.readers = 0
+        self._news = asyncio.Event()
+        """Set, and replaced by another, when something is new."""
         self._gateway = gateway
         self._clock = gateway.clock
         self._ladder = LocalLadder(gateway.service, READER)
@@ -90,7 +90,6 @@ class Broadcast(Source[ReaderCursor]):
         self._begun_us = 0
         self._shows = 0
         self._shown: deque[str] = deque(maxlen=3 * KEPT)
-        self._beats = 0
         self._quiet = 0
         self._alarm: Alarm | None = None
         self._polling: asyncio.Task[None] | None = None
@@ -100,15 +99,44 @@ class Broadcast(Source[ReaderCursor]):
         self._told_at = -1
         self._in_trouble = False
 
-    def _look_at_readers(self) -> None:
-        if self.readers and self._ending is None:
+    async def events(self, seq: int, caller: Caller) -> AsyncGenerator[bytes]:
+        """The events for a reader as they come, until the server or the reader's session ends.
+
+        seq  the newest game in the reader's list
+        Raises ApiError if there is no place for another stream.
+        """
+        has, checked_us = ReaderCursor(seq), self._clock.now_us()
+        with self._gateway.place(caller.address), self.watching():
+            while not self._gateway.closing.is_set():
+                news = self._news
+                has, text = self.since(has)
+                yield text.encode()
+                if not caller.secret_id:
+                    await news.wait()
+                    continue
+                with suppress(TimeoutError):
+                    async with time_limit(self._clock, RECHECK_US):
+                        await news.wait()
+                try:
+                    checked_us = await self._gateway.recheck(caller, checked_us)
+                except ApiError:
+                    return
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count a reader; the store is asked as long as there are any."""
+        self.readers += 1
+        if self._ending is None:
             self._games.clear()
             self._seq = self._floor = 0
-            self.closed = self._gateway.closing.is_set()
             self._ending = asyncio.create_task(self._end())
             self._begin_poll()
-        elif not self.readers:
-            self._rest()
+        try:
+            yield
+        finally:
+            self.readers -= 1
+            if not self.readers:
+                self._rest()
 
     def since(self, has: ReaderCursor) -> tuple[ReaderCursor, str]:
         """The events for a reader."""
@@ -131,11 +159,7 @@ class Broadcast(Source[ReaderCursor]):
             parts.append(_event("games", [self._line(game) for game in newer], self._seq))
         if self._program is not None and has.shows != self._shows:
             parts.append(_event("tv", self._on_tv(self._program), max(self._seq, has.seq)))
-        if not parts and has.beats != self._beats:
-            parts.append(": still here\n\n")
-        return ReaderCursor(max(self._seq, has.seq), self._shows, self._beats, told=True), "".join(
-            parts
-        )
+        return ReaderCursor(max(self._seq, has.seq), self._shows, told=True), "".join(parts)
 
     def _line(self, game: GameLine) -> dict[str, object]:
         return {
@@ -171,7 +195,7 @@ class Broadcast(Source[ReaderCursor]):
                 trace = None if known else error
                 _log.error("live results have to wait: %s", one_line(str(error)), exc_info=trace)
             self._in_trouble = True
-        if self.readers and not self.closed:
+        if self.readers and not self._gateway.closing.is_set():
             pause_us = POLL_US if self._quiet else max(POLL_US, REST_US * self.readers)
             self._alarm = self._clock.at(self._clock.now_us() + pause_us, self._begin_poll)
 
@@ -196,10 +220,13 @@ class Broadcast(Source[ReaderCursor]):
         self._quiet = 0 if newer or found else self._quiet + 1
         if self._quiet == BEAT:
             self._quiet = 0
-            self._beats += 1
         if self._quiet == 0:
             self._told.clear()
-            self.changed()
+            self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
     def _newer(self) -> list[GameLine]:
         """Games since the newest that is kept, the oldest first; KEPT at most."""
@@ -221,7 +248,7 @@ class Broadcast(Source[ReaderCursor]):
 
     async def _end(self) -> None:
         await self._gateway.closing.wait()
-        self.close()
+        self._wake()
 
     def _rest(self) -> None:
         """Nobody watches: nothing is asked until somebody does."""

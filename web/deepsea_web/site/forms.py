@@ -24,14 +24,14 @@ from starlette.requests import ClientDisconnect, Request
 from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.submissions import Archive
+from deepsea_arena.documents import parameter
 from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, pack
 from deepsea_bundle.program import collect_single
 from deepsea_ladder.limits import RemoteLimits, size_in_words
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
-from deepsea_rules.printable import quoted
-from deepsea_web.http import BodyTooLong, at_most, whole_number
+from deepsea_web.http import BodyTooLong, at_most
 from deepsea_web.server.access import Access, is_foreign
 from deepsea_web.server.uploads import PART, archive_in, upload_parts
 from deepsea_web.site.page import Query, Visit
@@ -152,12 +152,7 @@ class Form:
     def number(self, name: str) -> int:
         """A whole number; 0 if the field is empty."""
         given = self.text(name)
-        if not given:
-            return 0
-        number = whole_number(given)
-        if number is None:
-            raise UserError(f"{name} is a whole number, not {quoted(given, 40)}")
-        return number
+        return int(parameter(int, name, given, is_text=True)) if given else 0
 
 
 def check_origin(request: Request, access: Access) -> None:

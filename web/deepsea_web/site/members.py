@@ -7,11 +7,9 @@ for secrets; every answer is `no-store`.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,7 +24,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_web.http import read_fields
 from deepsea_web.site.forms import (
     Action,
@@ -50,8 +47,6 @@ _IN_PATH = re.compile(r"\{(\w+)\}")
 RequestHandler = Callable[[Request], Awaitable[Any]]
 OwnEndpoint = Callable[["SessionAuth", "Seen", Request], Awaitable[ASGIApp]]
 """Answers a request of who looks by itself: a file, a stream."""
-CHECK_US = 3_000_000
-"""The time between two checks of a session."""
 _OPEN = "/static/"
 """The beginning of the paths of scripts and styles."""
 Refused = Callable[[Request, Exception], Awaitable[Response]]
@@ -240,49 +235,7 @@ class Answers:
 
     async def _own(self, endpoint: OwnEndpoint, request: Request) -> ASGIApp:
         seen = await self.sessions.seen(request)
-        answer = await endpoint(self.sessions, seen, request)
-        return WhileValid(answer, partial(self.sessions.holds, seen), self.sessions.clock)
-
-
-@dataclass(frozen=True)
-class WhileValid:
-    """An application whose reader leaves when `valid` says no."""
-
-    app: ASGIApp
-    valid: Callable[[], Awaitable[bool]]
-    clock: Clock
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        ended = asyncio.Event()
-
-        async def watch() -> None:
-            try:
-                valid = True
-                while valid:
-                    with suppress(TimeoutError):
-                        async with time_limit(self.clock, CHECK_US):
-                            await ended.wait()
-                    valid = await self.valid()
-            finally:
-                ended.set()  # also if it cannot be found out
-
-        async def received() -> Message:
-            if ended.is_set():
-                return {"type": "http.disconnect"}
-            waiting = asyncio.ensure_future(receive()), asyncio.ensure_future(ended.wait())
-            try:
-                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                message = waiting[0]
-                return message.result() if message.done() else {"type": "http.disconnect"}
-            finally:
-                for one in waiting:
-                    one.cancel()
-
-        watching = asyncio.create_task(watch())
-        try:
-            await self.app(scope, received, send)
-        finally:
-            watching.cancel()
+        return await endpoint(self.sessions, seen, request)
 
 
 @dataclass(frozen=True)
@@ -305,10 +258,7 @@ class MembersOnly:
             answer = await self.refused(request, error)
         else:
             if seen.session is not None:
-                inner = WhileValid(
-                    self.app, partial(self.sessions.holds, seen), self.sessions.clock
-                )
-                await inner(scope, receive, _unkept(send))
+                await self.app(scope, receive, _unkept(send))
                 return
             answer = await self._refuse(request)
         await answer(scope, receive, send)

@@ -16,12 +16,11 @@ from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
+from deepsea_arena.documents import parameter
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.changes import LastChanges
 from deepsea_referee.errors import UserError
-from deepsea_rules.printable import quoted
-from deepsea_web.http import LARGEST, whole_number
 
 LONGEST = 100
 """Characters of a parameter."""
@@ -66,30 +65,13 @@ class Query:
 
     def flag(self, name: str) -> bool:
         """Whether a box was ticked."""
-        given = self.given.get(name, "0")
-        if given not in ("0", "1"):
-            raise UserError(f"{name} is 0 or 1, not {quoted(given, 40)}")
-        return given == "1"
+        given = self.given.get(name)
+        return bool(given) and bool(parameter(bool, name, given, is_text=True))
 
-    def number(self, name: str, least: int = 0, most: int = LARGEST) -> int | None:
-        """A whole number within bounds; None if it was not given."""
+    def number(self, name: str) -> int:
+        """A whole number; 0 if it was not given. Its bounds are those of the API."""
         given = self.text(name)
-        if given is None:
-            return None
-        number = whole_number(given, least, most)
-        if number is None:
-            raise UserError(
-                f"{name} is a whole number from {least} to {most}, not {quoted(given, 40)}"
-            )
-        return number
-
-    def choice(self, name: str, choices: Iterable[str]) -> str | None:
-        """One of some words; None if it was not given."""
-        given = self.text(name)
-        known = list(choices)
-        if given is not None and given not in known:
-            raise UserError(f"{name} is one of {', '.join(known)}, not {quoted(given, 40)}")
-        return given
+        return int(parameter(int, name, given, is_text=True)) if given else 0
 
 
 class Over(NamedTuple):

@@ -32,7 +32,7 @@ _VALUE = re.compile(r"[A-Za-z0-9_.~%-]{1,500}")
 UNSEEN = {**NO_STORE, "Vary": "Cookie"}
 """The headers of what depends on who looks."""
 MEMBER = "deepsea.member"
-"""In the scope of requests of somebody with a session."""
+"""Where the scope of a request of somebody with a session has the caller."""
 
 
 class Cookie:
@@ -100,7 +100,7 @@ class SessionAuth:
         if caller is None:
             session, caller = None, visitor(address)
         else:
-            request.scope[MEMBER] = True
+            request.scope[MEMBER] = caller
         return Seen(self.visit(caller, self.visitor.read(cookies)), session)
 
     def _caller(self, session: str, address: str) -> Caller | None:
@@ -116,10 +116,6 @@ class SessionAuth:
         if visitor is not None and not caller.author_id:
             caller = replace(caller, visitor=hashlib.sha256(visitor.encode()).hexdigest())
         return Visit(caller=caller, service=self.service)
-
-    async def holds(self, seen: Seen) -> bool:
-        """Whether a session still is one."""
-        return await self.in_thread(partial(self.service.still_valid, seen.visit.caller))
 
     def to_login(self, request: Request) -> Response:
         """A visitor wants what needs a session."""

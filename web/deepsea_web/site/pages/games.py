@@ -11,23 +11,25 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from deepsea_arena.api.callers import visitor
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.coach.ladder_analyses import record_file
 from deepsea_arena.documents import json_text, to_json, to_object
 from deepsea_arena.reports.analysis_frames import analysed_frames
 from deepsea_arena.reports.frames import Viewer
-from deepsea_arena.reports.games import MOST_GAMES, GameReport, GamesPage, read_record
+from deepsea_arena.reports.games import GameReport, GamesPage, read_record
 from deepsea_ladder.model.games import SeatLog
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_web.http import EventStream, last_event, whole_number
+from deepsea_web.http import EVENT_STREAM, StreamedResponse, last_event, whole_number
 from deepsea_web.site.app import Site
-from deepsea_web.site.broadcast import KEPT, ReaderCursor
+from deepsea_web.site.broadcast import KEPT
 from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
 from deepsea_web.site.page import GAME_OVER, SEASON_OVER, Page, Query, Visit
 from deepsea_web.site.rendering import KINDS, Rendered
+from deepsea_web.site.sessions import MEMBER
 from deepsea_web.site.words import name, result
 from deepsea_web.viewer.game_page import PageGame, script_json
 
@@ -50,8 +52,8 @@ def _read_games(ladder: LadderApi, query: Query) -> Games:
         against=against or "",
         faults=query.flag("faults"),
         lost=lost,
-        limit=query.number("limit", 1, MOST_GAMES) or PORTION,
-        before=query.number("before", 1) or 0,
+        limit=query.number("limit") or PORTION,
+        before=query.number("before"),
     )
     return Games(games=page.games, older=page.older, seasons=ladder.seasons())
 
@@ -254,9 +256,9 @@ FEED = Page(
 )
 
 
-async def events(site: Site, request: Request) -> EventStream[ReaderCursor]:
+async def events(site: Site, request: Request) -> StreamedResponse:
     """New results, and the game on TV, as server-sent events."""
-    client = request.client.host if request.client else ""
-    place = site.gateway.hold(client)  # refused before the answer begins
-    has = ReaderCursor(whole_number(last_event(request)) or 0)
-    return EventStream(site.broadcast, has, place)
+    address = request.client.host if request.client else ""
+    caller = request.scope.get(MEMBER) or visitor(address)
+    news = site.broadcast.events(whole_number(last_event(request)) or 0, caller)
+    return await StreamedResponse.begun(news, site.gateway.clock, EVENT_STREAM)

@@ -18,7 +18,7 @@ from deepsea_ladder.limits import submissions_left
 from deepsea_ladder.model.bots import Submission
 from deepsea_ladder.values import milliseconds, utc_time
 from deepsea_rules.printable import quoted
-from deepsea_web.server.http_api import AnswerStream
+from deepsea_web.server.http_api import answer_stream
 from deepsea_web.site.forms import (
     Action,
     Form,
@@ -110,10 +110,10 @@ def _withdraw(visit: Visit, form: Form) -> Redirect:
 async def bot_zip(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
     """The files of a bot of one's own, of its newest version or of the one that is named."""
     bot = request.path_params["bot"]
-    version = Query(given=dict(request.query_params)).number("version", 1, 10**6) or 0
+    version = Query(given=dict(request.query_params)).number("version")
     gateway, wanted = sessions.gateway, {"bot": bot, "version": version}
     parts = gateway.stream(seen.visit.caller, METHODS["download_bot"], wanted)
-    answer = await AnswerStream.begun(gateway, parts, Flow.FILE, bytes)
+    answer = await answer_stream(gateway, parts, Flow.FILE, bytes)
     named = f'attachment; filename="{_file(bot, version)}"'
     answer.headers |= {**UNSEEN, "Content-Disposition": named}
     return answer
@@ -217,7 +217,7 @@ def _submit(visit: Visit, form: Form) -> Redirect:
 
 
 def _read_submission(visit: Visit, query: Query) -> Values:
-    number = query.number("id", 1) or 0
+    number = query.number("id")
     one = next(filter(None, visit.ladder.watch_submission(id=number)))
     verdicts: tuple[VerdictLine, ...] = ()
     if one.version is not None and (season := visit.ladder.server().season):
@@ -240,9 +240,9 @@ SUBMISSION = OwnPage(
 async def submission_events(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
     """The steps of a submission as server-sent events, until it has ended."""
     gateway, caller = sessions.gateway, seen.visit.caller
-    number = Query(dict(request.path_params)).number("id", 1) or 0
+    number = Query(dict(request.path_params)).number("id")
     steps = gateway.stream(caller, METHODS["watch_submission"], {"id": number})
-    return await AnswerStream.begun(gateway, steps, Flow.EVENTS, _event)
+    return await answer_stream(gateway, steps, Flow.EVENTS, _event)
 
 
 def _event(one: Submission) -> str:

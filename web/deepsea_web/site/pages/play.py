@@ -28,7 +28,7 @@ from deepsea_rules.notation import read_position
 from deepsea_rules.ruleset import ABOARD, DEFAULT, HOME, MAX_PLAYERS, PRESETS, SEAT_LETTERS
 from deepsea_rules.state import GameState
 from deepsea_web.http import last_event, whole_number
-from deepsea_web.server.http_api import AnswerStream
+from deepsea_web.server.http_api import answer_stream
 from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
 from deepsea_web.site.page import GAME_OVER, Page, Query, Visit
 from deepsea_web.site.sessions import Seen, SessionAuth
@@ -253,7 +253,7 @@ async def seat_news(sessions: SessionAuth, seen: Seen, request: Request) -> ASGI
 
     wanted = {"game_id": request.path_params["id"]}
     steps = sessions.gateway.stream(seen.visit.caller, METHODS["watch_seat"], wanted)
-    return await AnswerStream.begun(sessions.gateway, steps, Flow.EVENTS, write)
+    return await answer_stream(sessions.gateway, steps, Flow.EVENTS, write)
 
 
 # A game that is over

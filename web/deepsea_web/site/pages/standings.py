@@ -76,7 +76,7 @@ STANDINGS = Page(
 def _read_bot(ladder: LadderApi, query: Query) -> BotProfile:
     return ladder.bot(
         bot=query.path["name"],
-        version=query.number("version", 1, 10**6) or 0,
+        version=query.number("version"),
         season=season_of(ladder, query),
     )
 
@@ -133,7 +133,7 @@ BOT = Page(
 
 
 def _read_pairs(ladder: LadderApi, query: Query) -> PairTable:
-    start = query.number("start", most=1_000_000) or 0
+    start = query.number("start")
     return ladder.pairs(season=season_of(ladder, query), start=start, size=SIZE)
 
 
