@@ -204,12 +204,18 @@ def damaged(sound: Path, place: Path, table: str, column: str, junk: object) -> 
     shutil.copy(sound, place)
     is_sql = isinstance(junk, str) and junk.startswith("CAST")
     value, values = (junk, ()) if is_sql else ("?", (junk,))
-    newest = f"WHERE rowid = (SELECT max(rowid) FROM {table})"
+    newest = f"WHERE rowid = ({_newest(table)})"
     try:
         damage(place, f"UPDATE {table} SET {column} = {value} {newest}", values=values)
     except sqlite3.IntegrityError:
         return False
     return True
+
+
+def _newest(table: str) -> str:
+    """A query for the newest row; of tasks, for that of a check, which `status` reads."""
+    which = " WHERE kind = 'check'" if table == "tasks" else ""
+    return f"SELECT max(rowid) FROM {table}{which}"
 
 
 DAMAGE = [
@@ -225,7 +231,8 @@ DAMAGE = [
     ("bots", "state", "asleep", "table bots, row 4: state is 'asleep'"),
     ("bots", "version", 9, "bot 'dan': its version 9 is not there"),
     ("secrets", "scopes", "read all", "table secrets, row 4: scopes is 'read all'"),
-    ("submissions", "state", "nonsense", "table submissions, row 1: state is 'nonsense'"),
+    ("tasks", "state", "nonsense", "state is 'nonsense'"),
+    ("tasks", "state", "asked", "state is 'asked'"),  # a state of a person's game, not of a check
     ("audit", "kind", "read", "kind is 'read'"),
     ("submissions", "needs_sandbox", 2, "table submissions, row 1: needs_sandbox is 2"),
     ("seasons", "seed", "beef", "season 's1': its name, seed or head is another one"),
@@ -251,14 +258,15 @@ def test_damage_is_named_by_refold(
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "value"), [("submissions", "state", "nonsense"), ("bots", "state", b"out")]
+    ("table", "column", "value"),
+    [("tasks", "state", "nonsense"), ("bots", "state", b"out")],
 )
 def test_what_its_column_forbids_is_named_by_backup_doctor_and_status(
     run: Run, sound: Path, place: Path, table: str, column: str, value: object
 ) -> None:
     assert damaged(sound, place, table, column, value)
     with closing(sqlite3.connect(place)) as connection:
-        ((row,),) = connection.execute(f"SELECT max(rowid) FROM {table}")
+        ((row,),) = connection.execute(_newest(table))
     words = f"table {table}, row {row}: {column} is "
     for command in (("backup", place.with_name("backup.db")), ("doctor",), ("status",)):
         done = run("ladder", *command)

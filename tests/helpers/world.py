@@ -35,7 +35,7 @@ HERS = "person-hers"
 """A game of anna's as a person, which waits for her."""
 TRACE = "Traceback: <script>document.title='owned'</script>"
 _ACCOUNTS = "secrets", "audit", "authors"
-TABLES = (*_ACCOUNTS, "submissions", "analyses", "bots", "jobs", "person_games")
+TABLES = (*_ACCOUNTS, "submissions", "analyses", "bots", "jobs", "person_games", "tasks")
 QUICK = AnalysisSettings(effort=Effort.of(4), luck=2)
 SHORT = AnalysisSettings(effort=Effort.of(4), bot="anna v1")
 Stock = tuple[Path, dict[str, str]]
@@ -67,7 +67,7 @@ class World:
         """What changes with everything that is done."""
         with self.service.store.database.read() as connection:
             return tuple(
-                tuple(connection.exec_driver_sql(f"SELECT * FROM {table} ORDER BY id").all())
+                tuple(connection.exec_driver_sql(f"SELECT * FROM {table} ORDER BY 1, 2").all())
                 for table in TABLES
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deepsea_ladder.model.tasks import STATES, TaskKind, TaskState
+from deepsea_ladder.model.tasks import KINDS, TaskKind, TaskState
 
 FINAL = {
     TaskKind.GAME: {"done", "quarantined", "cancelled"},
@@ -17,8 +17,8 @@ FINAL = {
 
 @pytest.mark.parametrize("kind", TaskKind)
 def test_what_waits_or_is_under_way_is_not_final(kind: TaskKind) -> None:
-    assert {state.value for state in STATES[kind].all if state.is_final} == FINAL[kind]
+    assert {state.value for state in KINDS[kind].states if state.is_final} == FINAL[kind]
 
 
 def test_every_state_is_one_of_a_kind() -> None:
-    assert {state for states in STATES.values() for state in states.all} == set(TaskState)
+    assert {state for rules in KINDS.values() for state in rules.states} == set(TaskState)

@@ -137,11 +137,11 @@ def test_authors_take_turns_and_what_has_used_least_comes_first(store: Store) ->
 
 def _advance(store: Store, ms: int) -> None:
     """Let all that has happened be so much longer ago."""
-    blocks, rows = schema.comparison_blocks.c, schema.comparisons.c
+    blocks, tasks = schema.comparison_blocks.c, schema.tasks.c
     ladder.write(
         store,
         update(schema.comparison_blocks).values(at=blocks.at - ms),
-        update(schema.comparisons).values(began_at=rows.began_at - ms),
+        update(schema.tasks).values(began_at=tasks.began_at - ms),
     )
 
 

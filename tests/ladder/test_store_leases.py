@@ -12,6 +12,7 @@ from msgspec import structs
 from sqlalchemy import Table, select
 
 from deepsea_ladder.model.games import AnalysisPlan
+from deepsea_ladder.model.tasks import TaskKind
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 from helpers.submissions import LIMITS, add, an_author
@@ -23,6 +24,7 @@ PLAN = AnalysisPlan("steady-1", "{}")
 class Queue(NamedTuple):
     """What runners lease one by one. Longer renewals differ from the first lease."""
 
+    kind: TaskKind
     rows: Table
     claim: Callable[[str, float], Any]
     deeds: Mapping[str, Callable[[Any], object]]
@@ -32,6 +34,7 @@ def games(store: Store) -> Queue:
     """The jobs of a season."""
     season, jobs = store.seasons.get("s1"), store.jobs
     return Queue(
+        TaskKind.GAME,
         schema.jobs,
         lambda owner, seconds: ladder.claim(store, season, owner, seconds),
         {
@@ -47,7 +50,8 @@ def checks(store: Store) -> Queue:
     """What authors submitted."""
     submissions, bundle = store.submissions, replace(ladder.a_bundle("one"), name="mine")
     return Queue(
-        schema.submissions,
+        TaskKind.CHECK,
+        schema.tasks,
         submissions.claim,
         {
             "renew": lambda lease: submissions.progress(lease, 1000, 1, 3),
@@ -61,7 +65,8 @@ def checks(store: Store) -> Queue:
 def analyses(store: Store) -> Queue:
     """What was asked for."""
     return Queue(
-        schema.analyses,
+        TaskKind.ANALYSIS,
+        schema.tasks,
         store.analyses.claim,
         {
             "renew": lambda lease: store.analyses.renew(lease, 1000),
@@ -142,7 +147,10 @@ def test_a_lease_is_changed_by_who_has_it_and_by_no_former_or_foreign_one(
 ) -> None:
     ours = queue(store)
     held: Any = LEASES[lease](ours)
-    row = select(ours.rows).where(ours.rows.c.id == held.id)
+    is_held = schema.jobs.c.id == held.id
+    if ours.rows is schema.tasks:
+        is_held = (schema.tasks.c.kind == ours.kind) & (schema.tasks.c.subject == held.id)
+    row = select(ours.rows).where(is_held)
     seen = []
     for turn in range(2):
         if turn:

@@ -291,7 +291,7 @@ def test_limits_count_what_the_store_has(store: Store, ada: int, bob: int) -> No
     with pytest.raises(LimitReached, match="600 s within") as refused:
         add(store, ada, "four", limits=busy)
     assert refused.value.retry_after is not None
-    ladder.write(store, "UPDATE submissions SET changed_at = changed_at - :ms", ms=HOUR_MS)
+    ladder.write(store, "UPDATE tasks SET changed_at = changed_at - :ms", ms=HOUR_MS)
     assert add(store, ada, "four", limits=busy).state is QUEUED
 
 

@@ -124,7 +124,8 @@ def test_names_and_notes_stay_text(world: World, text: str) -> None:
             "UPDATE bots SET name = :text, reason = :text WHERE name = 'anna'",
             "UPDATE secrets SET label = :text",
             "UPDATE audit SET note = :text, subject = :text",
-            "UPDATE submissions SET bot = :text, state = 'refused', found = :text",
+            "UPDATE submissions SET bot = :text, found = :text",
+            "UPDATE tasks SET state = 'refused' WHERE kind = 'check'",
             "UPDATE submissions SET remedy = :text, error = :text",
         ):
             connection.execute(sql(change), given)
@@ -391,10 +392,11 @@ def test_a_submission_shows_what_was_found(world: World) -> None:
     with world.service.store.database.write() as connection:
         connection.execute(
             sql(
-                "UPDATE submissions SET state = 'refused', found = 'a timeout', "
-                "remedy = 'be fast', error = 'Traceback <b>'"
+                "UPDATE submissions SET found = 'a timeout', remedy = 'be fast', "
+                "error = 'Traceback <b>'"
             )
         )
+        connection.execute(sql("UPDATE tasks SET state = 'refused' WHERE kind = 'check'"))
     text = anna.get("/submissions/1").text
     for words in ("refused", "a timeout", "be fast", "Traceback &lt;b&gt;"):
         assert words in text
@@ -406,9 +408,8 @@ def test_a_submission_that_was_accepted_has_its_verdicts(world: World) -> None:
     ladder.submit(store, "anna", "anna, once more")
     store.comparisons.claim("runner", 60)
     with store.database.write() as connection:
-        connection.execute(
-            sql("UPDATE submissions SET state = 'accepted', bot = 'anna', version = 2")
-        )
+        connection.execute(sql("UPDATE submissions SET bot = 'anna', version = 2"))
+        connection.execute(sql("UPDATE tasks SET state = 'accepted' WHERE kind = 'check'"))
     anna = world.person(ANNA)
     assert "open against version 1: not begun" in anna.get("/submissions/1").text
     store.seasons.close("s1")

@@ -124,12 +124,13 @@ def test_one_joins_submits_and_leaves_by_keys(
 
         # The check goes on, and the page shows it by itself.
         store = world.service.store
-        _checked(store, "UPDATE submissions SET state = 'running', games = 1, of_games = 4")
+        _checked(store, "running", "games = 1, of_games = 4")
         expect(page.locator("#state")).to_have_text("is checked: game 1 of 4")
         _checked(
             store,
-            "UPDATE submissions SET state = 'refused', found = 'a timeout', remedy = 'be faster', "
-            "error = 'Traceback', log = '[\"<b>the end\"]'",
+            "refused",
+            "found = 'a timeout', remedy = 'be faster', error = 'Traceback', "
+            "log = '[\"<b>the end\"]'",
         )
         expect(page.locator("#state")).to_have_text("refused")
         expect(page.locator("main")).to_contain_text("<b>the end")
@@ -145,9 +146,11 @@ def test_one_joins_submits_and_leaves_by_keys(
         expect(page.locator("h1")).to_have_text("Submission 2: deep_diver")
 
 
-def _checked(store: Store, change: str) -> None:
+def _checked(store: Store, state: str, values: str) -> None:
     with store.database.write() as connection:
-        connection.execute(sql(f"{change} WHERE id = 2"))
+        connection.execute(sql(f"UPDATE submissions SET {values} WHERE id = 2"))
+        change = f"UPDATE tasks SET state = '{state}' WHERE kind = 'check' AND subject = 2"
+        connection.execute(sql(change))
 
 
 def test_codes_are_printed_without_the_page_around_them(
@@ -214,7 +217,9 @@ PLANTED = (
     "UPDATE bots SET name = :name, name_key = :key, reason = :text WHERE name = 'anna'",
     "UPDATE secrets SET label = :text",
     "UPDATE audit SET note = :text, subject = :text",
-    "UPDATE submissions SET bot = :name, state = 'refused', found = :text, remedy = :text",
+    "UPDATE submissions SET bot = :name, found = :text, remedy = :text",
+    "UPDATE tasks SET state = 'refused' WHERE kind = 'check'",
+    "UPDATE tasks SET words = :text",
     "UPDATE submissions SET error = :text, log = json_array(:text)",
     "UPDATE games SET record = :record WHERE game_id = 's1-2'",
     "UPDATE game_logs SET content = :log",

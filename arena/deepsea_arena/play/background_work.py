@@ -22,8 +22,9 @@ from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
 from deepsea_arena.play.tasks import HostTrouble, outcome_of_error
 from deepsea_ladder.errors import LadderError, StoreUnavailable
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.leases import Lease, LeasedRows
+from deepsea_ladder.store.tasks import Lease, TaskQueue
 from deepsea_referee.interrupts import on_signals, pause
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Workers
@@ -168,7 +169,7 @@ class LeasedWork(ABC, Generic[_Lease]):
         return True
 
     @abstractmethod
-    def _queue(self) -> LeasedRows:
+    def _queue(self) -> TaskQueue[_Lease]:
         """The queue."""
 
     @abstractmethod
@@ -187,7 +188,7 @@ class LeasedWork(ABC, Generic[_Lease]):
         queue = self._queue()
         state = self._retry(lambda: queue.fail(lease, reason))
         if state is not None:
-            then = "waits again" if state is queue.line.waiting else self.failed
+            then = "waits again" if state is TaskState.QUEUED else self.failed
             self._watcher.trouble(f"{self._named(lease)} {then}: {one_line(reason)}")
 
     @abstractmethod

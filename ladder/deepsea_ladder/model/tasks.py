@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from deepsea_ladder.strikes import RetryPolicy
 
 
 class TaskKind(StrEnum):
@@ -53,24 +57,35 @@ UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.ASKED)
 """The states of a task that has not ended."""
 
 
-class KindStates(NamedTuple):
-    """The states of a kind of tasks besides "queued" and "running"."""
+class KindRules(NamedTuple):
+    """The states of a kind of tasks besides "queued" and "running", and when a task has failed."""
 
     failed: TaskState
     """The state after too many attempts without a result."""
+    most_failures: Callable[[RetryPolicy], int]
+    """How many are too many."""
     others: tuple[TaskState, ...]
 
     @property
-    def all(self) -> tuple[TaskState, ...]:
+    def states(self) -> tuple[TaskState, ...]:
+        """All states of the kind."""
         return (TaskState.QUEUED, TaskState.RUNNING, *self.others, self.failed)
 
 
-STATES: Mapping[TaskKind, KindStates] = {
-    TaskKind.GAME: KindStates(TaskState.QUARANTINED, (TaskState.DONE, TaskState.CANCELLED)),
-    TaskKind.CHECK: KindStates(TaskState.FAILED, (TaskState.ACCEPTED, TaskState.REFUSED)),
-    TaskKind.ANALYSIS: KindStates(TaskState.FAILED, (TaskState.DONE,)),
-    TaskKind.COMPARISON: KindStates(
-        TaskState.FAILED, (TaskState.DECIDED, TaskState.SPENT, TaskState.ENDED)
+KINDS: Mapping[TaskKind, KindRules] = {
+    TaskKind.GAME: KindRules(
+        TaskState.QUARANTINED, attrgetter("failures"), (TaskState.DONE, TaskState.CANCELLED)
     ),
-    TaskKind.STEP: KindStates(TaskState.VOID, (TaskState.ASKED, TaskState.DONE)),
+    TaskKind.CHECK: KindRules(
+        TaskState.FAILED, attrgetter("checks"), (TaskState.ACCEPTED, TaskState.REFUSED)
+    ),
+    TaskKind.ANALYSIS: KindRules(TaskState.FAILED, attrgetter("analyses"), (TaskState.DONE,)),
+    TaskKind.COMPARISON: KindRules(
+        TaskState.FAILED,
+        attrgetter("comparisons"),
+        (TaskState.DECIDED, TaskState.SPENT, TaskState.ENDED),
+    ),
+    TaskKind.STEP: KindRules(
+        TaskState.VOID, attrgetter("steps"), (TaskState.ASKED, TaskState.DONE)
+    ),
 }

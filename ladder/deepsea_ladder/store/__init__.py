@@ -32,6 +32,7 @@ from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.settings import Settings
 from deepsea_ladder.store.submissions import Submissions
 from deepsea_ladder.store.sums import Sums
+from deepsea_ladder.store.tasks import AllTasks
 from deepsea_ladder.strikes import RetryPolicy
 
 __all__ = ["Database", "RetryPolicy", "Store"]
@@ -54,6 +55,8 @@ class Store:
         self.analyses = Analyses(database, policy)
         self.comparisons = Comparisons(database, policy)
         self.person_games = PersonGames(database, policy)
+        queues = (self.submissions, self.analyses, self.comparisons, self.person_games)
+        self.tasks = AllTasks(database, policy, queues)
         self.logs = Logs(database, policy)
         self.ratings = Ratings(database, policy)
         self.history = History(database, policy)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, or_, select
+from sqlalchemy import Connection, Row, Select, func, insert, or_, select, update
 
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import DAY_MS, RemoteLimits, check_author, check_queue
@@ -24,19 +23,19 @@ from deepsea_ladder.model.games import (
     StoredAnalysis,
     StoredSeason,
 )
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import no_such_game
-from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
+from deepsea_ladder.store.tasks import TaskQueue, Tasks
 from deepsea_ladder.values import Int64, utc_time
-from deepsea_rules.printable import printable
 
 _rows, _games = schema.analyses, schema.games
 _people = schema.person_games
-_QUEUED, _RUNNING = TaskState.QUEUED, TaskState.RUNNING
-_LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, counting_changes(_rows))
-_SELECT: Select[Any] = (
+_TASKS = Tasks(TaskKind.ANALYSIS)
+_state = schema.tasks.c.state
+_IS_OPEN = or_(_TASKS.is_waiting, _TASKS.is_running)
+_SELECT: Select[Any] = _TASKS.join(
     select(
         # Everything but the document, which is large.
         *(column for column in _rows.c if column is not _rows.c.document),
@@ -45,14 +44,13 @@ _SELECT: Select[Any] = (
     )
     .outerjoin(_games, _games.c.seq == _rows.c.seq)
     .outerjoin(_people, _people.c.id == _rows.c.person_game_id)
-    .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id)
+    .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id),
+    _rows.c.id,
 )
 
 
-class Analyses(LeasedRows):
-    line = _LINE
-    failed = TaskState.FAILED
-    most_failures = attrgetter("analyses")
+class Analyses(TaskQueue[AnalysisLease]):
+    tasks = _TASKS
 
     # Who asks
 
@@ -68,19 +66,21 @@ class Analyses(LeasedRows):
             game = _ended_game(connection, game_id)
             found = _present(connection, game, plan)
             if found is not None:
-                return _analysis(found, _LINE.places(connection))
+                return _analysis(found, _TASKS.places(connection))
             at = now(connection)
             if author_id is not None:
                 check_author(limits, _times(connection, author_id, at - DAY_MS), at)
-            check_queue(limits, len(_LINE.ids(connection)))
+            check_queue(limits, len(_TASKS.line(connection)))
             row = insert(_rows).values(
                 **game,
                 author_id=author_id,
                 policy=plan.policy,
                 settings=plan.settings,
-                **_LINE.new(connection, at),
+                created_at=at,
             )
-            return _get(connection, added(connection, row))
+            number = added(connection, row)
+            _TASKS.add(connection, at, [{"subject": number, "author_id": author_id}])
+            return _get(connection, number)
 
     def of_game(self, game_id: str) -> tuple[StoredAnalysis | None, StoredAnalysis | None]:
         """A game's newest analysis that has a result, and the one that was asked for last; none of
@@ -90,8 +90,8 @@ class Analyses(LeasedRows):
             last = connection.execute(newest).first()
             if last is None:
                 return None, None
-            done = connection.execute(newest.where(_rows.c.state == TaskState.DONE)).first()
-            order = _LINE.places(connection) if last.state == _QUEUED else {}
+            done = connection.execute(newest.where(_state == TaskState.DONE)).first()
+            order = _TASKS.places(connection) if last.state is TaskState.QUEUED else {}
             return None if done is None else _analysis(done, {}), _analysis(last, order)
 
     def of_version(
@@ -102,12 +102,13 @@ class Analyses(LeasedRows):
         query = (
             select(func.max(_rows.c.id), _games.c.game_id, seats.c.seat)
             .join(_games, _games.c.seq == _rows.c.seq)
+            .join(schema.tasks, _TASKS.is_of_kind & (schema.tasks.c.subject == _rows.c.id))
             .join(seats, seats.c.seq == _rows.c.seq)
             .where(
                 # A sum, so that analyses are read first: few games have one.
                 seats.c.version_id + 0 == version_id,
                 seats.c.season_id == season.id,
-                _rows.c.state == TaskState.DONE,
+                _state == TaskState.DONE,
             )
             .group_by(_rows.c.seq, _games.c.game_id, seats.c.seat)
             .order_by(_rows.c.seq.desc())
@@ -118,7 +119,7 @@ class Analyses(LeasedRows):
 
     def document(self, game_id: str) -> str:
         """What the newest analysis of a game found, as JSON. Raises `NotOnLadder` for none."""
-        query = self._newest(game_id).where(_rows.c.state == TaskState.DONE)
+        query = self._newest(game_id).where(_state == TaskState.DONE)
         with self._database.read() as connection:
             found = query.with_only_columns(_rows.c.id, _rows.c.document)
             row = connection.execute(found).first()
@@ -137,11 +138,11 @@ class Analyses(LeasedRows):
 
     def queue(self) -> list[StoredAnalysis]:
         """What runs, then what waits, in the order in which it is done."""
-        query = _SELECT.where(_rows.c.state.in_((_QUEUED, _RUNNING))).order_by(_rows.c.id)
         with self._database.read() as connection:
-            order = _LINE.places(connection)
-            found = [_analysis(row, order) for row in connection.execute(query)]
-        return sorted(found, key=lambda one: (one.state is _QUEUED, one.ahead))
+            order = _TASKS.places(connection)
+            rows = connection.execute(_SELECT.where(_IS_OPEN).order_by(_rows.c.id))
+            analyses = [_analysis(row, order) for row in rows]
+        return sorted(analyses, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
 
     def get(self, number: int) -> StoredAnalysis:
         """An analysis by its id. Raises `NotOnLadder` if there is none."""
@@ -150,27 +151,8 @@ class Analyses(LeasedRows):
 
     # The runner
 
-    def claim(self, owner: str, seconds: float, only: int | None = None) -> AnalysisLease | None:
-        """Lease the next analysis for `seconds` from now; round robin by who asked.
-
-        only  that one, whatever waits before it
-        """
-        with self._database.write() as connection:
-            at = now(connection)
-            self._take_over(connection, at)
-            order = _LINE.order(connection, _LINE.ids(connection))
-            numbers = [number for number in order if only in (None, number)]
-
-            def lease(number: int) -> AnalysisLease:
-                return self._lease(connection, number, owner, at, seconds)
-
-            return self._first_readable(connection, numbers, lease, at)
-
-    def _lease(
-        self, connection: Connection, number: int, owner: str, at: int, seconds: float
-    ) -> AnalysisLease:
-        row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
-        attempt = _LINE.begin(connection, row, owner, at, seconds, began_at=at)
+    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> AnalysisLease:
+        row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
         record = select(_games.c.record).where(_games.c.seq == row.seq)
         if row.seq is None:
             record = select(_people.c.record).where(_people.c.id == row.person_game_id)
@@ -180,7 +162,7 @@ class Analyses(LeasedRows):
             record=connection.execute(record).scalar_one(),
             settings=row.settings,
             owner=owner,
-            attempt=attempt,
+            attempt=task.attempt + 1,
         )
 
     def finish(self, lease: AnalysisLease, policy: str, text: str, limits: RemoteLimits) -> bool:
@@ -194,24 +176,20 @@ class Analyses(LeasedRows):
             raise AnalysisError(
                 f"what was found has {len(content)} bytes; {limits.analysis_bytes} are the most"
             )
-        return self._end(
-            lease,
-            state=TaskState.DONE,
-            policy=policy,
-            document=zlib.compress(content),
-            reason=None,
-        )
+        with self._database.write() as connection:
+            if _TASKS.held(connection, lease) is None:
+                return False
+            found = {"policy": policy, "document": zlib.compress(content)}
+            connection.execute(update(_rows).where(_rows.c.id == lease.id).values(**found))
+            _TASKS.end(connection, lease.id, now(connection), TaskState.DONE, words=None)
+            return True
 
     def reject(self, lease: AnalysisLease, reason: str) -> bool:
         """Note that it cannot be done, however often it is tried; False if the lease is lost."""
-        words = printable(reason, schema.LONGEST_NOTE)
-        return self._end(lease, state=TaskState.FAILED, reason=words)
-
-    def _end(self, lease: AnalysisLease, **values: object) -> bool:
         with self._database.write() as connection:
-            if (row := _LINE.held(connection, lease)) is None:
+            if (task := _TASKS.held(connection, lease)) is None:
                 return False
-            _LINE.release(connection, row, now(connection), **values)
+            self._set_failed(connection, task, reason, now(connection))
             return True
 
 
@@ -229,14 +207,12 @@ def _ended_game(connection: Connection, game_id: str) -> dict[str, int]:
 def _present(connection: Connection, game: dict[str, int], plan: AnalysisPlan) -> Row[Any] | None:
     """The analysis of a game that waits, runs, or is done by this plan."""
     by_plan = (
-        (_rows.c.state == TaskState.DONE)
+        (_state == TaskState.DONE)
         & (_rows.c.policy == plan.policy)
         & (_rows.c.settings == plan.settings)
     )
     ((column, number),) = game.items()
-    ours = _SELECT.where(
-        _rows.c[column] == number, or_(_rows.c.state.in_((_QUEUED, _RUNNING)), by_plan)
-    )
+    ours = _SELECT.where(_rows.c[column] == number, or_(_IS_OPEN, by_plan))
     return connection.execute(ours.order_by(_rows.c.id.desc()).limit(1)).first()
 
 
@@ -252,11 +228,11 @@ def _get(connection: Connection, number: int) -> StoredAnalysis:
     row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
     if row is None:
         raise NotOnLadder(f"there is no analysis {number}")
-    return _analysis(row, _LINE.places(connection) if row.state == _QUEUED else {})
+    return _analysis(row, _TASKS.places(connection) if row.state is TaskState.QUEUED else {})
 
 
 def _analysis(row: Row[Any], order: dict[int, int]) -> StoredAnalysis:
-    """A row of `_SELECT`; `Line.places` has those that wait."""
+    """A row of `_SELECT`; `Tasks.places` has those that wait."""
     return StoredAnalysis(
         id=Int64(row.id),
         game_id=row.game_id,
@@ -264,7 +240,7 @@ def _analysis(row: Row[Any], order: dict[int, int]) -> StoredAnalysis:
         state=row.state,
         ahead=order.get(row.id, 0),
         plan=AnalysisPlan(row.policy, row.settings),
-        reason=row.reason or "",
+        reason=row.words or "",
         created_at=utc_time(row.created_at),
         changed_at=utc_time(row.changed_at),
     )

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import BindParameter, Select, bindparam, case, func, or_, select
 
 from deepsea_ladder.accounts import AuditKind
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 
@@ -22,27 +22,38 @@ _INVISIBLE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION, AuditKind.BACK
 """Entries of the audit log that change nothing that everybody sees."""
 _entries, _games, _people = schema.audit.c, schema.games.c, schema.person_games.c
 _seasons, _analyses, _comparisons = schema.seasons.c, schema.analyses.c, schema.comparisons.c
+_tasks = schema.tasks.c
 _LAST_ENTRY = (
     select(func.max(_entries.id)).where(_entries.kind.not_in(_INVISIBLE)).scalar_subquery()
 )
 """The last entry that pages show: names of authors, bots that come and go, seasons, new ratings."""
-_LAST_ANALYSIS = select(func.max(schema.analyses.alias().c.change)).scalar_subquery()
+_any_task = schema.tasks.alias().c
+_LAST_ANALYSIS = (
+    select(func.max(_any_task.change)).where(_any_task.kind == TaskKind.ANALYSIS).scalar_subquery()
+)
+_IS_COMPARISON = (_tasks.kind == TaskKind.COMPARISON) & (_tasks.subject == _comparisons.id)
 _LAST_BLOCK = (
-    select(func.max(_comparisons.change))
+    select(func.max(_tasks.change))
+    .join(schema.comparisons, _IS_COMPARISON)
     .where(_comparisons.season_id == _seasons.id)
     .scalar_subquery()
 )
 _NAME: BindParameter[str] = bindparam("name")
 _RATED = select(_games.seq).where(_games.game_id == _NAME).scalar_subquery()
 _PERSONS = select(_people.id).where(_people.game_id == _NAME).scalar_subquery()
-_WAITS = _analyses.state.in_((TaskState.QUEUED, TaskState.RUNNING))
+_WAITS = _tasks.state.in_((TaskState.QUEUED, TaskState.RUNNING))
+_IS_ANALYSIS = (_tasks.kind == TaskKind.ANALYSIS) & (_tasks.subject == _analyses.id)
 # Made once: to make a statement takes longer than to send it.
-_OF_GAME = select(
-    _LAST_ENTRY,
-    func.max(_analyses.change),
-    # As long as one waits, what is done before it counts.
-    case((func.max(case((_WAITS, 1), else_=0)) == 1, _LAST_ANALYSIS), else_=0),
-).where(or_(_analyses.seq == _RATED, _analyses.person_game_id == _PERSONS))
+_OF_GAME = (
+    select(
+        _LAST_ENTRY,
+        func.max(_tasks.change),
+        # As long as one waits, what is done before it counts.
+        case((func.max(case((_WAITS, 1), else_=0)) == 1, _LAST_ANALYSIS), else_=0),
+    )
+    .select_from(schema.analyses.join(schema.tasks, _IS_ANALYSIS))
+    .where(or_(_analyses.seq == _RATED, _analyses.person_game_id == _PERSONS))
+)
 _OF_SEASON = select(_seasons.place, _LAST_ENTRY, _LAST_BLOCK, _LAST_ANALYSIS).where(
     _seasons.name == _NAME, _seasons.closed_at.is_not(None)
 )

@@ -27,6 +27,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from deepsea_ladder.accounts import Scope, scopes_text
+from deepsea_ladder.model.tasks import KINDS, TaskState
 from deepsea_ladder.store.records import START, Record
 
 _E = TypeVar("_E", bound=Enum)
@@ -73,6 +74,15 @@ class Choice(TypeDecorator[_E]):
             raise ValueError(f"{value!r} is no {self.kind.__name__}") from None
 
 
+class StateOfKind(Choice[TaskState]):
+    """The state of a task: one of those of its kind, which is in the column "kind"."""
+
+    cache_ok = True
+
+    def __init__(self) -> None:
+        super().__init__(TaskState)
+
+
 class Scopes(TypeDecorator[str]):
     """The scopes of a token, as `scopes_text` writes them."""
 
@@ -91,6 +101,12 @@ def allowed(column: Column[Any]) -> str:
     """The condition in SQL that a column's values meet, besides their type; "" for none."""
     name = f'"{column.name}"'
     match column.type:
+        case StateOfKind():
+            of_kinds = (
+                f"\"kind\" = '{kind}' AND {name} IN ({_literals(rules.states)})"
+                for kind, rules in KINDS.items()
+            )
+            return f"({' OR '.join(of_kinds)})"
         case Choice() as choice:
             return f"{name} IN ({_literals(choice.texts.values())})"
         case Scopes():

@@ -10,63 +10,71 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, insert, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import HOUR_MS
 from deepsea_ladder.model.bots import BotState, BotVersion
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding, StoredComparison
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import now
-from deepsea_ladder.store.leases import LeasedRows, Line, counting_changes
+from deepsea_ladder.store.database import added, now, readable
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
+from deepsea_ladder.store.tasks import TaskQueue, Tasks
 from deepsea_ladder.store.versions import SELECT_VERSIONS, versions_by_id
 
 _rows, _blocks = schema.comparisons, schema.comparison_blocks
 _versions, _bots = schema.bot_versions, schema.bots
 _Plan: TypeAlias = tuple[Row[Any], Row[Any], str]
 """A version, the one that it is compared with, and that one's name in the panel."""
-_QUEUED, _RUNNING, _FAILED = TaskState.QUEUED, TaskState.RUNNING, TaskState.FAILED
-_DECIDED, _SPENT, _ENDED = TaskState.DECIDED, TaskState.SPENT, TaskState.ENDED
-_changed = counting_changes(_rows)
-_LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, _changed)
+_TASKS = Tasks(TaskKind.COMPARISON)
+_SELECT: Select[Any] = _TASKS.join(select(_rows), _rows.c.id)
 _OF_BOT = _versions.join(_bots, _bots.c.id == _versions.c.bot_id)
 _CURRENT = select(_versions.c.id).select_from(_OF_BOT).where(_versions.c.number == _bots.c.version)
 _READY = _CURRENT.where(_bots.c.state == BotState.ACTIVE)
 
 
-class Comparisons(LeasedRows):
-    line = _LINE
-    failed = _FAILED
-    most_failures = attrgetter("comparisons")
+class Comparisons(TaskQueue[ComparisonLease]):
+    tasks = _TASKS
 
     def listed(
         self, season: StoredSeason, versions: Sequence[int] | None = None
     ) -> list[StoredComparison]:
         """The comparisons of a season, or of these versions in it, in the order of their plan."""
-        query = select(_rows).where(_rows.c.season_id == season.id).order_by(_rows.c.id)
+        query = _SELECT.where(_rows.c.season_id == season.id).order_by(_rows.c.id)
         if versions is not None:
             query = query.where(_rows.c.version_id.in_(versions))
         with self._database.read() as connection:
-            return _stored(connection, connection.execute(query).all())
+            rows = connection.execute(query).all()
+            known = _versions_of(connection, rows)
+            return list(readable(rows, lambda row: _comparison(row, known)))
 
     def get(self, number: int) -> StoredComparison:
         """A comparison by its id. Raises `NotOnLadder` if there is none."""
         with self._database.read() as connection:
-            query = select(_rows).where(_rows.c.id == number)
-            found = _stored(connection, connection.execute(query).all())
-        if not found:
-            raise NotOnLadder(f"there is no comparison {number}")
-        return found[0]
+            rows = connection.execute(_SELECT.where(_rows.c.id == number)).all()
+            if not rows:
+                raise NotOnLadder(f"there is no comparison {number}")
+            versions = _versions_of(connection, rows)
+            return _comparison(rows[0], versions)
 
     # The runner
 
@@ -78,52 +86,42 @@ class Comparisons(LeasedRows):
             season, at = found[0], now(connection)
             if _left_of_hour(connection, at) <= 0:
                 return False
-            waits = or_(_LINE.is_waiting, _LINE.is_leased & (_rows.c.until <= at))
-            first = connection.execute(_waiting(season, waits)).first()
+            expired = _TASKS.is_running & (schema.tasks.c.until <= at)
+            waits = _waiting(season, or_(_TASKS.is_waiting, expired))
+            first = connection.execute(waits).first()
             return first is not None or any(_lacking(connection, season))
 
-    def claim(self, owner: str, seconds: float) -> ComparisonLease | None:
-        """Plan what new versions need, and lease the next comparison for `seconds` from now.
+    def _order(self, connection: Connection, at: int) -> list[int]:
+        """Plan what new versions need; authors take turns, and of one version that comparison is
+        next which has used the least CPU time."""
+        if (found := _open_season(connection)) is None:
+            return []
+        season, secret = found
+        outdated = _rows.c.version_id.not_in(_CURRENT)
+        for row in connection.execute(_SELECT.where(_TASKS.is_waiting, outdated)).all():
+            _supersede(connection, row.id, at)
+        for plan in _lacking(connection, season):
+            _add(connection, season, secret, plan, at)
+        if _left_of_hour(connection, at) <= 0:
+            return []
+        waiting = connection.execute(_waiting(season, _TASKS.is_waiting))
+        return _TASKS.order(connection, [(row.id, row.author_id) for row in waiting])
 
-        Authors take turns; of one version that is next which has used the least CPU time.
-        """
-        with self._database.write() as connection:
-            at = now(connection)
-            self._take_over(connection, at)
-            if (found := _open_season(connection)) is None:
-                return None
-            season, secret = found
-            outdated = _rows.c.version_id.not_in(_CURRENT)
-            for row in connection.execute(select(_rows).where(_LINE.is_waiting, outdated)).all():
-                _supersede(connection, row, at)
-            for plan in _lacking(connection, season):
-                _add(connection, season, secret, plan, at)
-            return self._lease(connection, season, owner, at, seconds)
-
-    def _lease(
-        self, connection: Connection, season: StoredSeason, owner: str, at: int, seconds: float
-    ) -> ComparisonLease | None:
-        left = _left_of_hour(connection, at)
-        waiting = [(one.id, one.author_id) for one in connection.execute(_waiting(season))]
-        order = _LINE.order(connection, waiting) if left > 0 else []
-        limits = limits_now(connection)
-
-        def lease(number: int) -> ComparisonLease:
-            row = connection.execute(select(_rows).where(_rows.c.id == number)).one()
-            of_version = limits.verdict_seconds * 1000 - _spent(connection, row)
-            found = versions_by_id(connection, [row.version_id, row.other_id])
-            return ComparisonLease(
-                id=row.id,
-                owner=owner,
-                attempt=_LINE.begin(connection, row, owner, at, seconds, began_at=at),
-                season=season.season,
-                versions=(found[row.version_id], found[row.other_id]),
-                seed=row.seed,
-                kept=tuple(_contents(connection, row.id)),
-                cpu_ms=min(left, of_version),
-            )
-
-        return self._first_readable(connection, order, lease, at)
+    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> ComparisonLease:
+        row = connection.execute(select(_rows).where(_rows.c.id == task.subject)).one()
+        season, _ = by_id(connection, row.season_id)
+        left_of_version = limits_now(connection).verdict_seconds * 1000 - _spent(connection, row)
+        versions = versions_by_id(connection, [row.version_id, row.other_id])
+        return ComparisonLease(
+            id=row.id,
+            owner=owner,
+            attempt=task.attempt + 1,
+            season=season.season,
+            versions=(versions[row.version_id], versions[row.other_id]),
+            seed=row.seed,
+            kept=tuple(_contents(connection, row.id)),
+            cpu_ms=min(_left_of_hour(connection, at), left_of_version),
+        )
 
     def add(
         self,
@@ -143,23 +141,22 @@ class Comparisons(LeasedRows):
             key = (_blocks.c.comparison_id == lease.id, _blocks.c.number == number)
             if connection.execute(select(_blocks.c.number).where(*key)).first() is not None:
                 return True
-            if (row := _LINE.held(connection, lease)) is None:
+            if (task := _TASKS.held(connection, lease)) is None:
                 return False
+            row = connection.execute(select(_rows).where(_rows.c.id == lease.id)).one()
             at = now(connection)
             if connection.execute(_CURRENT.where(_versions.c.id == row.version_id)).first() is None:
-                _supersede(connection, row, at)
+                _supersede(connection, row.id, at)
                 return False
             block = {"comparison_id": row.id, "number": number, "at": at, "cpu_ms": cpu_ms}
             connection.execute(insert(_blocks).values(**block, content=zlib.compress(content)))
             values = {
-                "until": at + round(seconds * 1000),
                 "cpu_ms": row.cpu_ms + cpu_ms,
-                "failures": 0,
-                "reason": None,
                 "standing": msgspec.json.encode(standing).decode(),
-                "change": _changed(connection, at)["change"],
             }
-            _LINE.put(connection, row, **values)
+            connection.execute(update(_rows).where(_rows.c.id == row.id).values(**values))
+            lasts = {"until": at + round(seconds * 1000), "changed_at": task.changed_at}
+            _TASKS.put(connection, row.id, at, failures=0, words=None, **lasts)
             _end(connection, row, number, at, is_decided=standing.verdict is not None)
             return True
 
@@ -212,23 +209,22 @@ def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Pla
     text = f"comparison:{version.name} v{version.number}"
     standing = ComparisonStanding(margin=season.season.verdicts.margin)
     seed = hashlib.sha256(secret + text.encode()).hexdigest()[:24]
-    connection.execute(
-        insert(_rows).values(
-            season_id=season.id,
-            author_id=version.author_id,
-            version_id=version.version_id,
-            other_id=other.version_id,
-            panel=panel,
-            seed=seed,
-            cpu_ms=0,
-            standing=msgspec.json.encode(standing).decode(),
-            **_LINE.new(connection, at),
-        )
+    row = insert(_rows).values(
+        season_id=season.id,
+        author_id=version.author_id,
+        version_id=version.version_id,
+        other_id=other.version_id,
+        panel=panel,
+        seed=seed,
+        cpu_ms=0,
+        standing=msgspec.json.encode(standing).decode(),
     )
+    task = {"subject": added(connection, row), "author_id": version.author_id}
+    _TASKS.add(connection, at, [task])
 
 
-def _supersede(connection: Connection, row: Row[Any], at: int) -> None:
-    _LINE.release(connection, row, at, state=_ENDED, reason="a newer version came")
+def _supersede(connection: Connection, number: int, at: int) -> None:
+    _TASKS.end(connection, number, at, TaskState.ENDED, words="a newer version came")
 
 
 def _end(connection: Connection, row: Row[Any], number: int, at: int, *, is_decided: bool) -> None:
@@ -236,15 +232,16 @@ def _end(connection: Connection, row: Row[Any], number: int, at: int, *, is_deci
     season, _ = by_id(connection, row.season_id)
     blocks, limits = season.season.verdicts.blocks, limits_now(connection)
     if is_decided:
-        _LINE.release(connection, row, at, state=_DECIDED)
+        _TASKS.end(connection, row.id, at, TaskState.DECIDED)
     elif number + 1 >= blocks:
         words = f"the {blocks} blocks that the season gives it are played"
-        _LINE.release(connection, row, at, state=_SPENT, reason=words)
+        _TASKS.end(connection, row.id, at, TaskState.SPENT, words=words)
     if _spent(connection, row) >= limits.verdict_seconds * 1000:
         words = f"the {limits.verdict_seconds} s that a version gets are used"
-        is_open = or_(_LINE.is_waiting, (_rows.c.id == row.id) & _LINE.is_leased)
-        for one in connection.execute(select(_rows).where(_of_version(row), is_open)).all():
-            _LINE.release(connection, one, at, state=_SPENT, reason=words)
+        is_open = or_(_TASKS.is_waiting, (_rows.c.id == row.id) & _TASKS.is_running)
+        numbers = _SELECT.with_only_columns(_rows.c.id).where(_of_version(row), is_open)
+        for open_one in connection.execute(numbers).scalars().all():
+            _TASKS.end(connection, open_one, at, TaskState.SPENT, words=words)
 
 
 def _of_version(row: Row[Any]) -> ColumnElement[bool]:
@@ -266,12 +263,11 @@ def _left_of_hour(connection: Connection, at: int) -> int:
     return limits.verdict_seconds_per_hour * 1000 - int(spent)
 
 
-def _waiting(
-    season: StoredSeason, waits: ColumnElement[bool] = _LINE.is_waiting
-) -> Select[tuple[int, int]]:
+def _waiting(season: StoredSeason, waits: ColumnElement[bool]) -> Select[tuple[int, int]]:
     """Ids and authors of what may be leased, that which has used the least CPU time first."""
-    mine = (_rows.c.season_id == season.id, _rows.c.version_id.in_(_READY), waits)
-    return select(_rows.c.id, _rows.c.author_id).where(*mine).order_by(_rows.c.cpu_ms, _rows.c.id)
+    query = _SELECT.with_only_columns(_rows.c.id, _rows.c.author_id)
+    query = query.where(_rows.c.season_id == season.id, _rows.c.version_id.in_(_READY), waits)
+    return query.order_by(_rows.c.cpu_ms, _rows.c.id)
 
 
 def _contents(connection: Connection, number: int) -> Iterator[bytes]:
@@ -286,25 +282,24 @@ def _contents(connection: Connection, number: int) -> Iterator[bytes]:
             ) from None
 
 
-def _stored(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredComparison]:
+def _versions_of(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, BotVersion]:
     ids = {key for row in rows for key in (row.version_id, row.other_id)}
-    found = versions_by_id(connection, sorted(ids))
-    return [_comparison(row, found[row.version_id], found[row.other_id]) for row in rows]
+    return versions_by_id(connection, sorted(ids))
 
 
-def _comparison(row: Row[Any], version: BotVersion, other: BotVersion) -> StoredComparison:
+def _comparison(row: Row[Any], versions: Mapping[int, BotVersion]) -> StoredComparison:
     try:
         standing = msgspec.json.decode(row.standing, type=ComparisonStanding)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise StoreDamaged(f"comparison {row.id} is damaged: {error}") from None
     return StoredComparison(
-        version=version,
-        other=other,
+        version=versions[row.version_id],
+        other=versions[row.other_id],
         panel=row.panel,
         seed=row.seed,
         state=row.state,
         standing=standing,
         cpu_ms=row.cpu_ms,
-        reason=row.reason or "",
+        reason=row.words or "",
         changed_at=row.changed_at,
     )

@@ -17,14 +17,11 @@ from sqlalchemy import Connection, case, desc, func, select, text
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.games import LadderCounts, QueueLoad, is_stalled
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.analyses import Analyses
-from deepsea_ladder.store.comparisons import Comparisons
 from deepsea_ladder.store.database import UNREADABLE, StorePart, now
 from deepsea_ladder.store.leases import GAMES, lost_counts
-from deepsea_ladder.store.person_games import PersonGames
-from deepsea_ladder.store.submissions import Submissions
+from deepsea_ladder.store.tasks import NO_LOAD, loads
 
 LATELY = 1_000
 """The number of newest submissions that are counted by state."""
@@ -32,16 +29,15 @@ NEWEST_GAMES = 100
 """The number of newest games whose records are read."""
 LATEST_ENTRIES = 10_000
 """The number of newest entries of the audit log that are looked at."""
-_ratings, _submissions = schema.ratings.c, schema.submissions.c
+_ratings, _tasks = schema.ratings.c, schema.tasks.c
 _played = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
 QUEUES = {
-    "games": (GAMES, schema.jobs.c.season_id.in_(_played)),
-    "submissions": (Submissions.line,),
-    "analyses": (Analyses.line,),
-    "comparisons": (Comparisons.line,),
-    "games of people": (PersonGames.line,),
+    TaskKind.CHECK: "submissions",
+    TaskKind.ANALYSIS: "analyses",
+    TaskKind.COMPARISON: "comparisons",
+    TaskKind.STEP: "games of people",
 }
-"""What waits for runners, by queue; a season that is paused waits for none."""
+"""The names of kinds of tasks in counts."""
 
 
 _SUMS = select(
@@ -53,22 +49,27 @@ _SUMS = select(
     .scalar_subquery()
     .label("quarantined"),
 )
-_NEWEST_STATES = select(_submissions.state).order_by(desc(_submissions.id)).limit(LATELY)
+_NEWEST_STATES = (
+    select(_tasks.state)
+    .where(_tasks.kind == TaskKind.CHECK)
+    .order_by(desc(_tasks.subject))
+    .limit(LATELY)
+)
 
 
 class Counts(StorePart):
     def is_stalled(self) -> bool:
         """True if something waits, and no runner has renewed a lease; reads only the queues."""
         with self._database.read() as connection:
-            loads = _loads(connection, now(connection))
-        waiting = {name: load.waiting for name, load in loads.items()}
-        expired = {name: load.expired for name, load in loads.items()}
-        return is_stalled(waiting, expired, len(_owners(loads)))
+            queues = _queues(connection, now(connection))
+        waiting = {name: load.waiting for name, load in queues.items()}
+        expired = {name: load.expired for name, load in queues.items()}
+        return is_stalled(waiting, expired, len(_owners(queues)))
 
     def read(self) -> LadderCounts:
         with self._database.read() as connection:
             at = now(connection)
-            loads = _loads(connection, at)
+            queues = _queues(connection, at)
             sums = connection.execute(_SUMS).one()
             return LadderCounts(
                 games=int(sums.games),
@@ -76,13 +77,13 @@ class Counts(StorePart):
                 faults=int(sums.faults),
                 forfeits=int(sums.forfeits),
                 quarantined_games=sums.quarantined,
-                waiting={name: load.waiting for name, load in loads.items()},
-                leased={name: load.leased for name, load in loads.items()},
-                expired={name: load.expired for name, load in loads.items()},
+                waiting={name: load.waiting for name, load in queues.items()},
+                leased={name: load.leased for name, load in queues.items()},
+                expired={name: load.expired for name, load in queues.items()},
                 oldest_wait_seconds={
-                    name: load.oldest_wait_ms / 1000 for name, load in loads.items()
+                    name: load.oldest_wait_ms / 1000 for name, load in queues.items()
                 },
-                runners=len(_owners(loads)),
+                runners=len(_owners(queues)),
                 recent_submissions=dict(Counter(connection.execute(_NEWEST_STATES).scalars())),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
@@ -91,14 +92,16 @@ class Counts(StorePart):
             )
 
 
-def _loads(connection: Connection, at: int) -> dict[str, QueueLoad]:
+def _queues(connection: Connection, at: int) -> dict[str, QueueLoad]:
     """The load of each queue: tasks that wait and tasks that are leased."""
-    return {name: line.load(connection, at, *which) for name, (line, *which) in QUEUES.items()}
+    by_kind = loads(connection, at, _tasks.kind)
+    games = GAMES.load(connection, at, schema.jobs.c.season_id.in_(_played))
+    return {"games": games} | {name: by_kind.get(kind, NO_LOAD) for kind, name in QUEUES.items()}
 
 
-def _owners(loads: Mapping[str, QueueLoad]) -> frozenset[str]:
+def _owners(queues: Mapping[str, QueueLoad]) -> frozenset[str]:
     """The runners that have renewed a lease in time."""
-    return frozenset().union(*(load.owners for load in loads.values()))
+    return frozenset().union(*(load.owners for load in queues.values()))
 
 
 def _recent_play(connection: Connection) -> dict[str, Any]:

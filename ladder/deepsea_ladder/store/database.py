@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -31,6 +31,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Insert,
+    Row,
     and_,
     create_engine,
     event,
@@ -287,6 +288,13 @@ def added(connection: Connection, row: Insert) -> int:
     key = connection.execute(row).inserted_primary_key
     assert key is not None, "the statement inserts one row into a table with an id"
     return int(key[0])
+
+
+def readable(rows: Iterable[Row[Any]], read: Callable[[Row[Any]], T]) -> Iterator[T]:
+    """The rows of a list that can be read: one that is damaged must not hide the others."""
+    for row in rows:
+        with suppress(StoreDamaged):
+            yield read(row)
 
 
 def _url_of(target: str) -> URL:

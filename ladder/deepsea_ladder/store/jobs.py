@@ -41,13 +41,13 @@ from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION
 from deepsea_ladder.store.leases import (
     GAMES,
-    NO_LOAD,
     count_failure,
     end_attempt,
     give_back,
     lost_counts,
 )
 from deepsea_ladder.store.seasons import seed_of
+from deepsea_ladder.store.tasks import NO_LOAD
 from deepsea_ladder.store.versions import versions_by_id, versions_of
 from deepsea_rules.randomness import game_seed
 

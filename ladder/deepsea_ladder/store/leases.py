@@ -11,38 +11,28 @@ that failed too often is quarantined, and the others continue.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from operator import attrgetter
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any
 
 from msgspec import structs
 from sqlalchemy import Column, Connection, Row, Table, bindparam, exists, func, or_, select, update
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import lost_line
-from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.limits import check_order
-from deepsea_ladder.model.bots import BotState, SubmissionLease
+from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import (
-    AnalysisLease,
     AttemptEnd,
     Job,
     LostAttempt,
-    PersonGame,
     QueueLoad,
 )
 from deepsea_ladder.model.tasks import TaskState
-from deepsea_ladder.model.verdicts import ComparisonLease
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link, note
-from deepsea_ladder.store.database import StorePart, now
+from deepsea_ladder.store.tasks import NO_LOAD
 from deepsea_ladder.store.versions import versions_of
 from deepsea_rules.printable import printable
-
-NO_LOAD = QueueLoad(0, 0, 0, 0, frozenset())
-_Leased = TypeVar("_Leased")
-Lease: TypeAlias = Job | SubmissionLease | AnalysisLease | PersonGame | ComparisonLease
 
 
 class Leases:
@@ -79,7 +69,7 @@ class Leases:
         none_yet = {"attempt": 0, "failures": 0, "created_at": at}
         return self._waits | none_yet | self._changed(connection, at)
 
-    def held(self, connection: Connection, lease: Lease) -> Row[Any] | None:
+    def held(self, connection: Connection, lease: Job) -> Row[Any] | None:
         """The row of a lease; None if it does not hold."""
         return connection.execute(self._held, _key(lease)).first()
 
@@ -131,7 +121,7 @@ class Leases:
         return attempt
 
     def renew(
-        self, connection: Connection, lease: Lease, at: int, seconds: float, **values: object
+        self, connection: Connection, lease: Job, at: int, seconds: float, **values: object
     ) -> bool:
         """Let a lease end `seconds` from now; whether it holds."""
         values["until"] = at + round(seconds * 1000)
@@ -151,140 +141,11 @@ class Leases:
         connection.execute(self._set, {"of_row": row.id, **values})
 
 
-def _key(lease: Lease) -> dict[str, Any]:
+def _key(lease: Job) -> dict[str, Any]:
     return {"of_row": lease.id, "of_attempt": lease.attempt, "of_owner": lease.owner}
 
 
 GAMES = Leases(schema.jobs, schema.jobs.c.status, TaskState.QUEUED, TaskState.RUNNING)
-
-
-class Line(Leases):
-    """Rows of many authors, who take turns; whoever asked on the ladder's machine is 0."""
-
-    def ids(self, connection: Connection) -> list[tuple[int, int]]:
-        """Ids and authors of what waits, the oldest first."""
-        columns = self.rows.c
-        query = select(columns.id, columns.author_id).where(self.is_waiting).order_by(columns.id)
-        return [(row.id, row.author_id or 0) for row in connection.execute(query)]
-
-    def busy(self, connection: Connection) -> Sequence[int]:
-        """The authors of what is leased."""
-        query = select(self.rows.c.author_id).where(self.is_leased)
-        return [author or 0 for author in connection.execute(query).scalars()]
-
-    def order(self, connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
-        """The order in which these are leased, by their ids."""
-        columns = self.rows.c
-        authors = sorted({author for _, author in waiting})
-        last = (
-            select(columns.author_id, func.max(columns.began_at).label("began_at"))
-            .where(columns.author_id.in_(authors), columns.began_at.is_not(None))
-            .group_by(columns.author_id)
-        )
-        begun = {row.author_id: row.began_at for row in connection.execute(last)}
-        return check_order(waiting, begun, self.busy(connection))
-
-    def places(self, connection: Connection) -> dict[int, int]:
-        """Of each row that waits, how many are done before it."""
-        waiting = self.ids(connection)
-        if not waiting:
-            return {}
-        first = len(self.busy(connection))
-        return {one: place for place, one in enumerate(self.order(connection, waiting), first)}
-
-
-def counting_changes(rows: Table) -> Callable[[Connection, int], dict[str, Any]]:
-    """What a row of a table gets with each change of its state, for readers to compare."""
-
-    def changed(connection: Connection, at: int) -> dict[str, Any]:
-        last = connection.execute(select(func.max(rows.c.change))).scalar()
-        return {"changed_at": at, "change": (last or 0) + 1}
-
-    return changed
-
-
-class LeasedRows(StorePart):
-    """What a runner does one by one beside its games: submissions, analyses, games of people,
-    comparisons."""
-
-    line: ClassVar[Line]
-    failed: ClassVar[StrEnum]
-    """The state after so many attempts without a result:"""
-    most_failures: ClassVar[attrgetter[int]]
-
-    def waiting(self) -> int:
-        """The number of rows that wait, or whose lease has expired."""
-        with self._database.read() as connection:
-            stale = self.line.is_leased & (self.line.rows.c.until <= now(connection))
-            query = select(func.count()).where(or_(self.line.is_waiting, stale))
-            return int(connection.execute(query).scalar_one())
-
-    def owners(self) -> list[str]:
-        query = select(self.line.rows.c.owner).where(self.line.is_leased).distinct()
-        with self._database.read() as connection:
-            return sorted(connection.execute(query).scalars())
-
-    def hand_back(self, owner: str) -> int:
-        """Give up an owner's leases; they wait again, and nothing counts as failed."""
-        with self._database.write() as connection:
-            rows = self.line.held_by(connection, owner)
-            for row in rows:
-                self.line.release(connection, row, now(connection))
-            return len(rows)
-
-    def lose(self, owner: str) -> int:
-        """End the leases of a runner that is gone, as if they had expired; how many there were."""
-        with self._database.write() as connection:
-            rows = self.line.held_by(connection, owner)
-            self._lose(connection, rows, now(connection))
-            return len(rows)
-
-    def renew(self, lease: Lease, seconds: float) -> bool:
-        """Let a lease end `seconds` from now; whether it holds."""
-        with self._database.write() as connection:
-            return self.line.renew(connection, lease, now(connection), seconds)
-
-    def fail(self, lease: Lease, reason: str) -> StrEnum | None:
-        """Report an attempt without a result; the new state, or None if the lease does not hold."""
-        with self._database.write() as connection:
-            if (row := self.line.held(connection, lease)) is None:
-                return None
-            return self._failed(connection, row, reason, now(connection))
-
-    def _first_readable(
-        self,
-        connection: Connection,
-        numbers: Iterable[int],
-        lease: Callable[[int], _Leased],
-        at: int,
-    ) -> _Leased | None:
-        """Lease the first of these rows that can be read; one that cannot has failed, and says why.
-
-        lease  leases a row by its id; raises `StoreDamaged`, ValueError or TypeError for damage
-        """
-        for number in numbers:
-            try:
-                return lease(number)
-            except (StoreDamaged, ValueError, TypeError) as error:
-                reason = printable(f"it cannot be read: {error}", schema.LONGEST_NOTE)
-                self.line.end(connection, number, at, state=self.failed, reason=reason)
-        return None
-
-    def _take_over(self, connection: Connection, at: int) -> None:
-        expired = select(self.line.rows).where(self.line.is_leased, self.line.rows.c.until <= at)
-        self._lose(connection, connection.execute(expired).all(), at)
-
-    def _lose(self, connection: Connection, rows: Sequence[Row[Any]], at: int) -> None:
-        for row in rows:
-            self._failed(connection, row, f"the runner {row.owner} was lost", at)
-
-    def _failed(self, connection: Connection, row: Row[Any], reason: str, at: int) -> StrEnum:
-        """Count an attempt without a result; the new state."""
-        failures, words = row.failures + 1, printable(reason, schema.LONGEST_NOTE)
-        is_enough = failures >= self.most_failures(self._policy)
-        state = self.failed if is_enough else self.line.waiting
-        self.line.release(connection, row, at, state=state, failures=failures, reason=words)
-        return state
 
 
 # Attempts at games

@@ -9,12 +9,12 @@ reason; nothing here enters a chain, a rating or a season's list of games.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select
+from msgspec.structs import replace
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
 
 from deepsea_ladder.errors import (
     NotOnLadder,
@@ -26,34 +26,32 @@ from deepsea_ladder.errors import (
 from deepsea_ladder.limits import DAY_MS, check_tables
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import PersonGame, Presence
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import UNDER_WAY, TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import added, now
-from deepsea_ladder.store.leases import LeasedRows, Line
+from deepsea_ladder.store.database import added, now, readable
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
+from deepsea_ladder.store.tasks import TaskQueue, Tasks
 from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of
 from deepsea_rules.game import Decision
 
 SILENT_MS = 10_000
 """How long each further decision waits for a person who is silent."""
 _rows, _seats, _seasons = schema.person_games, schema.person_game_seats, schema.seasons
-_QUEUED, _RUNNING, _ASKED = TaskState.QUEUED, TaskState.RUNNING, TaskState.ASKED
-DONE, VOID = TaskState.DONE, TaskState.VOID
-_LINE = Line(_rows, _rows.c.state, _QUEUED, _RUNNING, lambda _, at: {"changed_at": at})
-_SELECT: Select[Any] = (
+_TASKS = Tasks(TaskKind.STEP)
+_task = schema.tasks.c
+_SELECT: Select[Any] = _TASKS.join(
     select(_rows, _seasons.c.settings, schema.authors.c.name.label("person"))
     .join(_seasons, _seasons.c.id == _rows.c.season_id)
-    .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id)
+    .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id),
+    _rows.c.id,
 )
-_IS_OPEN = _rows.c.state.not_in((DONE, VOID))
+_IS_OPEN = _TASKS.is_of_kind & _task.state.in_(UNDER_WAY)
 
 
-class PersonGames(LeasedRows):
-    line = _LINE
-    failed = VOID
-    most_failures = attrgetter("steps")
+class PersonGames(TaskQueue[PersonGame]):
+    tasks = _TASKS
 
     # People
 
@@ -90,9 +88,10 @@ class PersonGames(LeasedRows):
                 address=address,
                 presence=Presence.HERE,
                 decisions="[]",
-                **_LINE.new(connection, at),
+                created_at=at,
             )
             number = added(connection, row)
+            _TASKS.add(connection, at, [{"subject": number, "author_id": author_id}])
             others = (seat for seat in range(len(versions) + 1) if seat != new["seat"])
             for seat, version in zip(others, versions, strict=True):
                 row = insert(_seats).values(person_game_id=number, seat=seat, version_id=version)
@@ -111,7 +110,9 @@ class PersonGames(LeasedRows):
             mine = _rows.c.author_id.is_(None) & (_rows.c.visitor == visitor)
         query = _SELECT.where(mine).order_by(_rows.c.id.desc()).limit(limit)
         with self._database.read() as connection:
-            return _games(connection, connection.execute(query).all())
+            rows = connection.execute(query).all()
+            versions = _versions(connection, rows)
+            return list(readable(rows, lambda row: _game(row, versions[row.id])))
 
     def answer(self, game_id: str, number: int, action: str, *, whole: bool = True) -> None:
         """Answer decision `number`, counted from 0; a person who was silent is here again.
@@ -121,17 +122,17 @@ class PersonGames(LeasedRows):
         """
         with self._database.write() as connection:
             game, at = _get(connection, game_id), now(connection)
-            row = _row(connection, game_id)
-            due = game.state is _ASKED and game.presence is not Presence.LEFT
+            due = game.state is TaskState.ASKED and game.presence is not Presence.LEFT
             is_asked = due and number == len(game.decisions)
             if is_asked and whole:
-                _LINE.release(connection, row, at, answer=action, presence=Presence.HERE)
+                _put(connection, game.id, answer=action, presence=Presence.HERE)
+                self._wait_again(connection, _TASKS.get(connection, game.id), at)
                 return
             if is_asked or (due and game.presence is Presence.SILENT):
-                made: dict[str, object] = {"answer": action} if is_asked else {}
+                values: dict[str, object] = {"answer": action} if is_asked else {}
+                _put(connection, game.id, presence=Presence.HERE, **values)
                 until = at + game.season.play.silent_seconds * 1000
-                made |= {"presence": Presence.HERE, "until": until, "changed_at": at}
-                _LINE.put(connection, row, **made)
+                _TASKS.put(connection, game.id, at, until=until)
             if is_asked:
                 return
         raise PersonGameError("that decision has been made already, or another one is due")
@@ -143,13 +144,17 @@ class PersonGames(LeasedRows):
         """
         with self._database.write() as connection:
             row, at = _row(connection, game_id), now(connection)
-            if drop and row.state not in (DONE, VOID):
-                left = {"presence": Presence.LEFT, "reason": "its person dropped it"}
-                _LINE.release(connection, row, at, state=VOID, **left)
-            elif row.state == _ASKED:
-                _LINE.release(connection, row, at, answer="", presence=Presence.LEFT)
-            elif row.state in (_QUEUED, _RUNNING):
-                _LINE.put(connection, row, presence=Presence.LEFT, changed_at=at)
+            if row.state.is_final:
+                return
+            _put(connection, row.id, presence=Presence.LEFT)
+            if drop:
+                words = "its person dropped it"
+                _TASKS.end(connection, row.id, at, TaskState.VOID, words=words)
+            elif row.state is TaskState.ASKED:
+                _put(connection, row.id, answer="")
+                _TASKS.end(connection, row.id, at, TaskState.QUEUED)
+            else:
+                _TASKS.put(connection, row.id, at)
 
     # The runner
 
@@ -164,55 +169,64 @@ class PersonGames(LeasedRows):
         with self._database.read() as connection:
             return _count(connection, _IS_OPEN)
 
-    def claim(self, owner: str, seconds: float) -> PersonGame | None:
-        """Lease the next game for `seconds` from now, to be played on; round robin by author."""
-        with self._database.write() as connection:
-            at = now(connection)
-            self._take_over(connection, at)
-            for row in connection.execute(select(_rows).where(_is_silent(at))).all():
-                _LINE.release(connection, row, at, answer="", presence=Presence.SILENT)
+    def _order(self, connection: Connection, at: int) -> Iterable[int]:
+        """People who are silent are played by default actions; authors take turns."""
+        silent = select(_task.subject).where(_is_silent(at))
+        for number in connection.execute(silent).scalars().all():
+            _put(connection, number, answer="", presence=Presence.SILENT)
+            _TASKS.end(connection, number, at, TaskState.QUEUED)
+        return super()._order(connection, at)
 
-            def lease(number: int) -> PersonGame:
-                row = connection.execute(select(_rows).where(_rows.c.id == number)).one()
-                _LINE.begin(connection, row, owner, at, seconds, began_at=at)
-                return _get(connection, row.game_id)
-
-            order = _LINE.order(connection, _LINE.ids(connection))
-            return self._first_readable(connection, order, lease, at)
+    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> PersonGame:
+        row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
+        return replace(
+            _read_game(connection, row),
+            state=TaskState.RUNNING,
+            owner=owner,
+            attempt=task.attempt + 1,
+            changed_at=at,
+        )
 
     def ask(self, lease: PersonGame, decisions: Sequence[Decision]) -> bool:
         """Store the decisions until now, and wait for the person's; False if the lease is lost."""
         with self._database.write() as connection:
-            if (row := _LINE.held(connection, lease)) is None:
+            if _TASKS.held(connection, lease) is None:
                 return False
             at = now(connection)
+            query = select(_rows.c.presence).where(_rows.c.id == lease.id)
+            presence = connection.execute(query).scalar_one()
+            answer = "" if presence is Presence.LEFT else None
             text = msgspec.json.encode(decisions).decode()
-            made = {"decisions": text, "failures": 0, "reason": None, "answer": None}
-            if row.presence == Presence.LEFT:
-                made["answer"] = ""
-            else:
-                here = row.presence == Presence.HERE
+            _put(connection, lease.id, decisions=text, answer=answer)
+            until, state = None, TaskState.QUEUED
+            if presence is not Presence.LEFT:
+                here = presence is Presence.HERE
                 patience = lease.season.play.silent_seconds * 1000 if here else SILENT_MS
-                made |= {"state": _ASKED, "until": at + patience}
-            _LINE.release(connection, row, at, **made)
+                until, state = at + patience, TaskState.ASKED
+            _TASKS.end(connection, lease.id, at, state, until=until, failures=0, words=None)
             return True
 
     def finish(self, lease: PersonGame, record: str) -> bool:
         """Store the record of the finished game; False if the lease is lost."""
         with self._database.write() as connection:
-            if (row := _LINE.held(connection, lease)) is None:
+            if _TASKS.held(connection, lease) is None:
                 return False
-            made = {"record": record, "decisions": "[]", "answer": None, "reason": None}
-            _LINE.release(connection, row, now(connection), state=DONE, **made)
+            _put(connection, lease.id, record=record, decisions="[]", answer=None)
+            _TASKS.end(connection, lease.id, now(connection), TaskState.DONE, words=None)
             return True
 
 
+def _put(connection: Connection, number: int, **values: object) -> None:
+    connection.execute(update(_rows).where(_rows.c.id == number).values(**values))
+
+
 def _is_silent(at: int) -> ColumnElement[bool]:
-    return (_rows.c.state == _ASKED) & (_rows.c.until <= at)
+    return _TASKS.is_of_kind & (_task.state == TaskState.ASKED) & (_task.until <= at)
 
 
 def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
-    query = select(func.count()).select_from(_rows).where(condition)
+    joined = _rows.join(schema.tasks, _TASKS.is_of_kind & (_task.subject == _rows.c.id))
+    query = select(func.count()).select_from(joined).where(condition)
     return int(connection.execute(query).scalar_one())
 
 
@@ -224,11 +238,15 @@ def _row(connection: Connection, game_id: str) -> Row[Any]:
 
 
 def _get(connection: Connection, game_id: str) -> PersonGame:
-    (game,) = _games(connection, [_row(connection, game_id)])
-    return game
+    return _read_game(connection, _row(connection, game_id))
 
 
-def _games(connection: Connection, rows: Sequence[Row[Any]]) -> list[PersonGame]:
+def _read_game(connection: Connection, row: Row[Any]) -> PersonGame:
+    return _game(row, _versions(connection, [row])[row.id])
+
+
+def _versions(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, list[BotVersion]]:
+    """The bots of games, in the order of their seats, by the game's number."""
     query = (
         SELECT_VERSIONS.join(_seats, _seats.c.version_id == schema.bot_versions.c.id)
         .add_columns(_seats.c.person_game_id)
@@ -238,7 +256,7 @@ def _games(connection: Connection, rows: Sequence[Row[Any]]) -> list[PersonGame]
     versions: dict[int, list[BotVersion]] = {row.id: [] for row in rows}
     for version in connection.execute(query):
         versions[version.person_game_id].append(version_of(version))
-    return [_game(row, versions[row.id]) for row in rows]
+    return versions
 
 
 def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
@@ -256,10 +274,10 @@ def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
             versions=tuple(versions),
             state=row.state,
             presence=row.presence,
-            until=row.until if row.state == _ASKED else None,
+            until=row.until if row.state is TaskState.ASKED else None,
             decisions=msgspec.json.decode(row.decisions, type=tuple[Decision, ...]),
             answer=row.answer,
-            reason=row.reason or "",
+            reason=row.words or "",
             record=row.record or "",
             created_at=row.created_at,
             changed_at=row.changed_at,

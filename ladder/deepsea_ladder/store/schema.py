@@ -33,11 +33,12 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from deepsea_ladder.accounts import AuditKind, AuthorState, Role, SecretKind
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import AttemptEnd, Presence
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store.columns import (
     Choice,
     HexFloat,
     Scopes,
+    StateOfKind,
     allowed,
     forbid_other_values,
 )
@@ -353,12 +354,6 @@ submissions = Table(
     Column("size", BigInteger, nullable=False),  # of the archive
     Column("sha256", _Digest, nullable=False),
     Column("needs_sandbox", Boolean, nullable=False),  # whether it came from where strangers can
-    Column("state", Choice(TaskState), nullable=False),
-    Column("attempt", Integer, nullable=False),  # the number of leases until now
-    Column("failures", Integer, nullable=False),  # checks that ended without a verdict
-    Column("owner", Text),  # of the lease
-    Column("until", BigInteger),
-    Column("began_at", BigInteger),  # the last check
     Column("games", Integer, nullable=False),  # admission games that were played
     Column("of_games", Integer, nullable=False),
     Column("took_ms", BigInteger, nullable=False),  # all its checks together
@@ -369,9 +364,7 @@ submissions = Table(
     Column("error", Text),
     Column("log", Text),  # a list of lines, as JSON
     Column("created_at", BigInteger, nullable=False),
-    Column("changed_at", BigInteger, nullable=False),  # its state, not its games
     UniqueConstraint("author_id", "key"),
-    Index(None, "state", "id"),
     Index(None, "author_id", "created_at"),
 )
 
@@ -400,20 +393,11 @@ person_games = Table(
     Column("rules", _Name, nullable=False),  # a preset
     Column("seed", _Digest, nullable=False),  # a secret until the game is over
     Column("seat", Integer, nullable=False),  # the person's
-    Column("state", Choice(TaskState), nullable=False),
     Column("presence", Choice(Presence), nullable=False),  # whether the person decides
-    Column("attempt", Integer, nullable=False),  # the number of leases until now
-    Column("failures", Integer, nullable=False),  # those in a row that ended without a step
-    Column("owner", Text),  # of the lease
-    Column("until", BigInteger),  # of the lease, or when the default action is played
-    Column("began_at", BigInteger),  # the last step
     Column("decisions", Text, nullable=False),  # all that were made, as JSON
     Column("answer", Text),  # the person's next action; "" is the default one
-    Column("reason", Text),  # why it is void, or waits again
     Column("created_at", BigInteger, nullable=False),
-    Column("changed_at", BigInteger, nullable=False),
     Column("record", Text),  # of a finished one
-    Index(None, "state", "id"),
     Index(None, "author_id", "created_at"),
     Index(None, "address", "created_at"),
 )
@@ -437,26 +421,14 @@ analyses = Table(
     Column("seq", _Id, ForeignKey("games.seq")),
     Column("person_game_id", _Id, ForeignKey("person_games.id")),
     Column("author_id", _Id, ForeignKey("authors.id")),  # none: asked on the ladder's machine
-    Column("state", Choice(TaskState), nullable=False),
     Column("policy", _Name, nullable=False),  # with its version
     Column("settings", Text, nullable=False),  # as JSON
-    Column("attempt", Integer, nullable=False),  # the number of leases until now
-    Column("failures", Integer, nullable=False),  # attempts that ended without a result
-    Column("owner", Text),  # of the lease
-    Column("until", BigInteger),
-    Column("began_at", BigInteger),  # the last attempt
-    Column("reason", Text),
     Column("created_at", BigInteger, nullable=False),
-    Column("changed_at", BigInteger, nullable=False),
-    # Counted up over all changes of a state: what readers compare.
-    Column("change", BigInteger, nullable=False),
     # zlib of JSON. The last column: SQLite reads past what is large to find what is behind it.
     Column("document", LargeBinary),
     Index(None, "seq", "id"),
     Index(None, "person_game_id", "id"),
-    Index(None, "state", "id"),
     Index(None, "author_id", "created_at"),
-    Index(None, "change"),
 )
 
 # Versions against others on common luck: never rated, and in no chain.
@@ -470,23 +442,10 @@ comparisons = Table(
     Column("other_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
     Column("panel", _Name, nullable=False),  # the other's name in the panel; "" is a former version
     Column("seed", _Digest, nullable=False),  # the text that `compare --seed` takes
-    Column("state", Choice(TaskState), nullable=False),
-    Column("attempt", Integer, nullable=False),  # the number of leases until now
-    Column("failures", Integer, nullable=False),  # those in a row that ended without a block
-    Column("owner", Text),  # of the lease
-    Column("until", BigInteger),
-    Column("began_at", BigInteger),  # the last lease
     Column("cpu_ms", BigInteger, nullable=False),  # of all its blocks
     Column("standing", Text, nullable=False),  # after the last block, as JSON
-    Column("reason", Text),  # why it ended without a verdict, or waits again
-    Column("created_at", BigInteger, nullable=False),
-    Column("changed_at", BigInteger, nullable=False),  # its state
-    # Counted up over all changes of a state, and all blocks: what readers compare.
-    Column("change", BigInteger, nullable=False),
     UniqueConstraint("version_id", "season_id", "panel"),
-    Index(None, "state", "id"),
     Index(None, "season_id", "id"),
-    Index(None, "change"),
 )
 
 comparison_blocks = Table(
@@ -500,6 +459,39 @@ comparison_blocks = Table(
     Column("cpu_ms", Integer, nullable=False),
     Column("content", LargeBinary, nullable=False),  # zlib of JSON: results and luck, no records
     Index(None, "at"),
+)
+
+# How far the tasks of runners are; what was asked for, and what came of it, has each kind's table.
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("kind", Choice(TaskKind), primary_key=True),
+    Column("subject", _Id, primary_key=True, autoincrement=False),  # the id in the kind's table
+    Column("season_id", _Id, ForeignKey("seasons.id")),  # of a game
+    Column("priority", Integer, nullable=False),  # of a game: its shift; small ones first
+    Column("author_id", _Id, ForeignKey("authors.id")),  # none: a game, a visitor, the machine
+    Column("state", StateOfKind(), nullable=False),
+    Column("attempt", Integer, nullable=False),  # the number of leases until now
+    # Those that ended without a result; of a step and a comparison, in a row.
+    Column("failures", Integer, nullable=False),
+    Column("owner", Text),  # of the lease
+    # When the lease expires; of a person who was asked, when the default action is played.
+    Column("until", BigInteger),
+    Column("began_at", BigInteger),  # the last attempt
+    Column("words", Text),  # what went wrong last, or why it ended
+    Column("created_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+    # Counted up over all changes of a kind: what readers compare.
+    Column("change", BigInteger, nullable=False),
+    Index(None, "kind", "state", "season_id", "priority", "subject"),
+    Index(None, "kind", "change"),
+)
+Index(
+    "ix_tasks_began",
+    tasks.c.kind,
+    tasks.c.author_id,
+    tasks.c.began_at,
+    sqlite_where=tasks.c.author_id.is_not(None),
 )
 
 # What an operator has changed; a setting that is not here has its default.

@@ -34,7 +34,7 @@ from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import read_tallies
 from deepsea_ladder.store.leases import end_attempt, give_back
-from deepsea_ladder.store.submissions import OPEN, bots_from_afar
+from deepsea_ladder.store.submissions import IS_OPEN, bots_from_afar
 from deepsea_ladder.store.versions import versions_by_id
 from deepsea_ladder.values import utc_time
 from deepsea_rules.printable import quoted
@@ -102,7 +102,7 @@ class Seasons(StorePart):
         The bots whose former versions would have ranks if the season were closed now, since the
         present ones are provisional; and the number of submissions that came in time.
         """
-        table, rows = schema.seasons, schema.submissions
+        table = schema.seasons
         with self._database.write() as connection:
             stored = _get(connection, name)
             at = now(connection)
@@ -113,7 +113,7 @@ class Seasons(StorePart):
                 connection.execute(ends)
                 _end_extensions(connection, stored.id)
                 note(connection, at, AuditKind.SEASON, name, "takes in no more bots", by=by)
-            opened = select(func.count()).where(rows.c.state.in_(OPEN))
+            opened = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
             return _provisional(connection, stored), connection.execute(opened).scalar_one()
 
     def set_deadline(self, name: str, until: int | None, by: Actor) -> StoredSeason:

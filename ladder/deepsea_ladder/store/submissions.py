@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import structs
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select
+from sqlalchemy import Connection, Row, Select, delete, func, insert, or_, select, update
 
 from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
@@ -37,35 +37,33 @@ from deepsea_ladder.model.bots import (
     SubmissionLease,
     SubmissionRefusal,
 )
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.authors import archive_bytes, check_deadline
 from deepsea_ladder.store.bots import add_version, check_active, check_copy, enable, own_bot
-from deepsea_ladder.store.database import added, now
-from deepsea_ladder.store.leases import Lease, LeasedRows, Line
+from deepsea_ladder.store.database import added, now, readable
+from deepsea_ladder.store.tasks import TaskQueue, Tasks
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 _rows, _parts = schema.submissions, schema.submission_parts
-OPEN = (TaskState.QUEUED, TaskState.RUNNING)
-"""The states of submissions without a verdict."""
-_LINE = Line(
-    _rows,
-    _rows.c.state,
-    TaskState.QUEUED,
-    TaskState.RUNNING,
-    lambda _, at: {"changed_at": at, "games": 0},
-)
-_SELECT: Select[Any] = select(_rows, schema.authors.c.name.label("author")).join(
-    schema.authors, schema.authors.c.id == _rows.c.author_id
+_TASKS = Tasks(TaskKind.CHECK)
+_task = schema.tasks.c
+IS_OPEN = or_(_TASKS.is_waiting, _TASKS.is_running)
+"""The tasks of submissions without a verdict."""
+_SELECT: Select[Any] = _TASKS.join(
+    select(_rows, schema.authors.c.name.label("author")).join(
+        schema.authors, schema.authors.c.id == _rows.c.author_id
+    ),
+    _rows.c.id,
 )
 _LONGEST_LINE = 1000
 """Characters of a line of a bot's output."""
 
 
-class Submissions(LeasedRows):
-    line = _LINE
+class Submissions(TaskQueue[SubmissionLease]):
+    tasks = _TASKS
 
     # The front
 
@@ -91,10 +89,11 @@ class Submissions(LeasedRows):
                 return found
             at = now(connection)
             _check_new(connection, new, limits, at)
-            row = insert(_rows).values(
-                **structs.asdict(new), of_games=0, took_ms=0, **_LINE.new(connection, at)
-            )
+            none_yet = {"games": 0, "of_games": 0, "took_ms": 0}
+            row = insert(_rows).values(**structs.asdict(new), **none_yet, created_at=at)
             submission_id, size = added(connection, row), 0
+            task = {"subject": submission_id, "author_id": new.author_id}
+            _TASKS.add(connection, at, [task])
             for number, content in enumerate(parts):
                 size += len(content)
                 part = {"submission_id": submission_id, "number": number, "content": content}
@@ -113,42 +112,38 @@ class Submissions(LeasedRows):
         query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
         with self._database.read() as connection:
             rows = connection.execute(query.limit(limit)).all()
-            order = _LINE.places(connection)
-            return [_submission(row, order) for row in rows]
+            order = _TASKS.places(connection)
+            return list(readable(rows, lambda row: _submission(row, order)))
 
     def queue(self) -> list[Submission]:
         """What is being checked, then what waits, in the order in which it is checked."""
-        query = _SELECT.where(_rows.c.state.in_(OPEN)).order_by(_rows.c.id)
         with self._database.read() as connection:
-            order = _LINE.places(connection)
-            found = [_submission(row, order) for row in connection.execute(query)]
-        return sorted(found, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
+            order = _TASKS.places(connection)
+            rows = connection.execute(_SELECT.where(IS_OPEN).order_by(_rows.c.id))
+            submissions = list(readable(rows, lambda row: _submission(row, order)))
+        return sorted(submissions, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
 
     # The runner
 
-    def claim(self, owner: str, seconds: float) -> SubmissionLease | None:
-        """Lease the next submission for `seconds` from now: round robin by author, one of each."""
-        with self._database.write() as connection:
-            at = now(connection)
-            self._take_over(connection, at)
-            busy = _LINE.busy(connection)
-            waiting = _LINE.ids(connection)
-            authors = dict(waiting)
-            free = (one for one in _LINE.order(connection, waiting) if authors[one] not in busy)
-            if (number := next(free, None)) is None:
-                return None
-            row = connection.execute(_SELECT.where(_rows.c.id == number)).one()
-            attempt = _LINE.begin(connection, row, owner, at, seconds, began_at=at)
-            return SubmissionLease(
-                id=row.id,
-                author_id=row.author_id,
-                author=row.author,
-                bot=row.bot,
-                needs_sandbox=row.needs_sandbox,
-                created_at=row.created_at,
-                owner=owner,
-                attempt=attempt,
-            )
+    def _order(self, connection: Connection, at: int) -> Iterator[int]:
+        """Authors take turns, and have one submission checked at a time."""
+        busy, waiting = _TASKS.busy(connection), _TASKS.line(connection)
+        authors = dict(waiting)
+        order = _TASKS.order(connection, waiting)
+        return (number for number in order if authors[number] not in busy)
+
+    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> SubmissionLease:
+        row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
+        return SubmissionLease(
+            id=row.id,
+            author_id=row.author_id,
+            author=row.author,
+            bot=row.bot,
+            needs_sandbox=row.needs_sandbox,
+            created_at=row.created_at,
+            owner=owner,
+            attempt=task.attempt + 1,
+        )
 
     def archive(self, lease: SubmissionLease) -> bytes:
         """The archive of a submission, as it was uploaded."""
@@ -160,8 +155,10 @@ class Submissions(LeasedRows):
     def progress(self, lease: SubmissionLease, seconds: float, games: int, of_games: int) -> bool:
         """Renew the lease, and note the admission games that were played; whether it holds."""
         with self._database.write() as connection:
-            at = now(connection)
-            return _LINE.renew(connection, lease, at, seconds, games=games, of_games=of_games)
+            holds = _TASKS.renew(connection, lease, now(connection), seconds)
+            if holds:
+                _put(connection, lease.id, games=games, of_games=of_games)
+            return holds
 
     def check_before(self, lease: SubmissionLease) -> None:
         """Raise `SubmissionError` for what would be refused anyway, before games are played."""
@@ -212,7 +209,7 @@ class Submissions(LeasedRows):
         """
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
-            if _LINE.held(connection, lease) is None:
+            if _TASKS.held(connection, lease) is None:
                 return False
             at = now(connection)
             check_deadline(connection, lease.created_at, lease.author_id)
@@ -244,7 +241,7 @@ class Submissions(LeasedRows):
                 lease,
                 now(connection),
                 took_ms,
-                state=TaskState.REFUSED,
+                TaskState.REFUSED,
                 bot=bot or lease.bot,
                 digest=digest or None,
                 found=printable(refusal.found, schema.LONGEST_NOTE),
@@ -253,34 +250,32 @@ class Submissions(LeasedRows):
                 log=json.dumps([printable(line, _LONGEST_LINE) for line in refusal.log]),
             )
 
-    def fail(self, lease: Lease, reason: str, took_ms: int = 0) -> TaskState | None:
+    def fail(self, lease: SubmissionLease, reason: str, took_ms: int = 0) -> TaskState | None:
         """Report a check without a verdict: it waits again, or has failed. None: the lease is lost.
 
         The author is not charged with it, unless `took_ms` says so.
         """
         with self._database.write() as connection:
-            if (row := _LINE.held(connection, lease)) is None:
+            if (task := _TASKS.held(connection, lease)) is None:
                 return None
-            return self._failed(connection, row, reason, now(connection), took_ms)
+            _put(connection, lease.id, took_ms=_rows.c.took_ms + took_ms)
+            return self._count_failure(connection, task, reason, now(connection))
 
-    def _failed(
-        self, connection: Connection, row: Row[Any], reason: str, at: int, took_ms: int = 0
+    def _wait_again(
+        self, connection: Connection, task: Row[Any], at: int, **values: object
     ) -> TaskState:
-        counted = {"failures": row.failures + 1, "took_ms": row.took_ms + took_ms}
-        if counted["failures"] < self._policy.checks:
-            _LINE.release(connection, row, at, **counted)
-            return TaskState.QUEUED
-        _LINE.release(
-            connection,
-            row,
-            at,
-            state=TaskState.FAILED,
-            found=printable(f"the ladder could not check it: {reason}", schema.LONGEST_NOTE),
-            remedy="submit it again later, or ask whoever runs the ladder",
-            **counted,
-        )
-        _remove_archive(connection, row.id)
-        return TaskState.FAILED
+        _put(connection, task.subject, games=0)
+        return super()._wait_again(connection, task, at, **values)
+
+    def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
+        found = printable(f"the ladder could not check it: {words}", schema.LONGEST_NOTE)
+        remedy = "submit it again later, or ask whoever runs the ladder"
+        _put(connection, task.subject, games=0, found=found, remedy=remedy)
+        _remove_archive(connection, task.subject)
+
+
+def _put(connection: Connection, number: int, **values: object) -> None:
+    connection.execute(update(_rows).where(_rows.c.id == number).values(**values))
 
 
 def _with_key(connection: Connection, new: NewSubmission) -> Submission | None:
@@ -291,7 +286,7 @@ def _with_key(connection: Connection, new: NewSubmission) -> Submission | None:
         return None
     if (row.sha256, row.size) != (new.sha256, new.size):
         raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
-    return _submission(row, _LINE.places(connection))
+    return _submission(row, _TASKS.places(connection))
 
 
 def _get(connection: Connection, number: int, author_id: int | None = None) -> Submission:
@@ -299,12 +294,12 @@ def _get(connection: Connection, number: int, author_id: int | None = None) -> S
     row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
     if row is None or author_id not in (None, row.author_id):
         raise NotOnLadder(f"there is no submission {number} of yours")
-    order = _LINE.places(connection) if row.state == TaskState.QUEUED else {}
+    order = _TASKS.places(connection) if row.state is TaskState.QUEUED else {}
     return _submission(row, order)
 
 
 def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
-    """A row of `_SELECT`; `Line.places` has those that wait."""
+    """A row of `_SELECT`; `Tasks.places` has those that wait."""
     try:
         log = tuple(str(line) for line in json.loads(row.log or "[]"))
     except (ValueError, TypeError, RecursionError) as error:
@@ -341,24 +336,22 @@ def _check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits,
 
 def _usage(connection: Connection, author_id: int, at: int) -> Usage:
     ours = _rows.c.author_id == author_id
-    is_open = _rows.c.state.in_(OPEN)
-    number, size = connection.execute(
-        select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).where(ours, is_open)
-    ).one()
+    sizes = select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).select_from(_rows)
+    sizes = sizes.join(schema.tasks, _task.subject == _rows.c.id).where(ours, IS_OPEN)
+    number, size = connection.execute(sizes).one()
     times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
-    checks = select(_rows.c.changed_at, _rows.c.took_ms).where(
-        ours, _rows.c.changed_at > at - HOUR_MS, _rows.c.took_ms > 0
+    checks = (
+        _SELECT.with_only_columns(_task.changed_at, _rows.c.took_ms)
+        .where(ours, _task.changed_at > at - HOUR_MS, _rows.c.took_ms > 0)
+        .order_by(_task.changed_at)
     )
-    waits = select(func.count()).where(_rows.c.state == TaskState.QUEUED)
+    waits = select(func.count()).select_from(schema.tasks).where(_TASKS.is_waiting)
     return Usage(
         open=number,
         times=connection.execute(times.order_by(_rows.c.created_at)).scalars().all(),
         archives=archive_bytes(connection, author_id) + int(size),
         waiting=connection.execute(waits).scalar_one(),
-        checks=[
-            (row.changed_at, row.took_ms)
-            for row in connection.execute(checks.order_by(_rows.c.changed_at))
-        ],
+        checks=[(row.changed_at, row.took_ms) for row in connection.execute(checks)],
     )
 
 
@@ -393,7 +386,7 @@ def _accept(
         lease,
         at,
         took_ms,
-        state=TaskState.ACCEPTED,
+        TaskState.ACCEPTED,
         bot=version.bot,
         version=version.number,
         digest=version.digest,
@@ -401,14 +394,19 @@ def _accept(
 
 
 def _end(
-    connection: Connection, lease: SubmissionLease, at: int, took_ms: int, **verdict: object
+    connection: Connection,
+    lease: SubmissionLease,
+    at: int,
+    took_ms: int,
+    state: TaskState,
+    **verdict: object,
 ) -> bool:
     """Write a verdict, and remove the archive; whether the lease held."""
-    if (row := _LINE.held(connection, lease)) is None:
+    if _TASKS.held(connection, lease) is None:
         return False
-    took = row.took_ms + took_ms
-    _LINE.release(connection, row, at, games=row.games, took_ms=took, **verdict)
-    _remove_archive(connection, row.id)
+    _put(connection, lease.id, took_ms=_rows.c.took_ms + took_ms, **verdict)
+    _TASKS.end(connection, lease.id, at, state)
+    _remove_archive(connection, lease.id)
     return True
 
 
@@ -421,8 +419,9 @@ def bots_from_afar(connection: Connection) -> list[str]:
     theirs = (
         select(schema.bots.c.name)
         .join(_rows, _rows.c.bot == schema.bots.c.name)
+        .join(schema.tasks, _TASKS.is_of_kind & (_task.subject == _rows.c.id))
         .where(
-            _rows.c.state == TaskState.ACCEPTED,
+            _task.state == TaskState.ACCEPTED,
             _rows.c.needs_sandbox,
             schema.bots.c.state == BotState.ACTIVE,
         )

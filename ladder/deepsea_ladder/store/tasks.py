@@ -1,0 +1,391 @@
+"""Tasks: which runner has which game, check, analysis, comparison or step, and until when.
+
+Invariants: a lease runs by the database's clock and has a number, its attempt; it holds until
+another runner takes over, whatever the time; who does not hold it renews, fails and gives back
+nothing; a task that cannot be read is set aside with its reason and keeps nobody from the next;
+authors take turns, but for games, of which the pairing decides; every change of a state counts up
+`change`.
+
+Theory of operation: a row of `tasks` says how far a task is; the kind's own table says what was
+asked for and what came of it. `Tasks` has the statements of a kind, `TaskQueue` is the part of the
+store that a kind makes of it: it says how a task is read, and what else is written when a task
+waits again or has failed. `AllTasks` is all kinds at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from msgspec import structs
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from deepsea_ladder.errors import StoreDamaged
+from deepsea_ladder.limits import check_order
+from deepsea_ladder.model.games import QueueLoad
+from deepsea_ladder.model.tasks import KINDS, TaskKind, TaskState
+from deepsea_ladder.store import schema
+from deepsea_ladder.store.database import Database, StorePart, now
+from deepsea_ladder.strikes import RetryPolicy
+from deepsea_rules.printable import printable
+
+NO_LOAD = QueueLoad(0, 0, 0, 0, frozenset())
+_tasks = schema.tasks
+_columns = _tasks.c
+_others = _tasks.alias()
+
+
+class Lease(Protocol):
+    """What a runner has leased."""
+
+    @property
+    def id(self) -> int:
+        """The id of the row in the kind's own table."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def attempt(self) -> int:
+        """The number of the lease, from 1."""
+
+
+_Lease = TypeVar("_Lease", bound=Lease)
+
+
+class Tasks:
+    """The statements of one kind of tasks."""
+
+    def __init__(self, kind: TaskKind) -> None:
+        self.kind = kind
+        self.rules = KINDS[kind]
+        self.is_of_kind = _columns.kind == kind
+        self.is_waiting = and_(self.is_of_kind, _columns.state == TaskState.QUEUED)
+        self.is_running = and_(self.is_of_kind, _columns.state == TaskState.RUNNING)
+        self._last_change = (
+            select(func.coalesce(func.max(_others.c.change), 0))
+            .where(_others.c.kind == kind)
+            .scalar_subquery()
+        )
+        # Statements are made once: making one takes longer than the database needs for it.
+        key = (self.is_of_kind, _columns.subject == bindparam("of_subject"))
+        held = (
+            *key,
+            _columns.state == TaskState.RUNNING,
+            _columns.attempt == bindparam("of_attempt"),
+            _columns.owner == bindparam("of_owner"),
+        )
+        self._get = select(_tasks).where(*key)
+        self._held = select(_tasks).where(*held)
+        self._renew = update(_tasks).where(*held)
+        self._put = update(_tasks).where(*key).values(change=self._last_change + 1)
+        self._add = insert(_tasks).values(kind=kind, change=self._last_change + 1)
+        self._expired = select(_tasks).where(
+            self.is_running, _columns.until <= bindparam("expired_at")
+        )
+        self._held_by = select(_tasks).where(
+            self.is_running, _columns.owner == bindparam("of_owner")
+        )
+
+    def join(self, query: Select[Any], subject: Column[Any]) -> Select[Any]:
+        """The rows of the kind's own table, each with its task; `subject` is that table's id."""
+        return query.add_columns(
+            _columns.state,
+            _columns.attempt,
+            _columns.failures,
+            _columns.owner,
+            _columns.until,
+            _columns.words,
+            _columns.changed_at,
+        ).join(_tasks, and_(self.is_of_kind, _columns.subject == subject))
+
+    def add(self, connection: Connection, at: int, rows: Sequence[dict[str, Any]]) -> None:
+        """Add tasks that wait: each with its `subject`, and what else differs of its columns."""
+        waits = {
+            "season_id": None,
+            "priority": 0,
+            "author_id": None,
+            "state": TaskState.QUEUED,
+            "attempt": 0,
+            "failures": 0,
+            "created_at": at,
+            "changed_at": at,
+        }
+        connection.execute(self._add, [waits | row for row in rows])
+
+    def get(self, connection: Connection, subject: int) -> Row[Any]:
+        """The task of a row of the kind's own table."""
+        return connection.execute(self._get, {"of_subject": subject}).one()
+
+    def held(self, connection: Connection, lease: Lease) -> Row[Any] | None:
+        """The task of a lease; None if it does not hold."""
+        return connection.execute(self._held, _key(lease)).first()
+
+    def held_by(self, connection: Connection, owner: str) -> Sequence[Row[Any]]:
+        """The tasks that an owner has leased."""
+        return connection.execute(self._held_by, {"of_owner": owner}).all()
+
+    def expired(self, connection: Connection, at: int) -> Sequence[Row[Any]]:
+        """The tasks whose lease has expired."""
+        return connection.execute(self._expired, {"expired_at": at}).all()
+
+    def begin(
+        self, connection: Connection, task: Row[Any], owner: str, at: int, seconds: float
+    ) -> None:
+        """Lease a task that waits, for `seconds`."""
+        lease = {"attempt": task.attempt + 1, "owner": owner, "until": at + round(seconds * 1000)}
+        self.put(connection, task.subject, at, state=TaskState.RUNNING, began_at=at, **lease)
+
+    def renew(self, connection: Connection, lease: Lease, at: int, seconds: float) -> bool:
+        """Let a lease end `seconds` from now; whether it holds."""
+        values = {"until": at + round(seconds * 1000)}
+        return connection.execute(self._renew, _key(lease) | values).rowcount > 0
+
+    def end(
+        self, connection: Connection, subject: int, at: int, state: TaskState, **values: object
+    ) -> None:
+        """Change a task's state, in which nobody has leased it."""
+        values = {"owner": None, "until": None, **values}
+        self.put(connection, subject, at, state=state, **values)
+
+    def put(self, connection: Connection, subject: int, at: int, **values: object) -> None:
+        """Write some columns of a task, as a change that readers notice."""
+        connection.execute(self._put, {"of_subject": subject, "changed_at": at, **values})
+
+    # The line: authors take turns; whoever asked on the ladder's machine is 0
+
+    def line(self, connection: Connection) -> list[tuple[int, int]]:
+        """Subjects and authors of the tasks that wait, the oldest first."""
+        query = select(_columns.subject, _columns.author_id).where(self.is_waiting)
+        rows = connection.execute(query.order_by(_columns.subject))
+        return [(row.subject, row.author_id or 0) for row in rows]
+
+    def busy(self, connection: Connection) -> list[int]:
+        """The authors of the tasks that are leased."""
+        query = select(_columns.author_id).where(self.is_running)
+        return [author or 0 for author in connection.execute(query).scalars()]
+
+    def order(self, connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
+        """The order in which tasks are leased, by their subjects."""
+        authors = sorted({author for _, author in waiting})
+        last = (
+            select(_columns.author_id, func.max(_columns.began_at).label("began_at"))
+            .where(
+                self.is_of_kind,
+                _columns.author_id.in_(authors),
+                _columns.began_at.is_not(None),
+            )
+            .group_by(_columns.author_id)
+        )
+        begun = {row.author_id: row.began_at for row in connection.execute(last)}
+        return check_order(waiting, begun, self.busy(connection))
+
+    def places(self, connection: Connection) -> dict[int, int]:
+        """How many tasks are done before each one that waits, by its subject."""
+        waiting = self.line(connection)
+        if not waiting:
+            return {}
+        first = len(self.busy(connection))
+        return {
+            subject: place for place, subject in enumerate(self.order(connection, waiting), first)
+        }
+
+
+def _key(lease: Lease) -> dict[str, Any]:
+    return {"of_subject": lease.id, "of_attempt": lease.attempt, "of_owner": lease.owner}
+
+
+def loads(
+    connection: Connection, at: int, key: Column[Any], *conditions: ColumnElement[bool]
+) -> dict[Any, QueueLoad]:
+    """The tasks that wait and those that are leased, by the values of a column."""
+    under_way = (TaskState.QUEUED, TaskState.RUNNING)
+    # A sum: SQLite would read all rows in the order of an index on the column.
+    oldest = func.min(_columns.created_at + 0)
+    query = (
+        select(key, _columns.owner, _columns.until, func.count(), oldest)
+        .where(_columns.kind.in_(TaskKind), _columns.state.in_(under_way), *conditions)
+        .group_by(key, _columns.owner, _columns.until)  # a task that waits has no owner
+    )
+    loads: dict[Any, QueueLoad] = {}
+    for value, owner, until, count, since in connection.execute(query):
+        load = loads.get(value, NO_LOAD)
+        if owner is None:
+            age = max(load.oldest_wait_ms, at - since)
+            load = structs.replace(load, waiting=load.waiting + count, oldest_wait_ms=age)
+        elif until > at:
+            owners = load.owners | {owner}
+            load = structs.replace(load, leased=load.leased + count, owners=owners)
+        else:
+            load = structs.replace(load, expired=load.expired + count)
+        loads[value] = load
+    return loads
+
+
+class TaskQueue(StorePart, Generic[_Lease]):
+    """The tasks of one kind, as runners see them."""
+
+    tasks: ClassVar[Tasks]
+
+    def waiting(self) -> int:
+        """The number of tasks that wait, or whose lease has expired."""
+        with self._database.read() as connection:
+            stale = self.tasks.is_running & (_columns.until <= now(connection))
+            query = select(func.count()).select_from(_tasks)
+            query = query.where(or_(self.tasks.is_waiting, stale))
+            return int(connection.execute(query).scalar_one())
+
+    def owners(self) -> list[str]:
+        """The owners of leases."""
+        query = select(_columns.owner).where(self.tasks.is_running).distinct()
+        with self._database.read() as connection:
+            return sorted(connection.execute(query).scalars())
+
+    def claim(self, owner: str, seconds: float, only: int | None = None) -> _Lease | None:
+        """Lease the next task for `seconds` from now; None if there is none.
+
+        only  the one of this subject, whatever waits before it
+        """
+        with self._database.write() as connection:
+            at = now(connection)
+            for task in self.tasks.expired(connection, at):
+                self._lose(connection, task, at)
+            for subject in self._order(connection, at):
+                if only in (None, subject):
+                    task = self.tasks.get(connection, subject)
+                    if (lease := self._read_or_set_aside(connection, task, owner, at)) is not None:
+                        self.tasks.begin(connection, task, owner, at, seconds)
+                        return lease
+            return None
+
+    def renew(self, lease: _Lease, seconds: float) -> bool:
+        """Let a lease end `seconds` from now; whether it holds."""
+        with self._database.write() as connection:
+            return self.tasks.renew(connection, lease, now(connection), seconds)
+
+    def fail(self, lease: _Lease, reason: str) -> TaskState | None:
+        """Report an attempt without a result; the new state, or None if the lease does not hold."""
+        with self._database.write() as connection:
+            if (task := self.tasks.held(connection, lease)) is None:
+                return None
+            return self._count_failure(connection, task, reason, now(connection))
+
+    def hand_back(self, owner: str) -> int:
+        """Give up an owner's leases; the tasks wait again, and nothing counts as failed."""
+        with self._database.write() as connection:
+            return self.hand_back_all(connection, owner)
+
+    def hand_back_all(self, connection: Connection, owner: str) -> int:
+        """As `hand_back`, in a transaction of the caller."""
+        held, at = self.tasks.held_by(connection, owner), now(connection)
+        for task in held:
+            self._wait_again(connection, task, at)
+        return len(held)
+
+    def lose(self, owner: str) -> int:
+        """End the leases of a runner that is gone, as if they had expired; their number."""
+        with self._database.write() as connection:
+            return self.lose_all(connection, owner)
+
+    def lose_all(self, connection: Connection, owner: str) -> int:
+        """As `lose`, in a transaction of the caller."""
+        held, at = self.tasks.held_by(connection, owner), now(connection)
+        for task in held:
+            self._lose(connection, task, at)
+        return len(held)
+
+    # What differs by kind
+
+    def _order(self, connection: Connection, at: int) -> Iterable[int]:
+        """The subjects of the tasks that may be leased now, the next first."""
+        return self.tasks.order(connection, self.tasks.line(connection))
+
+    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> _Lease:
+        """What the owner is to do. Raises StoreDamaged, ValueError or TypeError for damage."""
+        raise NotImplementedError
+
+    def _wait_again(
+        self, connection: Connection, task: Row[Any], at: int, **values: object
+    ) -> TaskState:
+        """Let a task that was leased wait again; the new state."""
+        self.tasks.end(connection, task.subject, at, TaskState.QUEUED, **values)
+        return TaskState.QUEUED
+
+    def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
+        """Write what else changes when a task has failed for good."""
+
+    # What is common to all
+
+    def _read_or_set_aside(
+        self, connection: Connection, task: Row[Any], owner: str, at: int
+    ) -> _Lease | None:
+        """What the owner is to do; None if it cannot be read: then it has failed, and says why."""
+        try:
+            return self._read(connection, task, owner, at)
+        except (StoreDamaged, ValueError, TypeError) as error:
+            self._set_failed(connection, task, f"it cannot be read: {error}", at)
+            return None
+
+    def _lose(self, connection: Connection, task: Row[Any], at: int) -> TaskState:
+        """End a lease of a runner that is gone, or has not renewed it; the new state."""
+        return self._count_failure(connection, task, f"the runner {task.owner} was lost", at)
+
+    def _count_failure(
+        self, connection: Connection, task: Row[Any], reason: str, at: int
+    ) -> TaskState:
+        """Count an attempt without a result; the new state."""
+        failures = task.failures + 1
+        if failures >= self.tasks.rules.most_failures(self._policy):
+            self._set_failed(connection, task, reason, at, failures=failures)
+            return self.tasks.rules.failed
+        words = printable(reason, schema.LONGEST_NOTE)
+        return self._wait_again(connection, task, at, failures=failures, words=words)
+
+    def _set_failed(
+        self, connection: Connection, task: Row[Any], reason: str, at: int, **values: object
+    ) -> None:
+        words = printable(reason, schema.LONGEST_NOTE)
+        state = self.tasks.rules.failed
+        self.tasks.end(connection, task.subject, at, state, words=words, **values)
+        self._give_up(connection, task, words, at)
+
+
+class AllTasks(StorePart):
+    """The tasks of all kinds."""
+
+    def __init__(
+        self, database: Database, policy: RetryPolicy, queues: Sequence[TaskQueue[Any]]
+    ) -> None:
+        super().__init__(database, policy)
+        self._queues = queues
+
+    def owners(self) -> list[str]:
+        """The owners of leases, of tasks of any kind."""
+        query = select(_columns.owner).where(
+            _columns.kind.in_(TaskKind), _columns.state == TaskState.RUNNING
+        )
+        with self._database.read() as connection:
+            return sorted(connection.execute(query.distinct()).scalars())
+
+    def hand_back(self, owner: str) -> int:
+        """Give up an owner's leases of all kinds at once; their number."""
+        with self._database.write() as connection:
+            return sum(queue.hand_back_all(connection, owner) for queue in self._queues)
+
+    def lose(self, owner: str) -> int:
+        """End the leases of all kinds of a runner that is gone; their number."""
+        with self._database.write() as connection:
+            return sum(queue.lose_all(connection, owner) for queue in self._queues)
