@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from deepsea_ladder.strikes import RetryPolicy
+from typing import NamedTuple
 
 
 class TaskKind(StrEnum):
@@ -62,8 +59,8 @@ class KindRules(NamedTuple):
 
     failed: TaskState
     """The state after too many attempts without a result."""
-    most_failures: Callable[[RetryPolicy], int]
-    """How many are too many."""
+    most_failures: attrgetter[int]
+    """How many are too many, of a `RetryPolicy`."""
     others: tuple[TaskState, ...]
 
     @property
