@@ -17,9 +17,10 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from math import fsum, log, sqrt
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 import figures
 from deepsea_ladder.rating.gaussian import cdf, pdf

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from deepsea_arena.lease_owner import take_back
 from deepsea_ladder.accounts import MACHINE, Actor
@@ -155,7 +155,7 @@ def open_seasons(seasons: Sequence[StoredSeason]) -> list[StoredSeason]:
 
 def season_settings(season: Season) -> Season:
     """A season of rated games with these settings, checked by the referee."""
-    return replace(
+    return structs.replace(
         season,
         rules=seat_a_begins(season.rules),
         clock=TimeControl.parse(season.clock).format(),

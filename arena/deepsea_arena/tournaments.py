@@ -8,7 +8,7 @@ one; at its end the season is closed.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from msgspec import Struct, structs
 
@@ -201,8 +201,8 @@ def _begin(
     settings = find_season(store, request.season).season
     seats = request.seats
     sizes = tuple(range(2, seats + 1)) if request.kind in _SHRINKING else (seats,)
-    pairing = replace(settings.pairing, former_versions=False)  # it has the newest ones
-    settings = replace(
+    pairing = structs.replace(settings.pairing, former_versions=False)  # it has the newest ones
+    settings = structs.replace(
         settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
     )
     text = json.dumps(to_json(plan))

@@ -23,17 +23,20 @@ through JSON loses nothing; an invalid setting is refused in one line that names
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
-from typing import Any, Literal, NoReturn, TypeVar, get_args
+from operator import attrgetter
+from typing import Annotated, Any, Literal, NoReturn, get_args
 
-from deepsea_ladder.errors import LadderError, SeasonError
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, force_setattr, replace
+
+from deepsea_ladder.errors import RatingError, SeasonError
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_rules.errors import InvalidRules
+from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import (
     DEFAULT,
     MAX_PLAYERS,
@@ -51,81 +54,63 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _CLOCK = re.compile(r"[0-9a-z.+]{1,40}")
 
 
-@dataclass(frozen=True, slots=True)
-class BotLimits:
+class BotLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of one bot, with all the processes that it makes."""
 
-    memory_mib: int = 512
+    memory_mib: Annotated[int, Meta(ge=16, le=1_048_576)] = 512
     """Memory of all its processes together."""
-    processes: int = 64
+    processes: Annotated[int, Meta(ge=1, le=10_000)] = 64
     """Processes and threads together."""
     require_cgroups: bool = False
     """Refuse to play where no control groups enforce this and count CPU time."""
 
-    def __post_init__(self) -> None:
-        _check("limits", self, memory_mib=(16, 1_048_576), processes=(1, 10_000))
 
+class PairingSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The choice of the bots that meet."""
 
-@dataclass(frozen=True, slots=True)
-class PairingSettings:
     same_author: bool = False
     """Whether bots of one author may meet."""
     former_versions: bool = False
     """Whether the former versions of bots go on playing."""
-    patience: float = 4.0
+    patience: Annotated[float, Meta(ge=1, le=1000)] = 4.0
     """The longest wait of a bot, in fair intervals, plus one round of all bots."""
-    provisional_games: int = 12
+    provisional_games: Annotated[int, Meta(ge=0, le=10_000)] = 12
     """A bot with fewer games is provisional: it is always due, and leaves the order open."""
-
-    def __post_init__(self) -> None:
-        _check("pairing", self, patience=(1, 1000), provisional_games=(0, 10_000))
 
     def lacking(self, games: int) -> int:
         """The games that a bot lacks which has played so many; 0 if it is not provisional."""
         return max(0, self.provisional_games - games)
 
 
-@dataclass(frozen=True, slots=True)
-class PlaySettings:
+class PlaySettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The games of people against the season's bots."""
 
     visitors: bool = False
     """Whether people without an account may play, too."""
-    silent_seconds: int = 120
+    silent_seconds: Annotated[int, Meta(ge=10, le=86_400)] = 120
     """After so long without an answer the default action is played."""
 
-    def __post_init__(self) -> None:
-        _check("play", self, silent_seconds=(10, 86_400))
 
-
-@dataclass(frozen=True, slots=True)
-class VerdictSettings:
+class VerdictSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The comparisons of new versions, each with its bot's former version and with a panel."""
 
     panel: tuple[str, ...] = ()
     """Names of bots of the ladder, also of withdrawn ones."""
-    seats: int = 0
+    seats: Annotated[int, Meta(ge=0, le=MAX_PLAYERS)] = 0
     """Bots at a table; 0: the most that the season has."""
-    margin: float = 0.05
+    margin: Annotated[float, Meta(ge=0.001, le=1)] = 0.05
     """The largest difference in placement score that counts as none."""
-    blocks: int = 2000
+    blocks: Annotated[int, Meta(ge=1, le=100_000)] = 2000
     """The most blocks of a comparison."""
 
     def __post_init__(self) -> None:
-        _check("verdicts", self, blocks=(1, 100_000), margin=(0.001, 1))
-        if self.seats:
-            _check("verdicts", self, seats=(MIN_PLAYERS, MAX_PLAYERS))
+        if 0 < self.seats < MIN_PLAYERS:
+            raise SeasonError(f"verdicts.seats must be 0 or from {MIN_PLAYERS}, not {self.seats}")
 
 
-def _check(where: str, settings: object, **ranges: tuple[float, float]) -> None:
-    for name, (least, most) in ranges.items():
-        value = getattr(settings, name)
-        if not least <= value <= most:
-            raise SeasonError(f"{where}.{name} must lie between {least} and {most}, not {value}")
+class Season(Struct, frozen=True, forbid_unknown_fields=True):
+    """All settings of a season."""
 
-
-@dataclass(frozen=True, slots=True)
-class Season:
     name: str
     """Lower-case letters, digits and hyphens; game ids begin with it."""
     rules: RuleSet = PRESETS[DEFAULT]
@@ -140,11 +125,11 @@ class Season:
     best_of_author: bool = False
     """Whether its standings have the best bot of each author only, and a tournament that names no
     bots is between these."""
-    limits: BotLimits = field(default_factory=BotLimits)
-    rating: RatingParameters = field(default_factory=RatingParameters)
-    pairing: PairingSettings = field(default_factory=PairingSettings)
-    play: PlaySettings = field(default_factory=PlaySettings)
-    verdicts: VerdictSettings = field(default_factory=VerdictSettings)
+    limits: BotLimits = BotLimits()
+    rating: RatingParameters = RatingParameters()
+    pairing: PairingSettings = PairingSettings()
+    play: PlaySettings = PlaySettings()
+    verdicts: VerdictSettings = VerdictSettings()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -162,42 +147,39 @@ class Season:
         for count in self.seats:
             if not MIN_PLAYERS <= count <= MAX_PLAYERS:
                 self._refuse(f"a table has {MIN_PLAYERS} to {MAX_PLAYERS} seats, not {count}")
-        object.__setattr__(self, "seats", tuple(sorted(self.seats)))
+        force_setattr(self, "seats", tuple(sorted(self.seats)))
         if not _CLOCK.fullmatch(self.clock):
             self._refuse(f"clock must look like 100ms+2s, not {self.clock!r}")
-        if self.isolation not in get_args(Isolation):
-            self._refuse(f"isolation is sandbox or process, not {self.isolation!r}")
 
     def _refuse(self, why: str) -> NoReturn:
         raise SeasonError(f"season {self.name}: {why}")
 
     def with_settings(self, changed: Mapping[str, Any]) -> Season:
-        """The season with other settings, by names such as `clock` and `limits.memory_mib`."""
-        season = self
+        """The season with other settings, by names such as `clock` and `limits.memory_mib`.
+
+        Raises `SeasonError`.
+        """
+        data = msgspec.to_builtins(self) | {"rules": self.rules}
         for name, value in changed.items():
             table, _, key = name.rpartition(".")
-            own = (
-                {table: replace(getattr(season, table), **{key: value})} if table else {key: value}
-            )
-            season = replace(season, **own)
-        return season
+            (data[table] if table else data)[key] = value
+        return _season(data, lambda rules: rules)
 
     # JSON, as the store keeps it: always the whole rules, so that no later preset changes them
 
     def to_json(self) -> str:
         """One line; equal seasons give equal text."""
         rules = {"name": self.rules.name, "options": self.rules.options()}
-        data = asdict(self) | {"rules": rules}
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        return msgspec.json.encode(asdict(self) | {"rules": rules}).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Season:
         """Read back what `to_json` wrote; raises `SeasonError`."""
         try:
-            data = json.loads(text)
+            data = msgspec.json.decode(text)
         except (ValueError, RecursionError) as error:
             raise SeasonError(f"a season's settings are no JSON: {error}") from None
-        return cls._from(_table(data, "a season's settings"), _rules_from_options)
+        return _season(_table(data, "a season's settings"), _rules_from_options)
 
     # TOML, as people write it
 
@@ -219,84 +201,67 @@ class Season:
     @classmethod
     def from_table(cls, data: Mapping[str, Any]) -> Season:
         """Read a season as `from_toml` does, from settings that were parsed already."""
-        return cls._from(data, _rules_from_toml)
-
-    @classmethod
-    def _from(cls, data: Mapping[str, Any], read_rules: Callable[[object], RuleSet]) -> Season:
-        _refuse_unknown("", data, [item.name for item in fields(cls)])
-        name = _text("name", data.get("name"))
-        readers: dict[str, Callable[[str, Any], Any]] = {
-            "rules": lambda _, rules: read_rules(rules),
-            "seats": _numbers,
-            "clock": _text,
-            "isolation": _text,
-            "packages": _texts,
-            "best_of_author": _flag,
-        } | {
-            item.name: partial(_settings, item.default_factory)
-            for item in fields(cls)
-            if callable(item.default_factory)
-        }
-        try:
-            given = {key: read(key, data[key]) for key, read in readers.items() if key in data}
-        except (InvalidRules, LadderError) as error:
-            raise SeasonError(f"season {name}: {error}") from None
-        return cls(name, **given)
+        return _season(data, _rules_from_toml)
 
 
-_T = TypeVar("_T")
+def _season(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> Season:
+    """The season with these settings, of which the rules are read by a function of their own."""
+    others = {key: value for key, value in data.items() if key != "rules"}
+    try:
+        season = msgspec.convert(others, Season)
+    except msgspec.ValidationError as error:
+        raise SeasonError(_refusal(str(error), data)) from None
+    except RatingError as error:
+        raise SeasonError(f"season {data.get('name')}: {error}") from None
+    if "rules" not in data:
+        return season
+    try:
+        return replace(season, rules=read_rules(data["rules"]))
+    except InvalidRules as error:
+        raise SeasonError(f"season {season.name}: {error}") from None
 
 
-def _settings(kind: Callable[..., _T], where: str, data: object) -> _T:
-    """The settings in a table, each of the type of its default."""
-    table = _table(data, where)
-    usual = asdict(kind())  # type: ignore[call-overload]
-    _refuse_unknown(f"{where}.", table, list(usual))
-    given: dict[str, Any] = {}
-    for key, value in table.items():
-        wanted = type(usual[key])
-        if wanted is float and type(value) is int and abs(value) < 2**53:
-            given[key] = float(value)
-            continue
-        if wanted is tuple:
-            given[key] = _texts(f"{where}.{key}", value)
-            continue
-        if type(value) is not wanted:
-            words = {float: "a number", int: "a whole number", bool: "true or false"}[wanted]
-            raise SeasonError(f"{where}.{key} must be {words}, not {value!r}")
-        given[key] = value
-    return kind(**given)
+_KINDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "array": "a list",
+    "object": "a table of settings",
+}
+"""The names of types in the words of msgspec, and in words for people."""
+_KIND = re.compile(r"Expected `(\w+)[^`]*`(?: ([<>])= ([\d.]+))?")
 
 
-def _text(key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise SeasonError(f"a season's {key} must be a text, not {value!r}")
-    return value
-
-
-def _numbers(key: str, value: object) -> tuple[int, ...]:
-    if not isinstance(value, list) or any(type(item) is not int for item in value):
-        raise SeasonError(f"{key} must be a list of whole numbers such as [4], not {value!r}")
-    return tuple(value)
-
-
-def _texts(key: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or any(type(item) is not str for item in value):
-        raise SeasonError(f"{key} must be a list of texts, not {value!r}")
-    return tuple(value)
-
-
-def _flag(key: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise SeasonError(f"{key} must be true or false, not {value!r}")
-    return value
+def _refusal(error: str, data: Mapping[str, Any]) -> str:
+    """One line that names the setting, its value and what is allowed, from msgspec's words."""
+    words, _, path = error.partition(" - at `$")
+    key = path.strip(".`")
+    if "missing" in words:
+        return "a season needs a name"
+    if "unknown field" in words:
+        known = (attrgetter(key)(Season("any")) if key else Season).__struct_fields__
+        unknown = words.split("`")[1]
+        near = difflib.get_close_matches(unknown, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        return f"a season has no {key + '.' if key else ''}{unknown}; {hint}"
+    value: Any = data
+    for part in re.findall(r"\w+", key):
+        value = value[int(part) if isinstance(value, list | tuple) else part]
+    if kind := _KIND.match(words):
+        side = {"<": "most", ">": "least"}.get(kind[2])
+        bound = f" of at {side} {kind[3].removesuffix('.0')}" if side else ""
+        return f"{key} must be {_KINDS[kind[1]]}{bound}, not {quoted(value, 60)}"
+    if words.startswith("Invalid enum value"):
+        return f"{key} is {' or '.join(get_args(Isolation))}, not {quoted(value, 60)}"
+    return f"{key}: {words}"
 
 
 def _rules_from_options(data: object) -> RuleSet:
     table = _table(data, "rules")
-    _refuse_unknown("rules.", table, ["name", "options"])
-    name = _text("rules.name", table.get("name"))
-    return RuleSet.from_options(name, _table(table.get("options"), "rules.options"))
+    if table.keys() != {"name", "options"} or not isinstance(table["name"], str):
+        raise SeasonError("rules must be a table with a name and options")
+    return RuleSet.from_options(table["name"], _table(table["options"], "rules.options"))
 
 
 def _rules_from_toml(data: object) -> RuleSet:
@@ -307,11 +272,3 @@ def _table(data: object, where: str) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise SeasonError(f"{where} must be a table of settings, not {data!r}")
     return data
-
-
-def _refuse_unknown(where: str, data: Mapping[str, Any], known: list[str]) -> None:
-    for key in data:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise SeasonError(f"a season has no {where}{key}; {hint}")

@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Engine, event
 
 from deepsea_arena import lease_owner
@@ -497,7 +498,7 @@ def test_what_is_no_tournament_opens_no_season(
 def test_a_tournament_is_between_the_best_bot_of_each_author_where_the_season_says_so(
     store: Store, stop: Stop
 ) -> None:
-    settings = replace(ladder.a_season("s2", (2,)), best_of_author=True)
+    settings = structs.replace(ladder.a_season("s2", (2,)), best_of_author=True)
     season = store.seasons.open(settings, ladder.SEED)
     _, ben, cleo = ladder.ids(store)
     andy, amos = (ladder.submit(store, name, author="anna-senior").id for name in ("andy", "amos"))

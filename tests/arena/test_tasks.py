@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from deepsea_arena.play.tasks import (
     MOST_DECISIONS,

@@ -236,7 +236,7 @@ DAMAGE = [
     ("audit", "kind", "read", "kind is 'read'"),
     ("submissions", "needs_sandbox", 2, "table submissions, row 1: needs_sandbox is 2"),
     ("seasons", "seed", "beef", "season 's1': its name, seed or head is another one"),
-    ("seasons", "settings", "{}", "season 's1': a season's name must"),
+    ("seasons", "settings", "{}", "season 's1': a season needs a name"),
     ("ratings", "wins", 40, "wins is 40, the games give"),
 ]
 

@@ -6,10 +6,10 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.store import Database, Store

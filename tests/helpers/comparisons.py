@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding
 from deepsea_ladder.season import VerdictSettings

@@ -4,13 +4,13 @@ import ast
 import hashlib
 import math
 import re
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import trueskill
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from calibration import PACKAGE_DEFAULTS
 from deepsea_ladder.errors import RatingError

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,25 +133,25 @@ def test_a_file_as_people_write_it() -> None:
 
 
 def test_a_season_is_frozen() -> None:
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError, match="immutable"):
         Season("summer").clock = "1s"  # type: ignore[misc]
 
 
 REFUSED = [
-    ("", "a season's name must be a text, not None"),
-    ("name = 3", "a season's name must be a text, not 3"),
+    ("", "a season needs a name"),
+    ("name = 3", "name must be a text, not 3"),
     ('name = "Summer"', "lower-case letters"),
     ('name = "-a"', "lower-case letters"),
     ('name = "' + 33 * "a" + '"', "up to 32"),
     ("name", "is no TOML"),
     ('name = "a"\nseat = [4]', "a season has no seat; did you mean seats?"),
-    ('name = "a"\nseats = 4', r"seats must be a list of whole numbers such as \[4\], not 4"),
-    ('name = "a"\nseats = [true]', "seats must be a list of whole numbers"),
+    ('name = "a"\nseats = 4', "seats must be a list, not 4"),
+    ('name = "a"\nseats = [true]', r"seats\[0\] must be a whole number, not True"),
     ('name = "a"\nseats = []', "seats names each number of seats once"),
     ('name = "a"\nseats = [2, 2]', "seats names each number of seats once"),
     ('name = "a"\nseats = [1]', "a table has 2 to 6 seats, not 1"),
     ('name = "a"\nseats = [7]', "a table has 2 to 6 seats, not 7"),
-    ('name = "a"\nclock = 100', "a season's clock must be a text, not 100"),
+    ('name = "a"\nclock = 100', "clock must be a text, not 100"),
     ('name = "a"\nclock = "now or never"', "clock must look like 100ms"),
     ('name = "a"\nisolation = "auto"', "isolation is sandbox or process, not 'auto'"),
     ('name = "a"\nbest_of_author = 1', "best_of_author must be true or false, not 1"),
@@ -167,14 +167,30 @@ REFUSED = [
     ('name = "a"\n[rating]\nbeta = "x"', "rating.beta must be a number, not 'x'"),
     ('name = "a"\n[rating]\nbeta = true', "rating.beta must be a number, not True"),
     ('name = "a"\n[rating]\nbeta = nan', "rating.beta must lie"),
-    ('name = "a"\n[rating]\nbeta = 1' + 400 * "0", "rating.beta must be a number"),
+    ('name = "a"\n[rating]\nbeta = 1' + 400 * "0", "rating.beta: Number out of range"),
     ('name = "a"\n[pairing]\nsame_author = 1', "pairing.same_author must be true or false, not 1"),
     ('name = "a"\n[pairing]\nprovisional_games = 1.5', "must be a whole number, not 1.5"),
-    ('name = "a"\n[pairing]\nprovisional_games = -1', "pairing.provisional_games must lie"),
-    ('name = "a"\n[pairing]\npatience = 0.5', "pairing.patience must lie"),
+    (
+        'name = "a"\n[pairing]\nprovisional_games = -1',
+        "games must be a whole number of at least 0, not -1",
+    ),
+    (
+        'name = "a"\n[pairing]\npatience = 0.5',
+        "patience must be a number of at least 1, not 0.5",
+    ),
     ('name = "a"\n[pairing]\nexploration = 0.1', "a season has no pairing.exploration"),
-    ('name = "a"\n[limits]\nmemory_mib = 1', "limits.memory_mib must lie between 16 and"),
-    ('name = "a"\npackages = "numpy"', "packages must be a list of texts"),
+    (
+        'name = "a"\n[limits]\nmemory_mib = 1',
+        "memory_mib must be a whole number of at least 16, not 1",
+    ),
+    ('name = "a"\npackages = "numpy"', "packages must be a list, not 'numpy'"),
+    ('name = "a"\npackages = [1]', r"packages\[0\] must be a text, not 1"),
+    ('name = "a"\n[pairing]\npatience = nan', "pairing.patience must be a number of"),
+    ('name = "a"\n[verdicts]\nseats = 1', "verdicts.seats must be 0 or from 2, not 1"),
+    (
+        'name = "a"\n[limits]\nprocesses = 1' + 400 * "0",
+        "processes must be a whole number of at most",
+    ),
 ]
 
 
@@ -204,5 +220,5 @@ def test_every_setting_is_explained_at_the_top_of_the_module() -> None:
 
     text = str(module.__doc__)
     for kind in (Season, RatingParameters, PairingSettings):
-        for field in fields(kind):
-            assert field.name in text
+        for name in kind.__struct_fields__:
+            assert name in text

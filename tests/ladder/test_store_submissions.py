@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from sqlalchemy import func, select
 
 from deepsea_ladder.accounts import MACHINE
@@ -376,7 +377,7 @@ def test_strangers_bots_and_seasons_without_a_sandbox_never_meet(store: Store, a
     store.seasons.close("trusted")
     assert accept(store, lease, "one")
     assert store.submissions.get(waiting.id).state is ACCEPTED
-    trusted = replace(trusted, name="again")
+    trusted = structs.replace(trusted, name="again")
     with pytest.raises(SeasonError, match="bots of strangers, such as 'mine', would run without"):
         store.seasons.open(trusted, ladder.SEED)
     store.bots.disable("mine", "it is a stranger's")

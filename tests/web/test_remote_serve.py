@@ -12,10 +12,10 @@ import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from deepsea_arena.api.errors import ApiError
 from deepsea_ladder.limits import RemoteLimits

@@ -8,12 +8,12 @@ import shlex
 import shutil
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from deepsea_arena.seasons import open_season, season_settings
 from deepsea_cli import main

@@ -14,11 +14,12 @@ these differences go down and up the row of players until they no longer change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite, sqrt
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from deepsea_ladder.errors import RatingError
 from deepsea_ladder.rating import gaussian
@@ -73,8 +74,7 @@ class Rating(NamedTuple):
         return cls(float.fromhex(mu), float.fromhex(sigma))
 
 
-@dataclass(frozen=True, slots=True)
-class RatingParameters:
+class RatingParameters(Struct, frozen=True, forbid_unknown_fields=True):
     """A season's parameters of TrueSkill. Only ratios matter; docs/rating.md has their origin."""
 
     mu: float = 25.0
