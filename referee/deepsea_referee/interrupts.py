@@ -6,12 +6,16 @@ halfway; the former handlers are restored afterwards.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from _typeshed import HasFileno
@@ -33,7 +37,7 @@ def on_signals(
     hang_up = getattr(signal, "SIGHUP", None)
     if hang_up is not None and signal.getsignal(hang_up) != signal.SIG_IGN:
         calls[hang_up] = calls[signal.SIGTERM]
-    former = {number: signal.signal(number, _handler(call)) for number, call in calls.items()}
+    former = {number: signal.signal(number, own_handler(call)) for number, call in calls.items()}
     try:
         yield
     finally:
@@ -41,8 +45,46 @@ def on_signals(
             signal.signal(number, handler)
 
 
-def _handler(call: Callable[[], object]) -> Callable[[int, object], object]:
-    return lambda _number, _frame: call()
+def own_handler(call: Callable[[], object]) -> Callable[[int, object], object]:
+    """A handler of signals for this process alone.
+
+    A process that a bot forks here does not inherit it: such a signal ends that process.
+    """
+
+    def handle(_number: int, _frame: object) -> None:
+        call()
+
+    _own_handlers.add(handle)
+    return handle
+
+
+_own_handlers: WeakSet[Callable[[int, object], object]] = WeakSet()
+_forking = threading.local()
+
+
+def _before_fork() -> None:
+    """Hold signals back: Python forgets those that come before a child has begun."""
+    _forking.former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+
+
+def _after_fork_in_parent() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.former_mask)
+
+
+def _after_fork_in_child() -> None:
+    for number in _STOP_SIGNALS:
+        if signal.getsignal(number) in _own_handlers:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.former_mask)
+
+
+if sys.platform != "win32":
+    _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
 
 
 class StopRequests:

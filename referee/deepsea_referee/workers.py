@@ -28,7 +28,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_referee.interrupts import WakePipe, first_ready
+from deepsea_referee.interrupts import WakePipe, first_ready, own_handler
 from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_referee.system import ALL_CPUS, SYSTEM, CpuShare
 
@@ -375,8 +375,8 @@ def main(connection: Connection) -> None:
     SYSTEM.keep_to(connection.recv())
     link = Link(connection)
     # The pool says when to stop. Unlike SIG_IGN, a handler is not inherited by bots.
-    signal.signal(signal.SIGINT, lambda *_: None)
-    signal.signal(signal.SIGTERM, lambda *_: link.stop())
+    signal.signal(signal.SIGINT, own_handler(lambda: None))
+    signal.signal(signal.SIGTERM, own_handler(link.stop))
     SYSTEM.accept_interrupts()
     link.run(connection.recv_bytes())
 

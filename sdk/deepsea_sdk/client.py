@@ -16,6 +16,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+# Before gRPC is imported: its handlers at a fork end children of bots by a segmentation fault.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 import grpc
 
 from . import wire
