@@ -13,7 +13,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 # Before gRPC is imported: its handlers at a fork end children of bots by a segmentation fault.
@@ -159,7 +160,8 @@ async def play(bot: NewBot, address: str, token: str, features: Sequence[str] = 
         try:
             await stream.write(wire.hello_to_wire(token, features))
             while isinstance(message := await stream.read(), pb.PlayResponse):
-                answer = player.receive(message)
+                with _no_running_loop():
+                    answer = player.receive(message)
                 if answer is not None:
                     await stream.write(answer)
                 if player.done:
@@ -174,6 +176,18 @@ async def play(bot: NewBot, address: str, token: str, features: Sequence[str] = 
     if not player.welcomed:
         why = details if code is grpc.StatusCode.UNAVAILABLE else "it closed the connection"
         raise NotInMatch(f"no referee accepts bots at {address}: {why}")
+
+
+@contextmanager
+def _no_running_loop() -> Iterator[None]:
+    """Hide the event loop of the stream from the bot, whose methods may call `asyncio.run`."""
+    loop = asyncio.get_running_loop()
+    set_loop = asyncio._set_running_loop  # noqa: SLF001  (exported for those who run a loop)
+    set_loop(None)
+    try:
+        yield
+    finally:
+        set_loop(loop)
 
 
 def run(bot: NewBot, features: Sequence[str] = ()) -> None:
