@@ -103,16 +103,42 @@ MACHINE = Actor(name="machine")
 """Commands that are run on the ladder's machine."""
 
 
-class Credential(Struct, frozen=True):
-    """What a token or a session proves."""
+class Caller(Struct, frozen=True, kw_only=True):
+    """A caller with its rights: the holder of a token or of a session of the pages, as the store
+    proves it, a visitor, or the ladder's machine."""
 
-    author_id: int
-    author: str
-    role: Role
-    scopes: tuple[Scope, ...]
-    secret_id: int
-    kind: SecretKind
-    expires_at: int
+    author: str = ""
+    """The author's name; "" of a visitor."""
+    author_id: int = 0
+    role: Role = Role.VISITOR
+    scopes: frozenset[Scope] = frozenset()
+    secret_id: int = 0
+    """Of the token or session that was used; 0 without one."""
+    secret_kind: SecretKind | None = None
+    """Whether that is a token or a session of the pages."""
+    expires_at: int = 0
+    """When that ends; 0 without one."""
+    visitor: str = ""
+    """SHA-256 of the cookie of a visitor of the pages, in hex; "" without one."""
+    address: str = ""
+    """From where; "" from the ladder's own machine."""
+    is_machine: bool = False
+    """Whether it is a command on the ladder's machine; `author` is then whom it concerns."""
+
+    @property
+    def by(self) -> Actor:
+        """The caller, for the audit log."""
+        if self.is_machine:
+            return MACHINE
+        return Actor(self.author_id or None, "", address_prefix(self.address))
+
+    def may(self, role: Role, scope: Scope | None) -> bool:
+        """Whether the caller has the role, and the scope if one is needed."""
+        return self.role >= role and (scope is None or scope in self.scopes)
+
+    def is_proved_by(self, holder: Caller | None) -> bool:
+        """Whether the holder of the token or session still has this caller's role and scopes."""
+        return holder is not None and holder.role >= self.role and self.scopes <= holder.scopes
 
 
 class NewToken(NamedTuple):

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.service import MACHINE, LadderService, visitor
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.accounts import Role, Scope, SecretKind, new_secret
+from deepsea_ladder.accounts import Caller, Role, Scope, SecretKind, new_secret
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store

@@ -7,15 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.errors import ApiError, Kind, refusal_of
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.service import MACHINE, LadderService, visitor
 from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
-from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.model.tasks import TaskState

@@ -6,17 +6,16 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from itertools import islice, takewhile
 
 import pytest
+from msgspec.structs import replace
 
-from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.errors import FAILED, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.api.service import LadderService
-from deepsea_ladder.accounts import Role, Scope
+from deepsea_arena.api.service import MACHINE, LadderService, visitor
+from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.errors import (
     NotOnLadder,
     SeasonClosed,

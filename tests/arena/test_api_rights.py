@@ -8,13 +8,12 @@ from typing import Final
 
 import pytest
 
-from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.remote import RemoteLadder
-from deepsea_arena.api.service import LadderService
-from deepsea_ladder.accounts import Role, Scope
+from deepsea_arena.api.service import MACHINE, LadderService, visitor
+from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.store import Store
 
 

@@ -12,14 +12,14 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from msgspec import structs
 from sqlalchemy import select
 
-from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.submissions import Archive
-from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.limits import MIB
 from deepsea_ladder.model.bots import BotState, SubmissionRefusal
 from deepsea_ladder.model.games import SeatLog
@@ -176,12 +176,12 @@ def test_an_author_withdraws_own_bots_and_no_others(
 
 
 def test_lists_hold_what_is_the_callers_own(service: LadderService, anna: LocalLadder) -> None:
-    head = replace(anna.caller, author="head", role=Role.ADMIN, scopes=frozenset(Scope))
+    head = structs.replace(anna.caller, author="head", role=Role.ADMIN, scopes=frozenset(Scope))
     admin = LocalLadder(service, head)
     assert {one.author for one in anna.bots()} == {"anna-senior"}
     assert admin.bots() == ()
     assert len(admin.bots(everybody=True)) == 4
-    for other in (anna, LocalLadder(service, replace(head, scopes=anna.caller.scopes))):
+    for other in (anna, LocalLadder(service, structs.replace(head, scopes=anna.caller.scopes))):
         refused(Kind.DENIED, partial(other.bots, everybody=True))
 
 

@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlencode
 
-from deepsea_arena.api.callers import MACHINE, Caller, visitor
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.service import MACHINE, LadderService, visitor
+from deepsea_ladder.accounts import Caller
 from deepsea_ladder.store import Store
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import Access

@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.local import LocalLadder
-from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.service import MACHINE, LadderService
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse

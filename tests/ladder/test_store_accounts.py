@@ -19,7 +19,7 @@ from deepsea_ladder.accounts import (
     Actor,
     AuditKind,
     AuthorState,
-    Credential,
+    Caller,
     NewToken,
     Role,
     Scope,
@@ -48,18 +48,18 @@ def code(store: Store, name: str = "code", author: str = "") -> int:
     return made.id
 
 
-def join(store: Store, author: str = "Ada", name: str = "") -> Credential:
+def join(store: Store, author: str = "Ada", name: str = "") -> Caller:
     """An author with a token, whose digest is of that name."""
     secret = name or f"{author}'s"
     code(store, f"code of {secret}")
     return store.accounts.redeem(digest(f"code of {secret}"), author, token(secret), "192.0.2.0/24")
 
 
-def admin(store: Store, author: str = "", name: str = "admin") -> Credential:
+def admin(store: Store, author: str = "", name: str = "admin") -> Caller:
     return store.accounts.admin_token(author, token(name, EVERY), MACHINE)
 
 
-def by(proven: Credential) -> Actor:
+def by(proven: Caller) -> Actor:
     return Actor(proven.author_id)
 
 
@@ -72,7 +72,7 @@ def test_a_code_becomes_a_token_of_a_new_author(store: Store) -> None:
     code(store)
     proven = store.accounts.redeem(digest("code"), "Ada", token("Ada's"), "192.0.2.0/24")
     assert (proven.author, proven.role) == ("Ada", Role.AUTHOR)
-    assert proven.scopes == (Scope.READ, Scope.SUBMIT)
+    assert proven.scopes == {Scope.READ, Scope.SUBMIT}
     assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) == proven
     assert store.accounts.codes() == []
     (author,) = store.authors.all()
@@ -180,12 +180,12 @@ def test_a_write_begins_with_a_check_which_may_refuse_it(store: Store, by_sessio
     proven = join(store)
     session = store.accounts.open_session(digest("Ada's"), digest("page"), 14, 9, "")
     assert session is not None
-    found: list[Credential] = []
+    found: list[Caller] = []
 
-    def check(credential: Credential | None) -> None:
-        if credential is None:
+    def check(holder: Caller | None) -> None:
+        if holder is None:
             raise AccountError("it has ended")
-        found.append(credential)
+        found.append(holder)
 
     used = session if by_session else proven
     with store.accounts.checked_writes(check, used.secret_id):

@@ -22,13 +22,13 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy import text as sql
 
-from deepsea_arena.api.callers import MACHINE, Caller
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import MACHINE
 from deepsea_arena.reports.seat import choosing_of
-from deepsea_ladder.accounts import Role, SecretKind
+from deepsea_ladder.accounts import Caller, Role, SecretKind
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.serve import with_api
 from deepsea_web.server.gateway import RECHECK_US, Gateway

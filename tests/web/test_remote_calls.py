@@ -16,10 +16,10 @@ import pytest
 from sqlalchemy import event
 from starlette.requests import Request
 
-from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.errors import INVALID, ApiError
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import MACHINE
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.reports.games import newest_games
 from deepsea_ladder.accounts import SecretKind, new_secret

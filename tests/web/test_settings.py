@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from deepsea_arena.api.callers import MACHINE, visitor
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import MACHINE, visitor
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Alarm

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from deepsea_arena.api.callers import MACHINE
 from deepsea_arena.api.declarations import Done, method
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.parts import LadderPart
 from deepsea_ladder.accounts import (
+    MACHINE,
     SHOWN,
     USUAL_SCOPES,
     AuditEntry,
-    Credential,
+    Caller,
     NewToken,
     Role,
     Scope,
@@ -145,7 +145,7 @@ class AccountMethods(LadderPart):
         machine alone."""
         assert self.caller.is_machine
         secret, token = self._new_token(label, tuple(Scope), self.limits.token_days)
-        made = self.store.accounts.admin_token(author, token, MACHINE.by)
+        made = self.store.accounts.admin_token(author, token, MACHINE)
         return Redeemed(secret, account_of(made))
 
     def _new_token(self, label: str, scopes: Sequence[Scope], days: int) -> tuple[str, NewToken]:
@@ -164,14 +164,14 @@ class AccountMethods(LadderPart):
         return Done()
 
 
-def account_of(found: Credential) -> Account:
+def account_of(holder: Caller) -> Account:
     """The account of a token or session."""
     return Account(
-        author=found.author,
-        role=found.role.word,
-        scopes=tuple(found.scopes),
-        token_id=Int64(found.secret_id if found.kind is SecretKind.TOKEN else 0),
-        expires_at=utc_time(found.expires_at),
+        author=holder.author,
+        role=holder.role.word,
+        scopes=tuple(scope for scope in Scope if scope in holder.scopes),
+        token_id=Int64(holder.secret_id if holder.secret_kind is SecretKind.TOKEN else 0),
+        expires_at=utc_time(holder.expires_at),
     )
 
 

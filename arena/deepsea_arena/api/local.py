@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
-from deepsea_arena.api.callers import MACHINE, Caller
+from msgspec.structs import replace
+
 from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import refused_as_api_error
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
-from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.service import MACHINE, LadderService
+from deepsea_ladder.accounts import Caller
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.database import snapshot
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_bundle import names
-from deepsea_ladder.accounts import Role, Scope
+from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:  # a client has neither

@@ -1,10 +1,11 @@
-"""The service: the state that all calls share, logins, and the check of a caller's rights.
+"""The service: callers, the state that all calls share, logins, and the check of a caller's rights.
 
-Invariants: a text that has not the form of a secret is refused before the store is asked; every
-refusal has the same words, whether a token never was, has ended, or is of somebody who is blocked;
-nobody calls a method without the role and the scope of its declaration; every write of
-a call begins, in its own transaction, with a check that the caller's token or session still gives
-both. Bodies check only what depends on the arguments of a call.
+Invariants: who calls is proved by a token or a session, never by the caller's word; a text that has
+not the form of a secret is refused before the store is asked; every refusal has the same words,
+whether a token never was, has ended, or is of somebody who is blocked; nobody calls a method
+without the role and the scope of its declaration; every write of a call begins, in its own
+transaction, with a check that the caller's token or session still gives both. Bodies check only
+what depends on the arguments of a call.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
-from deepsea_arena.api.callers import Caller
+from msgspec.structs import replace
+
 from deepsea_arena.api.declarations import Method
 from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind, refused_as_api_error
 from deepsea_arena.api.rates import HOUR_US, Rate
 from deepsea_ladder.accounts import (
-    Credential,
+    Caller,
     Role,
+    Scope,
     SecretKind,
     address_prefix,
     new_secret,
@@ -29,6 +32,16 @@ from deepsea_ladder.accounts import (
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock, SystemClock
+
+MACHINE = Caller(role=Role.ADMIN, scopes=frozenset(Scope), is_machine=True)
+"""Commands on the ladder's machine, which may do everything."""
+READER = Caller(role=Role.AUTHOR)
+"""Everybody who may read what is public, also on a private ladder."""
+
+
+def visitor(address: str = "") -> Caller:
+    """Somebody without a token."""
+    return Caller(address=address)
 
 
 class Login(NamedTuple):
@@ -109,8 +122,8 @@ class LadderService:
     def checked_writes(self, caller: Caller) -> AbstractContextManager[None]:
         """Check the caller's rights at the beginning of each write of this thread meanwhile."""
 
-        def check(found: Credential | None) -> None:
-            if not caller.is_proved_by(found):
+        def check(holder: Caller | None) -> None:
+            if not caller.is_proved_by(holder):
                 raise _invalid(caller.secret_kind)
 
         if not caller.secret_id:
@@ -123,8 +136,8 @@ class LadderService:
     def caller_of(self, secret: str, address: str, kind: SecretKind = SecretKind.TOKEN) -> Caller:
         """The holder of a token, or of a session. Raises ApiError if it is not valid."""
         digest = secret_digest(kind, secret)
-        credential = None if digest is None else self.store.accounts.proven(kind, digest)
-        return _caller(credential, address, kind)
+        holder = None if digest is None else self.store.accounts.proven(kind, digest)
+        return _at(holder, address, kind)
 
     @refused_as_api_error
     def log_in(self, token: str, address: str) -> Login:
@@ -136,14 +149,14 @@ class LadderService:
         token_digest = secret_digest(SecretKind.TOKEN, token)
         session, digest = new_secret(SecretKind.SESSION, self.entropy())
         limits = self.limits
-        credential = None
+        holder = None
         if token_digest is not None:
-            credential = self.store.accounts.open_session(
+            holder = self.store.accounts.open_session(
                 token_digest, digest, limits.session_days, limits.sessions, address_prefix(address)
             )
-        if credential is None:
+        if holder is None:
             self.count_failure(address)
-        return Login(session, _caller(credential, address, SecretKind.TOKEN))
+        return Login(session, _at(holder, address, SecretKind.TOKEN))
 
     def count_failure(self, address: str) -> None:
         """Count a wrong code, token or login of an address. Raises ApiError if there were too many.
@@ -176,16 +189,8 @@ def _invalid(kind: SecretKind | None) -> ApiError:
     return ApiError(Kind.UNAUTHENTICATED, ENDED if kind is SecretKind.SESSION else INVALID)
 
 
-def _caller(credential: Credential | None, address: str, kind: SecretKind) -> Caller:
-    """The holder of a secret; raises ApiError if a secret of that kind proves nothing."""
-    if credential is None:
+def _at(holder: Caller | None, address: str, kind: SecretKind) -> Caller:
+    """The holder of a secret, at an address; raises ApiError if there is none."""
+    if holder is None:
         raise _invalid(kind)
-    return Caller(
-        author=credential.author,
-        author_id=credential.author_id,
-        role=credential.role,
-        scopes=frozenset(credential.scopes),
-        secret_id=credential.secret_id,
-        secret_kind=credential.kind,
-        address=address,
-    )
+    return replace(holder, address=address)

@@ -35,8 +35,8 @@ from deepsea_ladder.accounts import (
     Actor,
     AuditKind,
     AuthorState,
+    Caller,
     CodeLine,
-    Credential,
     NewToken,
     Role,
     Scope,
@@ -95,7 +95,7 @@ class Accounts(StorePart):
                 _add_code(connection, digest, author, at, days, by) for digest, author in wanted
             ]
 
-    def redeem(self, digest: str, author: str, token: NewToken, address: str) -> Credential:
+    def redeem(self, digest: str, author: str, token: NewToken, address: str) -> Caller:
         """Turn a code into a token, for the code's author or for a new one of that name.
 
         Raises `CodeRefused` if it is not valid; `BundleError` or `AccountError` for a name that is
@@ -118,7 +118,7 @@ class Accounts(StorePart):
             by = Actor(author_id, address=address)
             words = f"code {code.id} redeemed"
             note(connection, at, AuditKind.CODE, "", words, author_id=author_id, by=by)
-            return _credential(_add_token(connection, author_id, token, at, by))
+            return _caller(_add_token(connection, author_id, token, at, by))
 
     def create_token(self, author_id: int, token: NewToken, most: int, by: Actor) -> TokenLine:
         """Store a token of an author, who may have `most` of them."""
@@ -132,7 +132,7 @@ class Accounts(StorePart):
                 raise AccountError(f"an author has at most {most} tokens; revoke one first")
             return _token_line(_add_token(connection, author_id, token, at, by))
 
-    def admin_token(self, author: str, token: NewToken, by: Actor) -> Credential:
+    def admin_token(self, author: str, token: NewToken, by: Actor) -> Caller:
         """Make an author an admin, who is added if there is none, and store a token.
 
         Without a name it is `admin`; `AccountError` if that is somebody without this role.
@@ -144,11 +144,11 @@ class Accounts(StorePart):
                 raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
             author_id = ensure_author(connection, author or FIRST_ADMIN, at)
             make_admin(connection, author_id, at, by)
-            return _credential(_add_token(connection, author_id, token, at, by))
+            return _caller(_add_token(connection, author_id, token, at, by))
 
     def open_session(
         self, token_digest: str, digest: str, days: int, most: int, address: str
-    ) -> Credential | None:
+    ) -> Caller | None:
         """Store a session of a token; None if that is not valid.
 
         An author has `most` sessions at once: the oldest ones end.
@@ -178,7 +178,7 @@ class Accounts(StorePart):
                 expires_at=min(at + days * DAY_MS, token.expires_at),
             )
             _note(connection, at, row, "opened", Actor(token.author_id, address=address))
-            return _credential(row)
+            return _caller(row)
 
     def codes(self) -> list[CodeLine]:
         """Codes that may be redeemed, the oldest first."""
@@ -234,8 +234,8 @@ class Accounts(StorePart):
             note(connection, at, AuditKind.AUTHOR, "", "reset", author_id=row.id, by=by)
             return _add_code(connection, digest, row.name, at, days, by)
 
-    def proven(self, kind: SecretKind, digest: str) -> Credential | None:
-        """The rights that a valid token or session proves; the day of a token's use is kept."""
+    def proven(self, kind: SecretKind, digest: str) -> Caller | None:
+        """The holder of a valid token or session; the day of a token's use is kept."""
         with self._database.read() as connection:
             at = now(connection)
             row = _proof(connection, _secrets.c.kind == kind, _secrets.c.digest == digest)
@@ -247,15 +247,15 @@ class Accounts(StorePart):
             # Who calls is known, even if the disk is full.
             with suppress(StoreUnavailable), self._database.write() as connection:
                 connection.execute(used)
-        return _credential(row)
+        return _caller(row)
 
-    def still(self, secret_id: int) -> Credential | None:
-        """The rights that the token or session with this id proves now; None if it has ended."""
+    def still(self, secret_id: int) -> Caller | None:
+        """The holder of the token or session with this id; None if it has ended."""
         with self._database.read() as connection:
             return _still(connection, secret_id)
 
     def checked_writes(
-        self, check: Callable[[Credential | None], object], secret_id: int
+        self, check: Callable[[Caller | None], object], secret_id: int
     ) -> AbstractContextManager[None]:
         """Begin each write of this thread meanwhile with a check of what `still` returns then.
 
@@ -308,20 +308,20 @@ def _proof(connection: Connection, *conditions: ColumnElement[bool]) -> Row[Any]
     ).first()
 
 
-def _still(connection: Connection, secret_id: int) -> Credential | None:
+def _still(connection: Connection, secret_id: int) -> Caller | None:
     row = _proof(connection, _secrets.c.id == secret_id)
-    return None if row is None else _credential(row)
+    return None if row is None else _caller(row)
 
 
-def _credential(row: Row[Any]) -> Credential:
-    """The rights of a token or session."""
-    return Credential(
+def _caller(row: Row[Any]) -> Caller:
+    """The holder of a token or session."""
+    return Caller(
         author_id=row.author_id,
         author=row.author,
         role=row.role,
-        scopes=scopes_of(row.scopes),
+        scopes=frozenset(scopes_of(row.scopes)),
         secret_id=row.id,
-        kind=row.kind,
+        secret_kind=row.kind,
         expires_at=row.expires_at,
     )
 

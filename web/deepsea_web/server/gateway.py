@@ -29,15 +29,14 @@ from typing import IO, Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
-from deepsea_arena.api.callers import Caller, visitor
 from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.rates import MINUTE_US, MOST_KEYS, Rate
-from deepsea_arena.api.service import LadderService
+from deepsea_arena.api.service import LadderService, visitor
 from deepsea_arena.api.submissions import Archive
-from deepsea_ladder.accounts import SecretKind, is_loopback, secret_digest, source
+from deepsea_ladder.accounts import Caller, SecretKind, is_loopback, secret_digest, source
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
 from deepsea_web.http import BodyTooLong, at_most

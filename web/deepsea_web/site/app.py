@@ -22,9 +22,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deepsea_arena.api.callers import READER
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import READER
 from deepsea_arena.documents import csv_lines, json_text
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.store.changes import LastChanges

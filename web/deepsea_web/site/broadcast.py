@@ -17,12 +17,13 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
-from deepsea_arena.api.callers import READER, Caller
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import READER
 from deepsea_arena.reports.frames import frames
 from deepsea_arena.reports.games import read_record
+from deepsea_ladder.accounts import Caller
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.model.games import GameLine
 from deepsea_referee.timing.clock import Alarm, time_limit

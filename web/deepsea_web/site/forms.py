@@ -21,13 +21,13 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import parameter
 from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, pack
 from deepsea_bundle.program import collect_single
+from deepsea_ladder.accounts import Caller
 from deepsea_ladder.limits import RemoteLimits, size_in_words
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit

@@ -12,12 +12,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
-from deepsea_arena.api.callers import Caller
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.documents import parameter
-from deepsea_ladder.accounts import Role
+from deepsea_ladder.accounts import Caller, Role
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.changes import LastChanges
 from deepsea_referee.errors import UserError

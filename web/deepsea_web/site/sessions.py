@@ -11,16 +11,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deepsea_arena.api.callers import Caller, visitor
 from deepsea_arena.api.errors import ApiError, Kind
-from deepsea_ladder.accounts import SecretKind
+from deepsea_arena.api.service import visitor
+from deepsea_ladder.accounts import Caller, SecretKind
 from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway

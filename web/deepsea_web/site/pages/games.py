@@ -11,9 +11,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deepsea_arena.api.callers import visitor
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.ladder_api import LadderApi
+from deepsea_arena.api.service import visitor
 from deepsea_arena.coach.ladder_analyses import record_file
 from deepsea_arena.documents import json_text, to_json, to_object
 from deepsea_arena.reports.analysis_frames import analysed_frames
