@@ -23,8 +23,6 @@ from itertools import combinations, islice
 import numpy as np
 
 import figures
-from deepsea_ladder.rating.convergence import CONFIDENCE, TOLERANCE, level_difference
-from deepsea_ladder.rating.convergence import order as order_of
 from deepsea_ladder.rating.gaussian import quantile
 from deepsea_ladder.rating.trueskill_fold import (
     Fold,
@@ -36,6 +34,8 @@ from deepsea_ladder.rating.trueskill_fold import (
 from deepsea_ladder.scheduling.pairing import LATELY, SHARE, Candidate, LineUp, choose
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings
+from deepsea_ladder.standings import CONFIDENCE, TOLERANCE, level_difference
+from deepsea_ladder.standings import order as order_of
 from variants import TEN, game
 
 PARAMETERS = RatingParameters()

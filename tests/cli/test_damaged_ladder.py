@@ -19,7 +19,7 @@ from deepsea_cli import main
 from deepsea_ladder.accounts import MACHINE, NewToken, Scope
 from deepsea_ladder.model.games import SeatLog
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.records import packed
+from deepsea_ladder.store.columns import packed
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
 from helpers import comparisons, ladder, submissions

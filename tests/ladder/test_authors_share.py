@@ -11,11 +11,11 @@ import pytest
 
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import PairingQueue, StoredSeason
-from deepsea_ladder.rating.convergence import LEARNT
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.season import Season
+from deepsea_ladder.standings import LEARNT
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers.tiers import daily
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from calibration import odds
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.rating.convergence import certainty, level_difference, order
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
+from deepsea_ladder.standings import certainty, level_difference, order
 
 PARAMETERS = RatingParameters(beta=12.5)
 ladders = st.lists(st.builds(Rating, st.floats(0.0, 50.0), st.floats(0.05, 8.0)), max_size=8).map(

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from calibration import PACKAGE_DEFAULTS
+from deepsea_ladder import standings
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.rating import convergence, gaussian, trueskill_fold
+from deepsea_ladder.rating import gaussian, trueskill_fold
 from deepsea_ladder.rating.gaussian import above, cdf, exp, pdf, quantile, within
 from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
@@ -298,7 +299,7 @@ def test_above_has_no_steps_where_the_formula_changes(edge: float) -> None:
     assert one == pytest.approx(other, rel=1e-7)
 
 
-@pytest.mark.parametrize("module", [gaussian, trueskill_fold, convergence])
+@pytest.mark.parametrize("module", [gaussian, trueskill_fold, standings])
 def test_ratings_use_nothing_that_differs_between_systems(module: object) -> None:
     """No function of the C library but the exact ones, no powers, no sums of floats."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from sqlalchemy import event, text
 from deepsea_ladder.errors import StoreError, StoreUnavailable
 from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import Database, Store
-from deepsea_ladder.store.records import packed
+from deepsea_ladder.store.columns import packed
 from helpers import ladder
 from helpers.killing import context
 from helpers.postgres import Postgres

@@ -17,7 +17,7 @@ from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
-from deepsea_ladder.store.records import START, Record
+from deepsea_ladder.store.columns import START, Record
 from helpers import ladder
 
 CONTENTS = ladder.to_play

@@ -11,7 +11,7 @@ from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.records import packed
+from deepsea_ladder.store.columns import packed
 from helpers import ladder
 from helpers.postgres import Postgres
 

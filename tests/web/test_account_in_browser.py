@@ -15,7 +15,7 @@ from sqlalchemy import text as sql
 
 from deepsea_bundle import names
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.records import packed
+from deepsea_ladder.store.columns import packed
 from deepsea_rules.record import GameRecord
 from deepsea_web.http import CSP
 from helpers.chromium import (

@@ -14,17 +14,18 @@ from deepsea_arena.reports.bots import CoursePoint, VersionCourse
 from deepsea_ladder.values import Int64
 from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import charts_svg, inline
-from deepsea_web.charts.small import (
+from deepsea_web.charts.svg import (
     BAR_WIDTH,
     NARROW,
     SPARK_HEIGHT,
+    WIDTH,
     Scale,
     axis,
     bar,
     span_of,
     sparkline,
+    ticks,
 )
-from deepsea_web.charts.svg import WIDTH, ticks
 
 FINITE = st.floats(-1000, 1000)
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.scheduling.tournament import FINAL_GAMES, scores
+from deepsea_ladder.standings import CONFIDENCE
 from deepsea_referee.workbench.confidence import STEPS, PairSequence
 
 if TYPE_CHECKING:

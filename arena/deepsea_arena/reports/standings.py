@@ -16,12 +16,14 @@ from deepsea_arena.documents import Json, to_object
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.rating.convergence import CONFIDENCE, Neighbours, order
 from deepsea_ladder.standings import (
+    CONFIDENCE,
     RECENT_GAMES,
+    Neighbours,
     PairCell,
     StandingLine,
     by_standing,
+    order,
     standings,
 )
 

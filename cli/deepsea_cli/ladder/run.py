@@ -46,8 +46,8 @@ from deepsea_cli.output import (
 from deepsea_cli.progress import Progress
 from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus
 from deepsea_ladder.model.tasks import TaskState
-from deepsea_ladder.rating.convergence import CONFIDENCE
 from deepsea_ladder.scheduling.tournament import FINAL_GAMES
+from deepsea_ladder.standings import CONFIDENCE
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 

@@ -189,8 +189,8 @@ def _print_unfinished(name: str, unfinished: Unfinished) -> None:
 
 def _print_winner(table: Standings) -> None:
     """Say who stands first, and how probably that bot is more skilled than the second."""
-    from deepsea_ladder.rating.convergence import certainty
     from deepsea_ladder.rating.trueskill_fold import Rating
+    from deepsea_ladder.standings import certainty
 
     season = table.season.name
     ranked = [line for line in table.standings if line.rank is not None]

@@ -1,1 +1,1 @@
-"""Ratings: TrueSkill as a fold over stored games, forecasts, convergence."""
+"""Ratings: TrueSkill as a fold over stored games, forecasts."""

@@ -29,11 +29,11 @@ from typing import NamedTuple, Protocol, TypeVar
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.model.bots import RatedVersion
 from deepsea_ladder.model.games import PairingQueue, Rotation, StoredSeason
-from deepsea_ladder.rating.convergence import LEARNT
 from deepsea_ladder.rating.gaussian import cdf
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings
+from deepsea_ladder.standings import LEARNT
 
 SAMPLE = 32
 """The number of bots that are drawn from all to choose opponents from."""

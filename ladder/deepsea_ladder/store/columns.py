@@ -1,16 +1,21 @@
-"""Column types that say which values they allow.
+"""Column types that say which values they allow, and how records are packed.
 
 Invariants: `allowed` is the one place that says what a column may have; a database refuses other
 values (CHECK, and STRICT tables in SQLite), and the look for damage finds them in a file that was
-changed by something else. A row has the enum itself, not its text.
+changed by something else. A row has the enum itself, not its text. A record that is read is the
+text that was written, to the byte: zlib with a dictionary, which is part of the format and never
+changed, since zlib refuses what was written with another one.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import cache
 from itertools import combinations
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -20,6 +25,7 @@ from sqlalchemy import (
     Column,
     Dialect,
     Integer,
+    LargeBinary,
     MetaData,
     String,
 )
@@ -27,8 +33,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from deepsea_ladder.accounts import Scope, scopes_text
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.tasks import KINDS, TaskState
-from deepsea_ladder.store.records import START, Record
 
 _E = TypeVar("_E", bound=Enum)
 _LATEST = 253_402_300_799_999
@@ -151,3 +157,48 @@ def forbid_other_values(metadata: MetaData) -> None:
         for column in table.columns:
             if condition := allowed(column):
                 table.append_constraint(CheckConstraint(condition, name=column.name))
+
+
+# Records
+
+START = b"\x78"
+"""The first byte of all that zlib makes."""
+_LEVEL = 9
+
+
+@cache
+def _dictionary() -> bytes:
+    """What many records have: names, rules, faults, and the decisions of each seat."""
+    return Path(__file__).with_name("record-dictionary-1.txt").read_bytes()
+
+
+def packed(record: bytes) -> bytes:
+    """A record as it is stored."""
+    packer = zlib.compressobj(_LEVEL, zdict=_dictionary())
+    return packer.compress(record) + packer.flush()
+
+
+class Record(TypeDecorator[str]):
+    """A column of records. Equal texts are equal bytes."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
+        """Pack what is written."""
+        if value is None:
+            return None
+        return packed(value.encode())
+
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
+        """Unpack what is read."""
+        if value is None:
+            return None
+        try:
+            unpacker = zlib.decompressobj(zdict=_dictionary())
+            text = unpacker.decompress(value).decode()
+        except (zlib.error, UnicodeDecodeError, TypeError) as damage:
+            raise StoreDamaged(f"a record is damaged: {damage}") from None
+        if not unpacker.eof:
+            raise StoreDamaged("a record is damaged: its end is missing")
+        return text

@@ -8,8 +8,7 @@ writer waiting; games never change, so the portions fit together; a rating goes 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
 from itertools import groupby, permutations
 from typing import Any, NamedTuple
 
@@ -21,17 +20,15 @@ from sqlalchemy import (
     Select,
     bindparam,
     func,
-    insert,
     select,
     union_all,
-    update,
 )
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import GameFilter, GameLine, GameSeat, StoredGame, StoredSeason
-from deepsea_ladder.rating.totals import RatingTotals, SeatResult
+from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
@@ -383,61 +380,9 @@ def seat_result(row: Row[Any]) -> SeatResult:
     )
 
 
-_SUMS = tuple(field.name for field in fields(RatingTotals) if field.name != "rating")
-_KEY: dict[Any, Any] = {
-    _ratings.c.season_id: bindparam("of_season"),
-    _ratings.c.version_id: bindparam("of_version"),
-}
-_VALUES: dict[Any, Any] = {
-    column: bindparam(column.name) for column in _ratings.c if column not in _KEY
-}
-_INSERT = insert(_ratings).values(_KEY | _VALUES)
-_UPDATE = update(_ratings).where(*(column == key for column, key in _KEY.items())).values(_VALUES)
-_OF_SEASON = select(_ratings).where(_ratings.c.season_id == bindparam("season"))
-_OF_VERSIONS = _OF_SEASON.where(_ratings.c.version_id.in_(bindparam("versions", expanding=True)))
 _LAST_SEQ = select(func.max(_games.c.seq))
 
 
 def last_seq(connection: Connection) -> int:
     """The number of the last game; only the writer may count on it."""
     return connection.execute(_LAST_SEQ).scalar() or 0
-
-
-def read_tallies(
-    connection: Connection,
-    season: StoredSeason,
-    versions: Sequence[int] | None = None,
-) -> dict[int, RatingTotals]:
-    """The tallies of a season, or of some versions in it; who has not played has none."""
-    if versions is None:
-        rows = connection.execute(_OF_SEASON, {"season": season.id})
-    else:
-        rows = connection.execute(_OF_VERSIONS, {"season": season.id, "versions": versions})
-    return {row.version_id: tally_of(row) for row in rows}
-
-
-def write_tallies(
-    connection: Connection,
-    season: StoredSeason,
-    tallies: Mapping[int, RatingTotals],
-    known: Container[int],
-) -> None:
-    """Store tallies by version; those of `known` versions are there already."""
-    rows = [
-        {"of_season": season.id, "of_version": version} | _columns(tally)
-        for version, tally in tallies.items()
-    ]
-    for statement, is_known in ((_UPDATE, True), (_INSERT, False)):
-        wanted = [row for row in rows if (row["of_version"] in known) is is_known]
-        if wanted:
-            connection.execute(statement, wanted)
-
-
-def _columns(tally: RatingTotals) -> dict[str, Any]:
-    mu, sigma = tally.rating.to_hex()
-    return {"mu": mu, "sigma": sigma} | {name: getattr(tally, name) for name in _SUMS}
-
-
-def tally_of(row: Row[Any]) -> RatingTotals:
-    rating = Rating.from_hex(row.mu, row.sigma)
-    return RatingTotals(rating, **{name: getattr(row, name) for name in _SUMS})

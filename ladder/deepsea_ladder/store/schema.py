@@ -37,12 +37,12 @@ from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store.columns import (
     Choice,
     HexFloat,
+    Record,
     Scopes,
     StateOfKind,
     allowed,
     forbid_other_values,
 )
-from deepsea_ladder.store.records import Record
 from deepsea_rules.faults import Fault
 
 LONGEST_ERROR = 16 * 1024
