@@ -151,15 +151,16 @@ class NewToken(NamedTuple):
     scopes: tuple[Scope, ...]
 
 
-class StoredAuthor(Struct, frozen=True):
-    id: int
-    name: str
-    role: Role
+class AuthorLine(Struct, frozen=True):
+    """An author."""
+
+    author: str
+    role: str
     state: AuthorState
-    created_at: int
     bots: int
     tokens: int
     """Those that are valid."""
+    created_at: Time
 
 
 class CodeLine(Struct, frozen=True):

@@ -27,7 +27,7 @@ from deepsea_ladder.model.bots import BotState, RatedVersion
 from deepsea_ladder.rating.gaussian import cdf, quantile
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.season import PairingSettings
-from deepsea_ladder.values import Time, utc_time
+from deepsea_ladder.values import Int64, Time, utc_time
 
 RECENT_GAMES = 30
 """How many of a bot's last games a line shows the rating of."""
@@ -137,6 +137,19 @@ def standings(
 
 def _mean(total: int, count: int) -> float | None:
     return total / count if count else None
+
+
+class CoursePoint(Struct, frozen=True, kw_only=True):
+    """A rating after one game."""
+
+    games: int
+    """The number of games of the season that the version had played then."""
+    seq: Int64
+    """The game's place in the order in which games are rated."""
+    rating: float
+    """mu - 3 sigma."""
+    mu: float
+    sigma: float
 
 
 class OpponentLine(Struct, frozen=True, kw_only=True):

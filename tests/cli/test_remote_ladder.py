@@ -122,7 +122,7 @@ def test_ones_own_bots_and_tokens_are_taken_back(
     withdrawn = run("ladder", "withdraw", "Ben", "--remote", afar.url)
     assert withdrawn.out == "ben is withdrawn: withdrawn by its author\n"
     assert afar.store.bots.get("ben").state == "withdrawn"
-    (token,) = afar.store.accounts.tokens(afar.store.authors.get("ben-senior").id)
+    (token,) = afar.store.accounts.tokens(afar.store.authors.id_of("ben-senior"))
     assert run("ladder", "author", "tokens", "--revoke", token.id, "--remote", afar.url).status == 0
     assert run("ladder", "author", "tokens", "--remote", afar.url).status == 2
 

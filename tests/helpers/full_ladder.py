@@ -351,7 +351,7 @@ class _Stocking:
     # ------------------------------------------------------------------------------------- steps
 
     def _actor(self, author: str) -> Actor:
-        return Actor(self._store.authors.get(author).id, address=HOME)
+        return Actor(self._store.authors.id_of(author), address=HOME)
 
     def _versions(self, bots: str) -> list[int]:
         return [self._store.bots.get(name).current.id for name in bots.split()]

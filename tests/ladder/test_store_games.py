@@ -60,8 +60,9 @@ def test_a_result_is_stored_with_what_follows_from_it(
         tally = tallies[version.id]
         assert (tally.games, tally.placements, tally.last_seq) == (1, seat.placement, 1)
         assert tally.rating == seat.rating
-        courses = store.ratings.courses(season, {version.id: (tally, 9)})
-        assert courses == {version.id: [(1, 1, seat.rating)]}
+        (point,) = store.ratings.courses(season, {version.id: (tally, 9)})[version.id]
+        assert (point.games, point.seq) == (1, 1)
+        assert (point.mu, point.sigma, point.rating) == (*seat.rating, seat.rating.conservative)
     best = min(game.seats, key=lambda seat: seat.placement)
     assert best.rating.mu > season.season.rating.mu
     assert store.ratings.differences(season, records=True) == []

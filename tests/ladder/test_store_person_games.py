@@ -258,7 +258,7 @@ def limited(store: Store, **limits: int) -> None:
 
 def test_limits_hold_for_each_person_and_for_all(store: Store) -> None:
     limited(store, tables=3, tables_of_person=1)
-    ids = [store.authors.get(f"{name}-senior").id for name in ladder.NAMES[:3]]
+    ids = [store.authors.id_of(f"{name}-senior") for name in ladder.NAMES[:3]]
     begin(store, 1, ids[0])
     with pytest.raises(LimitReached, match="you have 1 games under way"):
         begin(store, 2, ids[0])
@@ -273,7 +273,7 @@ def test_limits_hold_for_each_person_and_for_all(store: Store) -> None:
 
 def test_a_day_has_so_many_games(store: Store, clock: StoreClock) -> None:
     limited(store, games_per_day=2)
-    author = store.authors.get("anna-senior").id
+    author = store.authors.id_of("anna-senior")
     for number in (1, 2):
         begin(store, number, author)
         store.person_games.leave(f"person-{number}", drop=True)
@@ -281,7 +281,7 @@ def test_a_day_has_so_many_games(store: Store, clock: StoreClock) -> None:
     with pytest.raises(LimitReached, match="within a day") as full:
         begin(store, 3, author)
     assert full.value.retry_after == 22 * 3600
-    begin(store, 4, store.authors.get("ben-senior").id)
+    begin(store, 4, store.authors.id_of("ben-senior"))
     clock.tick(hours=22, seconds=1)
     begin(store, 3, author)
 
@@ -297,7 +297,7 @@ def test_nobody_plays_where_there_is_no_table_or_the_season_is_closed(store: Sto
 
 def test_people_take_turns(store: Store) -> None:
     limited(store, tables_of_person=5, tables=9)
-    authors = [store.authors.get(f"{name}-senior").id for name in ladder.NAMES[:2]]
+    authors = [store.authors.id_of(f"{name}-senior") for name in ladder.NAMES[:2]]
     for number in range(3):
         begin(store, number, authors[0])
     begin(store, 3, authors[1])
@@ -307,7 +307,7 @@ def test_people_take_turns(store: Store) -> None:
 
 def test_a_games_list_is_its_persons(store: Store) -> None:
     limited(store, tables_of_person=5)
-    anna = store.authors.get("anna-senior").id
+    anna = store.authors.id_of("anna-senior")
     begin(store, 1, anna)
     begin(store, 2)
     games = store.person_games

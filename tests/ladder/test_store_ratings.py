@@ -10,6 +10,7 @@ from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model.games import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
 from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.standings import CoursePoint
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.columns import packed
 from helpers import ladder
@@ -147,9 +148,7 @@ def test_a_new_version_starts_as_a_newcomer_and_the_former_keeps_its_rating(
     assert not entries[first.id].is_current
 
 
-def course_of(
-    store: Store, season: StoredSeason, version: int, points: int
-) -> list[tuple[int, int, Rating]]:
+def course_of(store: Store, season: StoredSeason, version: int, points: int) -> list[CoursePoint]:
     """About so many points of a version's course."""
     tallies = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
     return store.ratings.courses(season, {version: (tallies[version], points)})[version]
@@ -159,13 +158,13 @@ def course_of(
 def test_the_course_of_a_rating_can_be_followed(store: Store, season: StoredSeason) -> None:
     anna = ladder.ids(store)[0]
     course = course_of(store, season, anna, 99)
-    assert [seq for _, seq, _ in course] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [point.seq for point in course] == [1, 2, 3, 4, 5, 6, 7, 8]
     tallies = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
-    assert course[-1][2] == tallies[anna].rating
+    assert Rating(course[-1].mu, course[-1].sigma) == tallies[anna].rating
     recent = store.ratings.recent(season, 3, former=True)
-    assert recent[anna] == [rating.mu for _, _, rating in course[-3:]]
+    assert recent[anna] == [point.mu for point in course[-3:]]
     every = store.ratings.recent(season, 99, former=True)
-    assert every[anna] == [rating.mu for _, _, rating in course]
+    assert every[anna] == [point.mu for point in course]
     assert set(recent) == set(ladder.ids(store))
     assert store.ratings.recent(season, 3, anna, former=True) == {anna: recent[anna]}
 
@@ -192,7 +191,7 @@ def test_seasons_are_rated_apart(store: Store, season: StoredSeason) -> None:
     ladder.play_all(store, other)
     assert store.ratings.entries(season) == before
     anna = ladder.ids(store)[0]
-    assert [seq for _, seq, _ in course_of(store, other, anna, 99)] == [13, 14]
+    assert [point.seq for point in course_of(store, other, anna, 99)] == [13, 14]
     assert len(course_of(store, season, anna, 99)) == 8
     assert store.ratings.differences(season) == store.ratings.differences(other) == []
 

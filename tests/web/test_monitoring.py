@@ -94,7 +94,7 @@ EXPECTED: Samples = {
 
 def test_no_label_is_a_name_of_a_person_a_bot_or_a_season(world: World) -> None:
     store, site = world.service.store, whole(world.site)
-    names = {author.name for author in store.authors.all()} | {"s1", "runner"}
+    names = {author.author for author in store.authors.all()} | {"s1", "runner"}
     names |= {bot.name for bot in store.bots.all()} | {"second"}
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4))

@@ -59,7 +59,7 @@ def test_a_game_is_played_to_its_end(
         page.get_by_label("Seat").select_option("B")
         page.get_by_role("button", name="Play", exact=True).click()
         expect(page.locator("#seat-question")).to_have_text("The bots play")
-        (game, *_) = store.person_games.of_person(store.authors.get(ANNA).id, None, 9)
+        (game, *_) = store.person_games.of_person(store.authors.id_of(ANNA), None, 9)
         assert [one.bot for one in game.versions] == ["ben", "cleo"]
         steps = 0
         while (asked := next_question(world, game.game_id, steps)) is not None:

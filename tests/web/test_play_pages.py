@@ -104,7 +104,7 @@ def test_who_chooses_no_bots_meets_those_of_its_strength(world: World) -> None:
     anna = world.person(ANNA)
     ranked = re.findall(r'name="bots" value="(\w+)"', anna.get("/play").text)
     begin(world, anna, opponents="1")
-    game, *_ = store.person_games.of_person(store.authors.get(ANNA).id, None, 9)
+    game, *_ = store.person_games.of_person(store.authors.id_of(ANNA), None, 9)
     assert [one.bot for one in game.versions] == [ranked[len(ranked) // 2]]
 
 

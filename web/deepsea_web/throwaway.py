@@ -111,8 +111,8 @@ class ThrowawayLadder:
         versions = {bot.name: ids[bot.digest] for bot in bots}
         self._code, digest = new_secret(SecretKind.CODE, fresh_seed())
         store.accounts.make_codes([(digest, AUTHOR)], days=1, by=MACHINE)
-        author = store.authors.get(AUTHOR)
-        self.person = StoredPerson(store, season.id, author.id, versions, clock, hint_effort)
+        author = store.authors.id_of(AUTHOR)
+        self.person = StoredPerson(store, season.id, author, versions, clock, hint_effort)
         self.person.store_new(settings.game(0), settings.line_up(0).index(person))
         self._left = threading.Event()
         self._serve(store, clock)

@@ -30,11 +30,11 @@ from deepsea_arena.seasons import (
     season_settings,
 )
 from deepsea_ladder.accounts import (
+    AuthorLine,
     CodeLine,
     Role,
     Scope,
     SecretKind,
-    StoredAuthor,
     new_secret,
 )
 from deepsea_ladder.limits import CODE_DAYS
@@ -42,23 +42,12 @@ from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import Extension
 from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
-from deepsea_ladder.values import NO_TIME, Time, milliseconds, parse_time, utc_time
+from deepsea_ladder.values import NO_TIME, milliseconds, parse_time
 from deepsea_referee.errors import UserError
 
 MOST_MEETINGS = 1000
 MOST_GAMES = 100_000
 """Of a final."""
-
-
-class AuthorLine(Struct, frozen=True):
-    """An author."""
-
-    author: str
-    role: str
-    state: str
-    bots: int
-    tokens: int
-    created_at: Time
 
 
 class SeasonControl(Struct, frozen=True):
@@ -114,7 +103,7 @@ class AdminMethods(LadderPart):
     @method("GET", "/admin/authors", role=Role.ADMIN, scope=Scope.ADMIN, key="authors")
     def authors(self) -> tuple[AuthorLine, ...]:
         """List all authors."""
-        return tuple(map(_author_line, self.store.authors.all()))
+        return tuple(self.store.authors.all())
 
     @method("POST", "/admin/authors/{author}/reset", role=Role.ADMIN, scope=Scope.ADMIN, key="code")
     def reset_author(self, *, author: str) -> CodeLine:
@@ -128,7 +117,7 @@ class AdminMethods(LadderPart):
     )
     def rename_author(self, *, author: str, to: str = "") -> AuthorLine:
         """Give an author another name."""
-        return _author_line(self.store.authors.rename(author, to, self.caller.by))
+        return self.store.authors.rename(author, to, self.caller.by)
 
     @method(
         "POST",
@@ -139,15 +128,14 @@ class AdminMethods(LadderPart):
     )
     def anonymise_author(self, *, author: str) -> AuthorLine:
         """Remove an author's name and rights for good; games stay."""
-        return _author_line(self.store.authors.anonymise(author, self.caller.by))
+        return self.store.authors.anonymise(author, self.caller.by)
 
     @method(
         "POST", "/admin/authors/{author}/blocked", role=Role.ADMIN, scope=Scope.ADMIN, key="author"
     )
     def block_author(self, *, author: str, blocked: bool = False) -> AuthorLine:
         """Block an author, or lift that."""
-        found = self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
-        return _author_line(found)
+        return self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
 
     @method("POST", "/admin/settings/{name}", role=Role.ADMIN, scope=Scope.ADMIN)
     def set_setting(self, *, name: str, value: int | None = None) -> Done:
@@ -283,14 +271,3 @@ def _time(name: str, text: str) -> datetime | None:
     if text and time is None:
         raise UserError(f"{name}: {text!r} is {NO_TIME}")
     return time
-
-
-def _author_line(author: StoredAuthor) -> AuthorLine:
-    return AuthorLine(
-        author=author.name,
-        role=author.role.word,
-        state=author.state,
-        bots=author.bots,
-        tokens=author.tokens,
-        created_at=utc_time(author.created_at),
-    )

@@ -68,8 +68,7 @@ def ladder_of(store: Store, author: str | None = None) -> LocalLadder:
     """
     caller = MACHINE
     if author is not None:
-        stored = store.authors.get(author)
-        caller = replace(MACHINE, author=stored.name, author_id=stored.id)
+        caller = replace(MACHINE, author=author, author_id=store.authors.id_of(author))
     return LocalLadder(LadderService(store, entropy=_fresh_seed), caller)
 
 

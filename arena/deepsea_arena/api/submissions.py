@@ -105,7 +105,7 @@ class SubmissionMethods(LadderPart):
             raise UserError(f"limit is a number from 1 to {MOST_SUBMISSIONS}")
         if author:
             self.check_admin()
-        author_id = self.store.authors.get(author).id if author else self.own_id
+        author_id = self.store.authors.id_of(author) if author else self.own_id
         found = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
         return tuple(found)
 

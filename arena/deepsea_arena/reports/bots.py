@@ -25,8 +25,8 @@ from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
 from deepsea_ladder.model.games import AnalysedGame, GameLine, SeatLog, StoredSeason
-from deepsea_ladder.standings import OpponentLine, SeatLine, StandingLine
-from deepsea_ladder.values import Int64, Time, utc_time
+from deepsea_ladder.standings import CoursePoint, OpponentLine, SeatLine, StandingLine
+from deepsea_ladder.values import Time, utc_time
 from deepsea_rules.game import Decision
 from deepsea_rules.record import GameRecord
 
@@ -50,19 +50,6 @@ class VersionLine(Struct, frozen=True):
     version: int
     digest: str
     submitted_at: Time
-
-
-class CoursePoint(Struct, frozen=True, kw_only=True):
-    """A rating after one game."""
-
-    games: int
-    """The number of games of the season that the version had played then."""
-    seq: Int64
-    """The game's place in the order in which games are rated."""
-    rating: float
-    """mu - 3 sigma."""
-    mu: float
-    sigma: float
 
 
 class FaultLine(Struct, frozen=True, kw_only=True):
@@ -274,7 +261,7 @@ def _courses(
         for key, played in games.items()
         if played
     }
-    found, courses = store.ratings.courses(season, wanted), []
+    points, courses = store.ratings.courses(season, wanted), []
     for one in versions:
         if not (played := games.get(one.id, 0)):
             continue
@@ -284,16 +271,7 @@ def _courses(
                 submitted_at=utc_time(one.created_at),
                 games=played,
                 before=before,
-                points=tuple(
-                    CoursePoint(
-                        games=number,
-                        seq=Int64(seq),
-                        rating=rating.conservative,
-                        mu=rating.mu,
-                        sigma=rating.sigma,
-                    )
-                    for number, seq, rating in found[one.id]
-                ),
+                points=tuple(points[one.id]),
             )
         )
         before += played

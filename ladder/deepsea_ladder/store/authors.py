@@ -32,10 +32,10 @@ from deepsea_ladder.accounts import (
     RESERVED,
     Actor,
     AuditKind,
+    AuthorLine,
     AuthorState,
     Role,
     SecretKind,
-    StoredAuthor,
 )
 from deepsea_ladder.errors import AccountError, NotOnLadder, SubmissionError
 from deepsea_ladder.store import schema
@@ -47,18 +47,18 @@ _authors, _secrets = schema.authors, schema.secrets
 
 
 class Authors(StorePart):
-    def all(self) -> list[StoredAuthor]:
+    def all(self) -> list[AuthorLine]:
         """Every author, by name."""
         with self._database.read() as connection:
             rows = connection.execute(_select(now(connection)).order_by(_authors.c.name_key))
-            return [_stored(row) for row in rows]
+            return [_author_line(row) for row in rows]
 
-    def get(self, name: str) -> StoredAuthor:
-        """The author of that name; `NotOnLadder` if there is none."""
+    def id_of(self, name: str) -> int:
+        """The id of the author of that name; `NotOnLadder` if there is none."""
         with self._database.read() as connection:
-            return _get(connection, find_author(connection, name).id, now(connection))
+            return int(find_author(connection, name).id)
 
-    def rename(self, name: str, to: str, by: Actor) -> StoredAuthor:
+    def rename(self, name: str, to: str, by: Actor) -> AuthorLine:
         """Give an author another name. Raises `BundleError` for a bad one, `AccountError` for one
         that somebody else has."""
         to = author_name(to)
@@ -75,7 +75,7 @@ class Authors(StorePart):
             note(connection, at, AuditKind.AUTHOR, "", words, author_id=row.id, by=by)
             return _get(connection, row.id, at)
 
-    def set_blocked(self, name: str, by: Actor, *, blocked: bool) -> StoredAuthor:
+    def set_blocked(self, name: str, by: Actor, *, blocked: bool) -> AuthorLine:
         """End all rights of an author, but let bots stay; or lift that: a new code gives rights."""
         state = AuthorState.BLOCKED if blocked else AuthorState.ACTIVE
         with self._database.write() as connection:
@@ -92,7 +92,7 @@ class Authors(StorePart):
                 note(connection, at, AuditKind.AUTHOR, "", words, author_id=row.id, by=by)
             return _get(connection, row.id, at)
 
-    def anonymise(self, name: str, by: Actor) -> StoredAuthor:
+    def anonymise(self, name: str, by: Actor) -> AuthorLine:
         """Replace an author's name by one that tells nothing, and end all rights, for good."""
         with self._database.write() as connection:
             row = find_author(connection, name)
@@ -131,19 +131,18 @@ def _select(at: int) -> Select[Any]:
     return select(_authors, owned.label("bots"), held.label("tokens"))
 
 
-def _get(connection: Connection, author_id: int, at: int) -> StoredAuthor:
-    return _stored(connection.execute(_select(at).where(_authors.c.id == author_id)).one())
+def _get(connection: Connection, author_id: int, at: int) -> AuthorLine:
+    return _author_line(connection.execute(_select(at).where(_authors.c.id == author_id)).one())
 
 
-def _stored(row: Row[Any]) -> StoredAuthor:
-    return StoredAuthor(
-        id=row.id,
-        name=row.name,
-        role=row.role,
+def _author_line(row: Row[Any]) -> AuthorLine:
+    return AuthorLine(
+        author=row.name,
+        role=row.role.word,
         state=row.state,
-        created_at=row.created_at,
         bots=row.bots,
         tokens=row.tokens,
+        created_at=utc_time(row.created_at),
     )
 
 

@@ -38,6 +38,7 @@ from deepsea_ladder.rating.trueskill_fold import (
     RatingParameters,
     audit,
 )
+from deepsea_ladder.standings import CoursePoint
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import StorePart, now
@@ -56,6 +57,7 @@ from deepsea_ladder.store.versions import (
     version_of,
     write_tallies,
 )
+from deepsea_ladder.values import Int64
 from deepsea_rules.randomness import game_seed
 
 _MOST_DIFFERENCES = 20
@@ -133,9 +135,8 @@ class Ratings(StorePart):
 
     def courses(
         self, season: StoredSeason, wanted: Mapping[int, tuple[RatingTotals, int]]
-    ) -> dict[int, list[tuple[int, int, Rating]]]:
-        """Some points of the courses of versions, evenly spread, with the first and the last: the
-        number of the version's games then, the game's sequence number, and the rating after it.
+    ) -> dict[int, list[CoursePoint]]:
+        """Some points of the courses of versions, evenly spread, with the first and the last.
 
         wanted  of each version, by its id, its totals, and about how many points, two at least
         """
@@ -153,13 +154,23 @@ class Ratings(StorePart):
                 numbers = range(step, totals.games, step)
                 course = point.where(*ours, schema.IS_EIGHTH, table.c.number.in_(numbers))
             courses.append(course)
-        found: dict[int, dict[int, tuple[int, int, Rating]]] = {key: {} for key in wanted}
+        points_of: dict[int, dict[int, CoursePoint]] = {version_id: {} for version_id in wanted}
         with self._database.read() as connection:
             for start in range(0, len(courses), _MOST_UNITED):
                 query = union_all(*courses[start : start + _MOST_UNITED])
                 for version_id, number, seq, mu, sigma in connection.execute(query):
-                    found[version_id][number] = (number, seq, Rating.from_hex(mu, sigma))
-        return {key: [points[number] for number in sorted(points)] for key, points in found.items()}
+                    rating = Rating.from_hex(mu, sigma)
+                    points_of[version_id][number] = CoursePoint(
+                        games=number,
+                        seq=Int64(seq),
+                        rating=rating.conservative,
+                        mu=rating.mu,
+                        sigma=rating.sigma,
+                    )
+        return {
+            version_id: [points[number] for number in sorted(points)]
+            for version_id, points in points_of.items()
+        }
 
     def recent(
         self, season: StoredSeason, games: int, version_id: int | None = None, *, former: bool

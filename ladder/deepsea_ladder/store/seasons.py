@@ -328,13 +328,13 @@ def _get(connection: Connection, name: str) -> StoredSeason:
 
 def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
     try:
-        season, seed = _settings(row.settings), bytes.fromhex(row.seed)
+        season, promised = _constants(row.settings, row.seed)
     except (SeasonError, ValueError, TypeError) as error:
         raise StoreDamaged(f"season {quoted(row.name, 40)} is damaged: {error}") from None
     return StoredSeason(
         id=row.id,
         season=season,
-        commitment=commitment(seed),
+        commitment=promised,
         method=row.method,
         created_at=row.created_at,
         closed_at=row.closed_at,
@@ -348,6 +348,7 @@ def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
 
 
 @lru_cache(maxsize=32)
-def _settings(text: str) -> Season:
-    """The settings, read once: they never change, and every result is compared with them."""
-    return Season.from_json(text)
+def _constants(settings: str, seed: str) -> tuple[Season, str]:
+    """The settings, and the commitment to the seed. They never change and are read once, since
+    every result is compared with them."""
+    return Season.from_json(settings), commitment(bytes.fromhex(seed))
