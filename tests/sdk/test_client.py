@@ -129,6 +129,35 @@ async def test_a_bot_says_hello_with_what_it_can_do_and_what_it_does_not_need(
         await play(bot, address, TOKEN, features_of(bot))
 
 
+def test_every_method_of_a_bot_may_run_an_event_loop(tmp_path: Path) -> None:
+    called: list[str] = []
+    game = a_game()
+
+    async def note(method: str) -> None:
+        await asyncio.sleep(0)
+        called.append(method)
+
+    class Async(Bot):
+        def on_game_start(self, info: GameInfo) -> None:
+            asyncio.run(note("on_game_start"))
+
+        def decide(self, view: View) -> str:
+            asyncio.run(note("decide"))
+            return view.legal[0]
+
+        def on_game_end(self, end: GameEnd) -> None:
+            asyncio.run(note("on_game_end"))
+
+    async def script(peer: Peer) -> None:
+        await peer.welcome()
+        await play_with_itself(peer, game, "g")
+        await peer.goodbye()
+
+    run(played(tmp_path, script, Async))
+    starts, ends = ["on_game_start"] * 2, ["on_game_end"] * 2
+    assert called == [*starts, *["decide"] * len(game.decisions), *ends]
+
+
 def test_the_stream_has_no_deadline(tmp_path: Path) -> None:
     async def script(peer: Peer) -> None:
         # gRPC's way of saying "never" is a very long time.
