@@ -134,7 +134,6 @@ def test_every_method_of_a_bot_may_run_an_event_loop(tmp_path: Path) -> None:
     game = a_game()
 
     async def note(method: str) -> None:
-        await asyncio.sleep(0)
         called.append(method)
 
     class Async(Bot):
