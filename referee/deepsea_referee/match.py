@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
@@ -50,18 +50,6 @@ Sit = Callable[[RefereedGame, int, object], AskedSeat]
 _log = logging.getLogger(__name__)
 
 
-class Share(NamedTuple):
-    """A part of a match's games: those that one of several workers plays."""
-
-    worker: int = 0
-    """From 0."""
-    workers: int = 1
-    first: int = 0
-    """Games before this one are left out,"""
-    again: tuple[int, ...] = ()
-    """but for these, which come first."""
-
-
 @dataclass(frozen=True, slots=True)
 class MatchSettings:
     """The settings of a match. Raises UserError if they are invalid."""
@@ -78,8 +66,8 @@ class MatchSettings:
     tables: int | None = 1
     """Games at once over the same streams; None: chosen (tables.py). A bot that does not declare
     `concurrent_games` has one."""
-    share: Share = field(default_factory=Share)
-    """The games that are played here."""
+    part: tuple[int, ...] | None = None
+    """The numbers of the games that are played here; None: all."""
     attempt: int = 0
     """Which attempt it is at these games, from 0; each has deals and dice of its own."""
 
@@ -108,16 +96,15 @@ class MatchSettings:
         shift = game if self.seating == "rotate" else 0
         return tuple((seat + shift) % count for seat in range(count))
 
-    def numbers(self) -> Iterator[int]:
+    def numbers(self) -> Iterable[int]:
         """The numbers of the games, in the order of play."""
+        return range(self.games) if self.part is None else self.part
+
+    def worker_of(self, place: int, workers: int) -> int:
+        """The worker, from 0, that plays the game in a place of the order, if several share it."""
         # Alternating, but shifted by one from time to time: else two workers of two bots would
         # each have all games of one seating, and different amounts of work.
-        worker, workers, first, again = self.share
-        period = math.lcm(workers, len(self.bots))
-        yield from again
-        for number in range(first, self.games):
-            if (number + number // period) % workers == worker:
-                yield number
+        return (place + place // math.lcm(workers, len(self.bots))) % workers
 
     def game_seed(self, game: int) -> bytes:
         """The seed of a game; `game` counts from 0."""

@@ -1,8 +1,8 @@
 """A match shared among workers, each of which plays some of the games with its own bots.
 
-Invariants: a game's number determines its worker; workers send results, and this process alone
-counts them and calls back; when a worker dies, the games that it was playing are void, or played
-again if the caller wants that, and a new worker takes over the rest.
+Invariants: a task of a worker is a share, the numbers of some games; workers send results, and
+this process alone counts them and calls back; when a worker dies, the games that it was playing are
+void, or played again if the caller wants that, and the rest of its share is played by a new one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TypeAlias
 
 from deepsea_referee import in_process as in_this_process
@@ -45,6 +46,8 @@ from deepsea_rules.record import GameRecord
 
 DEATHS_IN_A_ROW = 3
 """The number of workers in a row that may end without having played a game."""
+MOST_GAMES = 50_000
+"""The most games of a share, by default: each takes about 100 bytes of memory."""
 FINISHING = "finishing the games that are being played; Ctrl-C again ends at once"
 _log = logging.getLogger(__name__)
 
@@ -75,7 +78,7 @@ def run_match(
     replay       play the games of a worker that died again, instead of making them void
     pool         other workers than processes on this machine; they play shares
     needs        digests of the files that shares need there
-    share_games  about how many games make a share; by default a share for each worker
+    share_games  about how many games make a share; by default each worker gets an equal share
     Raises UserError for a bot that cannot be started or imported, BotHangs for one in a process
     with others that does not return, RefereeError if workers keep ending without having played a
     game.
@@ -108,40 +111,14 @@ def run_match(
 # This process
 
 
-class _Progress:
-    """A share, and what is known of it."""
+@dataclass
+class _Share:
+    """Some games of the match, which a worker plays; another one goes on if it dies."""
 
-    def __init__(self, settings: MatchSettings, deaths: int = 0) -> None:
-        self.settings = settings
-        self.deaths = deaths
-        """The number of workers in a row that ended without having played a game."""
-        self._coming = settings.numbers()
-        self._open: dict[int, None] = {}
-        """Games before the last reported one that are not yet reported."""
-
-    def report(self, number: int) -> None:
-        """Note that a game was played."""
-        self.deaths = 0
-        while number not in self._open:
-            self._open[next(self._coming)] = None
-        del self._open[number]
-
-    def lost(self) -> tuple[int, ...]:
-        """The games that its worker may be playing."""
-        while len(self._open) < (self.settings.tables or 1):
-            if (number := next(self._coming, None)) is None:
-                break
-            self._open[number] = None
-        return tuple(self._open)
-
-    def rest(self, again: tuple[int, ...]) -> MatchSettings | None:
-        """What its worker has not begun, and games to be played again; None if there is nothing."""
-        following = next(self._coming, None)
-        if following is None and not again:
-            return None
-        first = self.settings.games if following is None else following
-        share = self.settings.share._replace(first=first, again=again)
-        return replace(self.settings, share=share)
+    left: dict[int, None]
+    """The numbers of the games that have not come back, in the order of play."""
+    deaths: int = 0
+    """The number of workers in a row that ended without having played a game."""
 
 
 @dataclass
@@ -160,8 +137,8 @@ class _SharedMatch:
     stop_requests: int = 0
     hangs: BotHangs | None = None
     """The first bot that does not return, which ends the match."""
-    waiting: deque[_Progress] = field(default_factory=deque)
-    playing: dict[Task, _Progress] = field(default_factory=dict)
+    waiting: deque[_Share] = field(default_factory=deque)
+    playing: dict[Task, _Share] = field(default_factory=dict)
     started: int = 0
 
     def interrupt(self, wake: WakePipe, requests: int) -> None:
@@ -172,20 +149,17 @@ class _SharedMatch:
 
     def play(self, wake: WakePipe, share_games: int | None) -> None:
         """Play until all games are played, or interrupted."""
-        games = self.settings.games
-        count = max(len(self.pool.free()), -(-games // (share_games or games)))
-        count = min(count, games)
-        for place in range(count):
-            part = self.settings.share._replace(worker=place, workers=count)
-            self.waiting.append(_Progress(replace(self.settings, share=part)))
-        while not self.result.interrupted and (self.waiting or self.playing):
+        rounds = self._rounds(share_games)
+        while not self.result.interrupted:
+            self.waiting = self.waiting or deque(next(rounds, ()))
+            if not self.waiting and not self.playing:
+                break
             for worker in self.pool.free()[: len(self.waiting)]:
-                progress = self.waiting.popleft()
+                share = self.waiting.popleft()
                 self.started += 1
-                output = replace(progress.settings.output, worker=self.started)
-                share = replace(progress.settings, output=output)
-                task = self.pool.start(share, worker, self.needs)
-                self.playing[task] = progress
+                output = replace(self.settings.output, worker=self.started)
+                part = replace(self.settings, part=tuple(share.left), output=output)
+                self.playing[self.pool.start(part, worker, self.needs)] = share
             for event in self.pool.wait(None, wake):
                 self._on_event(event)
         if self.result.interrupted:
@@ -193,6 +167,17 @@ class _SharedMatch:
         if self.hangs is not None:
             self.hangs.result = self.result
             raise self.hangs
+
+    def _rounds(self, share_games: int | None) -> Iterator[list[_Share]]:
+        """All games of the match, a share for each worker at a time."""
+        workers = max(1, len(self.pool.free()))
+        size = share_games or min(MOST_GAMES, -(-self.settings.games // workers))
+        numbers = iter(self.settings.numbers())
+        while games := [*islice(numbers, size * workers)]:
+            shares = [_Share({}) for _ in range(workers)]
+            for place, number in enumerate(games):
+                shares[self.settings.worker_of(place, workers)].left[number] = None
+            yield [share for share in shares if share.left]
 
     def _break_off(self, wake: WakePipe) -> None:
         self.pool.stop()
@@ -221,27 +206,24 @@ class _SharedMatch:
                 self._on_event(event)
 
     def _on_event(self, event: Event) -> None:
-        progress = self.playing[event.task]
         match event:
-            case Sent(_, VoidGame() as void):
-                progress.report(void.game - 1)
+            case Sent(task, VoidGame() as void):
+                self._came_back(self.playing[task], void.game - 1)
                 self._void(void)
-            case Sent(_, (result, record)):
-                progress.report(result.game - 1)
+            case Sent(task, (result, record)):
+                self._came_back(self.playing[task], result.game - 1)
                 self.result.add(result, record.decisions)
                 if self.on_game is not None:
                     _wait_for(self.on_game(result, record))
             case Done(task, result):
-                del self.playing[task]
                 self.result.logs += result.logs
                 self.result.tables = max(self.result.tables, result.tables)
                 self.result.late_share = max(self.result.late_share, result.late_share)
                 for ours, theirs in zip(self.result.off_turn, result.off_turn, strict=True):
                     ours.add(theirs)
-                self._finish_share(progress, "it was stopped")
+                self._go_on(self.playing.pop(task), "it was stopped")
             case Died(task, ending):
-                del self.playing[task]
-                self._finish_share(progress, ending)
+                self._go_on(self.playing.pop(task), ending)
             case Failed(task, BotHangs() as error):
                 del self.playing[task]
                 self.hangs = self.hangs or error
@@ -249,19 +231,24 @@ class _SharedMatch:
             case Failed(_, error):
                 raise error
 
-    def _finish_share(self, progress: _Progress, ending: str) -> None:
+    def _came_back(self, share: _Share, number: int) -> None:
+        del share.left[number]
+        share.deaths = 0
+
+    def _go_on(self, share: _Share, ending: str) -> None:
         """Let a new worker play what is left of a share whose worker has ended."""
         if self.result.interrupted:
             return
-        lost = progress.lost()
         if not self.replay:
-            for number in lost:
+            for number in [*islice(share.left, self.settings.tables)]:  # it may be playing these
+                del share.left[number]
                 reason = f"its worker ended ({ending})"
                 self._void(VoidGame(number + 1, self.settings.game_id(number), reason))
-        if (rest := progress.rest(lost if self.replay else ())) is not None:
-            if progress.deaths + 1 == DEATHS_IN_A_ROW:
+        if share.left:
+            share.deaths += 1
+            if share.deaths == DEATHS_IN_A_ROW:
                 raise RefereeError(f"workers exit before they have played a game ({ending})")
-            self.waiting.append(_Progress(rest, progress.deaths + 1))
+            self.waiting.append(share)
 
     def _void(self, void: VoidGame) -> None:
         _log.error("game %s is void: %s", void.game_id, void.reason)

@@ -13,7 +13,7 @@ import pytest
 
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
-from deepsea_referee.match import OnGame, OnVoid, Share
+from deepsea_referee.match import OnGame, OnVoid
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.blocks import (
@@ -89,10 +89,9 @@ def test_games_of_a_block_share_their_seed_and_workers_share_the_blocks() -> Non
     whole = settings("greedy", "cautious", 2, 5)
     assert [*whole.numbers()] == [*range(10)]
     assert [whole.game_seed(n) for n in range(10)] == [game_seed(SEED, n // 2) for n in range(10)]
-    parts = [[*replace(whole, share=Share(worker, 2)).numbers()] for worker in range(2)]
-    assert parts == [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7]]
-    rest = replace(whole, share=Share(1, 2, first=7, again=(2,)))
-    assert [*rest.numbers()] == [2, 7]
+    assert [whole.worker_of(n, 2) for n in range(10)] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0]
+    rest = replace(whole, part=(2, 7))
+    assert ([*rest.numbers()], rest.blocks) == ([2, 7], [1, 3])
 
 
 def test_the_record_names_the_attempt_of_its_block() -> None:

@@ -19,7 +19,7 @@ from deepsea_referee import in_process
 from deepsea_referee.bots.output import OutputPlan, log_name
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_referee.match import MatchSettings, Share
+from deepsea_referee.match import MatchSettings
 from deepsea_referee.results.folder import ResultsJson, log_names
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.shared_match import run_match
@@ -96,21 +96,19 @@ def special(folder: Path, games: Iterable[int], does: str) -> BotSpec:
 def test_each_game_has_one_worker_and_each_worker_all_seatings(bots: int, workers: int) -> None:
     rounds = 84 * 6
     what = settings(samples("random") * bots, rounds)
-    shares = [replace(what, share=Share(worker, workers)) for worker in range(workers)]
-    assert sorted(number for share in shares for number in share.numbers()) == [*range(rounds)]
-    for share in shares:
-        assert next(share.numbers()) < workers  # nobody waits for the others' games
-        seatings = Counter(share.line_up(number) for number in share.numbers())
+    for worker in range(workers):
+        share = [game for game in what.numbers() if what.worker_of(game, workers) == worker]
+        assert share[0] < workers  # nobody waits for the others' games
+        seatings = Counter(map(what.line_up, share))
         assert len(seatings) == bots
         assert max(seatings.values()) - min(seatings.values()) <= 1
-        assert share.game_seed(5) == what.game_seed(5)
 
 
-def test_a_share_may_begin_in_the_midst() -> None:
+def test_a_part_of_a_match_has_the_games_of_the_whole() -> None:
     what = settings(samples("random") * 2, 20)
-    numbers = [*replace(what, share=Share(1, 3)).numbers()]
-    rest = replace(what, share=Share(1, 3, first=numbers[2], again=(numbers[0],)))
-    assert [*rest.numbers()] == [numbers[0], *numbers[2:]]
+    part = replace(what, part=(3, 9))
+    assert [*part.numbers()] == [3, 9]
+    assert part.game_seed(9) == what.game_seed(9)
 
 
 # The same games
@@ -128,6 +126,15 @@ def test_records_and_results_are_those_of_one_worker(workers: int) -> None:
     assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
     assert shared.games == alone.games
     assert results_json(shared) == results_json(alone)
+
+
+def test_a_worker_takes_one_share_after_another() -> None:
+    what = settings(samples("greedy", "random", "cautious"), 20)
+    alone, _ = played(what, 1)
+    listener = Listener()
+    result = run_match(what, 2, listener.on_game, in_process=True, share_games=3)
+    shared = listener.played(result)
+    assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
 
 
 def results_json(match: Played) -> object:
@@ -221,9 +228,9 @@ def test_the_game_of_a_worker_that_is_killed_is_played_again_on_request() -> Non
 
 
 def test_workers_that_end_again_and_again_end_the_match(tmp_path: Path) -> None:
-    share = replace(settings(samples("random", "random"), 99), share=Share(0, 2))
-    dies = special(tmp_path, [number + 1 for number in share.numbers()], DIES)
-    what = settings([dies, resolve("random")], 99)
+    usual = settings(samples("random", "random"), 99)
+    own = [game for game in range(99) if usual.worker_of(game, 2) == 0]
+    what = settings([special(tmp_path, [game + 1 for game in own], DIES), resolve("random")], 99)
     with pytest.raises(RefereeError, match=r"before they have played a game \(signal 9\)"):
         played(what, 2)
 

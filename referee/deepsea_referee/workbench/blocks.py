@@ -54,8 +54,6 @@ class GroupSettings(MatchSettings):
     """Stop at the verdict."""
     done: int = 0
     """Groups before this one were played earlier."""
-    only: tuple[int, ...] | None = None
-    """The groups to play; None: all."""
 
     @property
     def size(self) -> int:
@@ -65,19 +63,23 @@ class GroupSettings(MatchSettings):
     @property
     def blocks(self) -> Sequence[int]:
         """The numbers of the groups that are played."""
-        every = range(self.done, self.block_of(self.games))
-        return every if self.only is None else self.only
+        if self.part is None:
+            return range(self.done, self.block_of(self.games))
+        return [*dict.fromkeys(map(self.block_of, self.part))]
 
     def block_of(self, game: int) -> int:
         """The group that a game belongs to; both count from 0."""
         return game // self.size
 
-    def numbers(self) -> Iterator[int]:
-        (worker, workers, first, again), size = self.share, self.size
-        yield from again
-        for block in self.blocks[worker::workers]:
-            begin = block * size
-            yield from range(max(first, begin), begin + size)
+    def games_of(self, blocks: Iterable[int]) -> Iterator[int]:
+        """The numbers of the games of these groups."""
+        return (block * self.size + place for block in blocks for place in range(self.size))
+
+    def numbers(self) -> Iterable[int]:
+        return self.games_of(self.blocks) if self.part is None else self.part
+
+    def worker_of(self, place: int, workers: int) -> int:
+        return self.block_of(place) % workers
 
     def game_seed(self, game: int) -> bytes:
         return game_seed(self.seed, self.block_of(game), self.attempt)
@@ -312,7 +314,7 @@ def play_blocks(
             break
         if not in_order.void:
             break
-        settings = replace(settings, only=tuple(in_order.void))
+        settings = replace(settings, part=tuple(settings.games_of(in_order.void)))
     return False
 
 
