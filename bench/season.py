@@ -154,11 +154,12 @@ class MadeUp(JobWorkers):
         """Those that hold no job."""
         return self._last[len(self._held) :]
 
-    def start(self, job: Job) -> None:
+    def start(self, job: Job) -> bool:
         """Hold it."""
         number = int(job.game_id.rpartition("-")[2])
         self.seconds["a game in the queue"].append(self.now() - self.queued.pop(number))
         self._held.append(job)
+        return True
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """The game of the oldest job."""

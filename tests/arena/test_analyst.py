@@ -13,8 +13,8 @@ from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
 from deepsea_arena.coach.document import document
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
-from deepsea_arena.play.analyst import Analyst, local_analyst
 from deepsea_arena.play.background_work import in_background
+from deepsea_arena.play.handlers import ANALYSES
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model.games import AnalysisLease, StoredAnalysis
@@ -66,7 +66,7 @@ class Site(background.Site[InlineAnalyst]):
 @pytest.fixture
 def site(played: Store, stop: Stop) -> Site:
     """A ladder with eight games."""
-    return Site(Analyst, played, stop, InlineAnalyst())
+    return Site(ANALYSES, played, stop, InlineAnalyst())
 
 
 def ask(store: Store, game: int = 1, settings: AnalysisSettings = QUICK) -> int:
@@ -88,7 +88,7 @@ def test_the_result_is_what_analyse_finds_in_the_same_record(played: Store, stop
     """In a worker of its own."""
     watcher = Watcher()
     ask(played)
-    with in_background(Analyst, played, local_analyst, watcher, stop, to_end=True):
+    with in_background(ANALYSES, played, watcher, stop, to_end=True):
         pass
     assert watcher.troubles == []
     assert watcher.seen == [f"s1-1: done, {COACH_VERSION}"]
@@ -205,7 +205,7 @@ def test_leases_of_runners_that_are_gone_are_taken_back(site: Site) -> None:
 def test_a_run_without_end_gives_back_what_it_does(played: Store, stop: Stop) -> None:
     worker, watcher = InlineAnalyst(), Watcher()
     ask(played)
-    with in_background(Analyst, played, lambda: worker, watcher, stop):
+    with in_background(ANALYSES, played, watcher, stop, workers=worker):
         pass
     assert played.analyses.owners() == []
     assert worker.closed
@@ -217,7 +217,7 @@ def test_sigterm_is_heard_where_the_body_does_not_look_for_it(played: Store, sto
     try:
         with (
             pytest.raises(KeyboardInterrupt),
-            in_background(Analyst, played, InlineAnalyst, Watcher(), stop, to_end=True),
+            in_background(ANALYSES, played, Watcher(), stop, workers=InlineAnalyst(), to_end=True),
         ):
             signal.raise_signal(signal.SIGTERM)
     finally:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from deepsea_arena.play.comparer import Comparer
 from deepsea_arena.play.comparison_worker import BlockPlayed, play_on
+from deepsea_arena.play.handlers import COMPARISONS
 from deepsea_arena.play.rated_games import hosting
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.reports.verdicts import VerdictLine, show_verdicts
@@ -65,7 +65,7 @@ class Site(background.Site[InlineWorker]):
 
 @pytest.fixture
 def site(store: Store, stop: Stop) -> Site:
-    return Site(Comparer, store, stop, InlineWorker())
+    return Site(COMPARISONS, store, stop, InlineWorker())
 
 
 def test_what_waits_is_played_to_its_verdict(site: Site) -> None:
@@ -106,7 +106,8 @@ def test_a_worker_that_dies_costs_the_present_block_alone(site: Site) -> None:
     site.run_out()
     (trouble,) = site.watcher.troubles
     assert trouble == (
-        "the comparison of anna v2 against anna v1 waits again: the worker ended (signal 9)"
+        "the comparison of anna v2 against anna v1 has no result and waits again: "
+        "the worker ended (signal 9)"
     )
     assert site.first() == "anna v2: anna v1, decided, 5 blocks"
 

@@ -143,20 +143,26 @@ def test_what_is_no_outcome_is_void(store: Store, stop: Stop) -> None:
 def test_a_game_whose_machine_leaves_before_it_is_started_waits_for_another(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    machines = Machines({"a": honest})
-    workers = JobWorkers(machines, str, machines.dismiss)
-    assert len(workers.free()) == 1
-    machines.plays.clear()
-    job = ladder.claim(store, season)
-    workers.start(job)
-    assert workers.wait(1, stop) == []
-    machines.plays["b"] = honest
-    assert [one for one, _ in workers.wait(1, stop)] == [job]
-    machines.plays.clear()
-    workers.start(job)
-    workers.abandon(job)
-    machines.plays["c"] = honest
-    assert workers.wait(1, stop) == []
+    class Leaving(Machines):
+        """The first machine leaves while a game is leased for it, and another one comes later."""
+
+        looks = 0
+
+        def free(self) -> Sequence[str]:
+            self.looks += 1
+            if self.looks == 2:
+                self.plays = {}
+            return super().free()
+
+        def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+            self.plays = self.plays or {"b": honest}
+            return super().wait(seconds, *wakers)
+
+    watcher = Watcher()
+    report = run(store, stop, Leaving({"a": honest}), watcher)
+    assert (report.accepted, report.void, watcher.troubles) == (1, 0, [])
+    (lost,) = store.queue.lost(season)
+    assert (lost.ended, lost.reason) == (AttemptEnd.HANDED_BACK, "its worker has left")
 
 
 @pytest.mark.parametrize("machine", ["", "a"])

@@ -13,8 +13,8 @@ from deepsea_arena.play.check_worker import (
     PlayAdmission,
     ReadArchive,
 )
+from deepsea_arena.play.handlers import CHECKS
 from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.play.validation import Validator
 from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
@@ -105,7 +105,7 @@ class Site(background.Site[InlineChecker]):
 @pytest.fixture
 def site(store: Store, stop: Stop) -> Site:
     """A runner that has nothing to do yet."""
-    return Site(Validator, store, stop, InlineChecker())
+    return Site(CHECKS, store, stop, InlineChecker())
 
 
 def test_a_bot_that_plays_well_is_accepted_and_its_games_are_counted(site: Site) -> None:
@@ -206,7 +206,7 @@ def test_what_brings_down_its_check_three_times_has_failed(
     assert (done.state, done.found) == (FAILED, f"the ladder could not check it: {words}")
     assert site.worker.played == 3
     assert len(site.watcher.troubles) == 2
-    assert all("has no verdict and waits again" in line for line in site.watcher.troubles)
+    assert all("has no result and waits again" in line for line in site.watcher.troubles)
 
 
 def test_an_answer_that_nobody_expects_ends_no_other_check(site: Site) -> None:
@@ -287,7 +287,7 @@ def test_who_lost_the_lease_changes_nothing(site: Site) -> None:
     assert site.worker.killed == 1
     assert site.now(number).state is RUNNING
     assert site.store.submissions.owners() == ["another"]
-    assert site.watcher.troubles == [f"another runner has taken over submission {number}"]
+    assert site.watcher.troubles == [f"another runner has taken over submission {number} of Ada"]
 
 
 def test_the_time_of_checks_is_counted(site: Site) -> None:
@@ -303,7 +303,7 @@ def test_submissions_are_checked_before_a_body_and_beside_it(store: Store, stop:
     checker, watcher = InlineChecker(), Watcher()
     ada, bob = an_author(store, "Ada"), an_author(store, "Bob")
     first = add(store, ada, "one").id
-    with in_background(Validator, store, lambda: checker, watcher, stop, first=True):
+    with in_background(CHECKS, store, watcher, stop, workers=checker, first=True):
         assert store.submissions.get(first).state is ACCEPTED
         watcher.verdict.clear()
         second = add(store, bob, "two", "bobs").id

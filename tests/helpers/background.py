@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from deepsea_arena.lease_owner import own_name
-from deepsea_arena.play.background_work import Times
+from deepsea_arena.play.background_work import Handler, TaskLoop
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.tasks import Times
 from deepsea_ladder.model.verdicts import StoredComparison
 from deepsea_ladder.store import Store
 from deepsea_referee.interrupts import WakePipe
@@ -78,15 +79,16 @@ W = TypeVar("W", bound=OneWorker)
 
 
 class Site(Generic[W]):
-    """A runner's side of a ladder: `kind` is its work beside games, done by one worker."""
+    """A runner's side of a ladder: the tasks of a handler, done by one worker."""
 
-    def __init__(self, kind: Callable[..., Any], store: Store, stop: Stop, worker: W) -> None:
+    def __init__(self, handler: Handler[Any], store: Store, stop: Stop, worker: W) -> None:
         self.store = store
         self.stop = stop
         self.worker = worker
         self.clock = ManualClock()
         self.watcher = Watcher()
-        self.work = kind(
+        self.work = TaskLoop(
+            handler,
             store,
             worker,
             owner="runner",

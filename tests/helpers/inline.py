@@ -31,9 +31,10 @@ class InlineWorker(JobWorkers):
         """It never does."""
         return False
 
-    def start(self, job: Job) -> None:
+    def start(self, job: Job) -> bool:
         """Remember the job."""
         self._job, self._rotation = job, job.rotation
+        return True
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """Play the job; `seconds` is no limit to it."""

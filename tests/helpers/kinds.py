@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -14,17 +14,14 @@ from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.play.analysis_worker import Analysed
-from deepsea_arena.play.analyst import Analyst
-from deepsea_arena.play.background_work import LeasedWork
+from deepsea_arena.play.background_work import Handler, TaskLoop
 from deepsea_arena.play.check_worker import AdmissionPlayed, ReadArchive
-from deepsea_arena.play.comparer import Comparer
 from deepsea_arena.play.comparison_worker import BlockPlayed
-from deepsea_arena.play.person_games import PersonGamePlayer
+from deepsea_arena.play.handlers import ANALYSES, CHECKS, COMPARISONS, STEPS
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.runner import Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop, retry_until_available
 from deepsea_arena.play.tasks import FinishedGame
-from deepsea_arena.play.validation import Validator
 from deepsea_arena.play.workers import JobWorkers
 from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
 from deepsea_bundle.reader import bundle_of
@@ -52,7 +49,7 @@ def contents(store: Store) -> None:
     for name in ladder.NAMES[:4]:
         ladder.submit(store, name)
     verdicts = VerdictSettings(panel=())
-    season = store.seasons.open(replace(ladder.a_season(), verdicts=verdicts), ladder.SEED)
+    season = store.seasons.open(structs.replace(ladder.a_season(), verdicts=verdicts), ladder.SEED)
     ladder.play_all(store, season, games=1)
 
 
@@ -140,13 +137,13 @@ def do_what_waits(store: Store, name: str, worker: InlineWorker | None = None) -
     return watcher
 
 
-def _beside(work: type[LeasedWork[Any]]) -> Callable[[Store, InlineWorker, RunWatcher], None]:
+def _beside(handler: Handler[Any]) -> Callable[[Store, InlineWorker, RunWatcher], None]:
     def do(store: Store, worker: InlineWorker, watcher: RunWatcher) -> None:
         with (
             closing(HastyStop()) as stop,
-            closing(work(store, worker, stop=stop, watcher=watcher)) as doing,
+            closing(TaskLoop(handler, store, worker, stop=stop, watcher=watcher)) as loop,
         ):
-            doing.drain()
+            loop.drain()
 
     return do
 
@@ -309,9 +306,9 @@ def _check_last_step(store: Store, number: int) -> None:
 
 TASKS = {
     "game": Kind(_ask_game, _game, _play_games, _check_game, _check_ratings),
-    "check": Kind(_ask_check, _check, _beside(Validator), _check_check),
-    "analysis": Kind(_ask_analysis, _analysis, _beside(Analyst), _check_analysis),
-    "comparison": Kind(_ask_comparison, _comparison, _beside(Comparer), _check_comparison),
-    "step": Kind(_ask_step, _step, _beside(PersonGamePlayer), _check_step),
-    "last step": Kind(_ask_last_step, _step, _beside(PersonGamePlayer), _check_last_step),
+    "check": Kind(_ask_check, _check, _beside(CHECKS), _check_check),
+    "analysis": Kind(_ask_analysis, _analysis, _beside(ANALYSES), _check_analysis),
+    "comparison": Kind(_ask_comparison, _comparison, _beside(COMPARISONS), _check_comparison),
+    "step": Kind(_ask_step, _step, _beside(STEPS), _check_step),
+    "last step": Kind(_ask_last_step, _step, _beside(STEPS), _check_last_step),
 }

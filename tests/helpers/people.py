@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
-from deepsea_arena.play.background_work import Times
-from deepsea_arena.play.person_games import PersonGamePlayer
+from deepsea_arena.play.background_work import TaskLoop
+from deepsea_arena.play.handlers import STEPS
 from deepsea_arena.play.person_worker import PlayedOn
 from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.play.tasks import Times
 from deepsea_ladder.model.games import PersonGame, Presence
 from deepsea_ladder.store import Store
 from deepsea_referee.workers import Done, Event, Task
@@ -78,7 +79,8 @@ class Runner:
         """Do all that waits."""
         with closing(Stop()) as stop:
             times = Times(idle=0.0, host_pause=0.0)
-            PersonGamePlayer(
+            TaskLoop(
+                STEPS,
                 self._store,
                 self.worker,
                 owner=self._owner,

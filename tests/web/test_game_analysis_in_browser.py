@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, expect
 
 from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.play.analyst import Analyst, eager_analyst
 from deepsea_arena.play.background_work import in_background
+from deepsea_arena.play.handlers import ANALYSES
 from deepsea_arena.play.shutdown import Stop
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
@@ -34,7 +34,7 @@ def run_out(world: World) -> list[str]:
     world.service.store.submissions.claim("runner", 60)  # which come first
     stop, watcher = Stop(), Watcher()
     try:
-        with in_background(Analyst, world.service.store, eager_analyst, watcher, stop, to_end=True):
+        with in_background(ANALYSES, world.service.store, watcher, stop, to_end=True):
             pass
     finally:
         stop.close()

@@ -1,38 +1,69 @@
-"""Background work of a runner: leases from a queue of the store, one at a time.
+"""The loop that does tasks beside a runner's games: leases from one queue of the store, in turn.
 
-Invariants: it is done in a worker process; whatever dies at any moment, a lease is given back, lost
-or runs out; trouble of this machine counts against nobody; the thread has ended when the body has
-been left, however it was left; an error of the store ends the run as well.
+Invariants: a task is done in a worker process; whatever dies at any moment, a lease is given back,
+lost or runs out; trouble of this machine counts against nobody; the thread has ended when the body
+has been left, however it was left; an error of the store ends the run as well.
+
+How a task ends that has no result of its own:
+
+exception     raised for                                          the task
+HandedBack    a request to stop at which its kind is given up     is given back by `close`
+HostCannot    trouble of this machine, whatever the task          is given back; the loop pauses
+NoResult      a worker that died, an error, a time limit          has failed once more
+LeaseLost     a renewal that came too late                        is another runner's
+
+A rated game ends alike, by a value that a worker may send: see `tasks.Outcome`.
 """
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import inf
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from deepsea_arena.lease_owner import is_gone, own_name
 from deepsea_arena.play.run_report import RunWatcher
-from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
-from deepsea_arena.play.tasks import HostTrouble, outcome_of_error
+from deepsea_arena.play.shutdown import Stop, StopRequest, nth_pause, retry_until_available
+from deepsea_arena.play.tasks import HostTrouble, Times, VoidOutcome, outcome_of_event
 from deepsea_ladder.errors import LadderError, StoreUnavailable
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.tasks import Lease, TaskQueue
-from deepsea_referee.interrupts import on_signals, pause
+from deepsea_referee.errors import UserError
+from deepsea_referee.interrupts import on_signals
 from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Workers
+from deepsea_referee.workers import Done, Sent, Workers
 from deepsea_rules.printable import one_line
 
 _T = TypeVar("_T")
 _Lease = TypeVar("_Lease", bound=Lease)
-_LONGEST_PAUSE_S = 60.0
+_OTHERS_S = 1.0
+"""The wait for the runner that does a task already."""
+
+_WAITING: Mapping[TaskKind, Callable[[Store], object]] = {
+    TaskKind.STEP: lambda store: store.person_games.waiting(),
+    TaskKind.CHECK: lambda store: store.submissions.waiting(),
+    TaskKind.ANALYSIS: lambda store: store.analyses.waiting(),
+    TaskKind.COMPARISON: lambda store: store.comparisons.due(),
+}
+"""Whether a task of a kind waits."""
+_PRIORITY: Mapping[TaskKind, int] = {
+    TaskKind.STEP: 1,
+    TaskKind.CHECK: 1,
+    TaskKind.ANALYSIS: 2,
+    TaskKind.COMPARISON: 2,
+}
+"""A task is begun while none waits of a kind with a lower number."""
+_NOW: Mapping[TaskState, str] = {
+    TaskState.QUEUED: "has no result and waits again",
+    TaskState.VOID: "is void",
+}
+"""What an attempt without a result made of a task, in words."""
 
 
 class HandedBack(Exception):
@@ -44,43 +75,53 @@ class LeaseLost(Exception):
 
 
 class NoResult(Exception):
-    """The attempt ended without one."""
+    """The attempt ended without a result."""
 
 
 class HostCannot(Exception):
-    """This machine cannot do it now."""
+    """This machine cannot do the task now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
-    """Timeouts, in seconds."""
+class Handler(Generic[_Lease]):
+    """A kind of task, and how a runner does it."""
 
-    lease: float = 60.0
-    """The duration of a lease; it is renewed three times as often."""
-    idle: float
-    """The wait when nothing waits."""
-    host_pause: float = 5.0
-    """The first wait when this machine cannot; each further one is twice as long."""
+    kind: TaskKind
+    queue: Callable[[Store], TaskQueue[_Lease]]
+    make_workers: Callable[[Store], Workers]
+    """Makes a pool with one worker, for tasks that are done beside others."""
+    make_eager_workers: Callable[[Store], Workers] | None = None
+    """Makes the pool for a task that somebody waits for, if it is another one."""
+    perform: Callable[[TaskLoop[_Lease], _Lease], None]
+    """Does a task and stores its result. Raises HandedBack, HostCannot, LeaseLost or NoResult."""
+    fail: Callable[[TaskLoop[_Lease], _Lease, str], TaskState | None] | None = None
+    """Stores that an attempt ended without a result, as the queue's `fail`, which is the default.
+
+    Returns the new state, None if the lease is lost.
+    """
+    report_failed: Callable[[TaskLoop[_Lease], _Lease], None] | None = None
+    """Reports a task that has failed for good; by default as a trouble of the run."""
+    name: Callable[[_Lease], str]
+    """The name of a task in messages."""
+    cannot: str
+    """The beginning of a message of trouble, such as "games cannot be analysed"."""
+    idle: Callable[[Store], float]
+    """The wait when nothing waits, in seconds."""
+    gives_back_at: StopRequest
+    """The request at which a task that is being done is given back."""
 
 
-class LeasedWork(ABC, Generic[_Lease]):
-    """Does what waits in a queue of a ladder.
+class TaskLoop(Generic[_Lease]):
+    """Does the tasks of a kind that wait on a ladder.
 
     workers  a pool with one worker; it is closed in the end
     stop     its own: nobody else may wait for it
+    times    `idle` is a limit of the handler's
     """
-
-    times: ClassVar[Times]
-    cannot: ClassVar[str]
-    """The beginning of a message of trouble, such as "games cannot be analysed"."""
-    lease_label: ClassVar[str]
-    failed: ClassVar[str] = "has failed"
-    """What is said of it after too many attempts."""
-    gives_back_at: ClassVar[StopRequest]
-    """The request at which what is being done is given back."""
 
     def __init__(
         self,
+        handler: Handler[_Lease],
         store: Store,
         workers: Workers,
         *,
@@ -90,20 +131,24 @@ class LeasedWork(ABC, Generic[_Lease]):
         owner: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._store = store
+        self.store = store
+        self.queue = handler.queue(store)
+        self.watcher = watcher
+        self.times = times or Times()
+        self.owner = owner or own_name()
+        self._handler = handler
         self._workers = workers
         self._stop = stop
-        self._watcher = watcher
-        self._times = times or self.times
-        self._owner = owner or own_name()
         self._clock = clock or SystemClock()
         self._only_what_waits = False
         self._troubles = 0  # in a row, of this machine
+        self._has_worked = False  # a worker has ended a task, so that they can be started here
+        self._began = 0.0
 
     def take_back(self) -> None:
         """End the leases of runners of this machine that were killed; others expire."""
-        for owner in filter(is_gone, self._retry(self._queue().owners)):
-            self._retry(partial(self._queue().lose, owner))
+        for owner in filter(is_gone, self.retry(self.queue.owners)):
+            self.retry(partial(self.queue.lose, owner))
 
     def run(self) -> None:
         """Do what waits, and wait for more, until there is a request to stop."""
@@ -115,14 +160,15 @@ class LeasedWork(ABC, Generic[_Lease]):
                         continue
                     if self._only_what_waits:
                         return
-                    seconds = self._idle()
+                    idle = self.retry(lambda: self._handler.idle(self.store))
+                    seconds = min(idle, self.times.idle)
                 except HostCannot as trouble:
-                    self._watcher.trouble(f"{self.cannot} now: {trouble}")
+                    self.watcher.trouble(f"{self._handler.cannot} now: {trouble}")
                     if self._only_what_waits:
                         return
-                    seconds = min(self._times.host_pause * 2**self._troubles, _LONGEST_PAUSE_S)
+                    seconds = nth_pause(self.times.host_pause, self._troubles)
                     self._troubles += 1
-                pause(seconds, self._stop)
+                self._stop.pause(seconds)
 
     def drain(self) -> None:
         """Do what waits, until nothing does, this machine cannot, or there is a request."""
@@ -139,26 +185,29 @@ class LeasedWork(ABC, Generic[_Lease]):
         """End the worker, and give the lease back."""
         self._workers.close()
         try:
-            self._queue().hand_back(self._owner)
+            self.queue.hand_back(self.owner)
         except StoreUnavailable as error:
-            self._watcher.trouble(f"{error}; {self.lease_label} was not given back, and runs out")
+            lease = f"the lease of a task ({self._handler.kind})"
+            self.watcher.trouble(f"{error}; {lease} was not given back, and runs out")
 
-    def next(self) -> bool:
-        """Do what is next; False if there is nothing for this runner now."""
-        lease = self._claim()
-        return lease is not None and self._try(lease)
+    def next(self, only: int | None = None) -> bool:
+        """Do the next task; False if this runner has none now.
 
-    def _try(self, lease: _Lease) -> bool:
-        """Do what was leased; False if it is to be given back."""
+        only  that one, whatever waits before it
+        """
+        lease = self._claim(only)
+        if lease is None:
+            return False
+        self._began = self._now()
         try:
-            self._do(lease)
+            self._handler.perform(self, lease)
         except HandedBack:
             return False  # `close` gives the lease back
         except HostCannot:
-            self._retry(lambda: self._queue().hand_back(self._owner))
+            self.retry(lambda: self.queue.hand_back(self.owner))
             raise
         except LeaseLost:
-            self._watcher.trouble(f"another runner has taken over {self._named(lease)}")
+            self.watcher.trouble(f"another runner has taken over {self._handler.name(lease)}")
         except NoResult as end:
             self._fail(lease, str(end))
         except LadderError:
@@ -168,46 +217,48 @@ class LeasedWork(ABC, Generic[_Lease]):
         self._troubles = 0
         return True
 
-    @abstractmethod
-    def _queue(self) -> TaskQueue[_Lease]:
-        """The queue."""
+    def _claim(self, only: int | None) -> _Lease | None:
+        kind, tries = self._handler.kind, count()
+        if only is None:
+            before = [other for other in _PRIORITY if _PRIORITY[other] < _PRIORITY[kind]]
+            if not self._waits(kind) or any(map(self._waits, before)):
+                return None
 
-    @abstractmethod
-    def _claim(self) -> _Lease | None:
-        """Lease what is next, if anything is."""
+        def claim() -> _Lease | None:
+            if next(tries):  # an earlier try was perhaps stored, and its answer lost
+                self.queue.hand_back(self.owner)
+            return self.queue.claim(self.owner, self.times.lease, only)
 
-    @abstractmethod
-    def _do(self, lease: _Lease) -> None:
-        """Do what was leased and store the result.
+        return self.retry(claim)
 
-        Raises HandedBack, HostCannot, LeaseLost or NoResult.
-        """
+    def _waits(self, kind: TaskKind) -> object:
+        return self.retry(lambda: _WAITING[kind](self.store))
 
     def _fail(self, lease: _Lease, reason: str) -> None:
         """Store that an attempt ended without a result, and report it."""
-        queue = self._queue()
-        state = self._retry(lambda: queue.fail(lease, reason))
-        if state is not None:
-            then = "waits again" if state is TaskState.QUEUED else self.failed
-            self._watcher.trouble(f"{self._named(lease)} {then}: {one_line(reason)}")
+        handler = self._handler
+        fail = partial(handler.fail, self) if handler.fail else self.queue.fail
+        state = self.retry(lambda: fail(lease, reason))
+        if state is None:
+            return
+        if state is not TaskState.QUEUED and handler.report_failed is not None:
+            handler.report_failed(self, lease)
+            return
+        now = _NOW.get(state, "has failed")
+        self.watcher.trouble(f"{handler.name(lease)} {now}: {one_line(reason)}")
 
-    @abstractmethod
-    def _named(self, lease: _Lease) -> str:
-        """The name of a lease in messages."""
+    # For handlers
 
-    def _idle(self) -> float:
-        """The wait when nothing waits, in seconds."""
-        return self._times.idle
-
-    def _answer(
+    def answer(
         self,
+        lease: _Lease,
         argument: object,
-        renew: Callable[[], bool],
         *,
+        renew: Callable[[], bool] | None = None,
         needs: Sequence[str] = (),
         seconds: float = inf,
         quiet: float = inf,
-        on_message: Callable[[object], bool] = lambda _: False,
+        on_message: Callable[[Any], bool] = lambda _: False,
     ) -> object:
         """The worker's answer to a task; the lease is renewed meanwhile.
 
@@ -217,97 +268,115 @@ class LeasedWork(ABC, Generic[_Lease]):
         quiet       timeout of the wait for its next message
         on_message  receives each message; True renews the lease at once
         """
-        beat = self._times.lease / 3
+        renew = renew or (lambda: self.queue.renew(lease, self.times.lease))
         task = self._workers.start(argument, self._workers.free()[0], needs)
         began = heard = renewed = self._now()
         while True:
             due = False
-            events = self._workers.wait(beat, self._stop)
+            events = self._workers.wait(self.times.beat, self._stop)
             for event in events:
                 if not isinstance(event, Sent):
-                    return _result(event)
+                    outcome = outcome_of_event(event, has_worked=self._has_worked)
+                    self._has_worked |= isinstance(event, Done)
+                    match outcome:
+                        case HostTrouble(reason):
+                            raise HostCannot(reason)
+                        case VoidOutcome(reason):
+                            raise NoResult(reason)
+                    return outcome
                 due = on_message(event.message)
             now = self._now()
             if events:
                 heard = now
             try:
-                if self._stop.requested >= self.gives_back_at:
+                if self._stop.requested >= self._handler.gives_back_at:
                     raise HandedBack
                 if now - began >= seconds:
                     raise NoResult(f"no end after {seconds:g} seconds")
                 if now - heard >= quiet:
                     raise NoResult(f"no step within {quiet:g} seconds")
-                if due or now - renewed >= beat:
-                    self._hold(renew)
+                if due or now - renewed >= self.times.beat:
+                    self.hold(renew)
                     renewed = now
             except BaseException:
                 self._workers.kill(task)
                 raise
 
-    def _lease_by(self, claim: Callable[[], _Lease | None]) -> _Lease | None:
-        """Call the store for a lease, with retries while it is unavailable."""
-        tries = count()
-
-        def call() -> _Lease | None:
-            if next(tries):  # an earlier try was perhaps stored, and its answer lost
-                self._queue().hand_back(self._owner)
-            return claim()
-
-        return self._retry(call)
-
-    def _hold(self, renew: Callable[[], bool]) -> None:
-        if not self._retry(renew):
+    def hold(self, renew: Callable[[], bool]) -> None:
+        """Renew the lease. Raises LeaseLost."""
+        if not self.retry(renew):
             raise LeaseLost
+
+    def took_ms(self) -> int:
+        """The time since the present task was begun.
+
+        Not its CPU time: a bot in the sandbox has processes whose CPU time is lost with them. And
+        what others wait for is the time.
+        """
+        return round(1000 * (self._now() - self._began))
+
+    def retry(self, call: Callable[[], _T]) -> _T:
+        """Call the store, with retries while it is unavailable; every call may be repeated."""
+        try:
+            return retry_until_available(call, self._stop, self.watcher.trouble)
+        except StoreUnavailable:
+            raise HandedBack from None
 
     def _now(self) -> float:
         return self._clock.now_us() / 1_000_000
 
-    def _retry(self, call: Callable[[], _T]) -> _T:
-        """Call the store, with retries while it is unavailable; every call may be repeated."""
+
+def do_now(
+    handler: Handler[_Lease], store: Store, number: int, watcher: RunWatcher, stop: Stop
+) -> bool:
+    """Do one task here, whatever waits before it, or wait for the runner that does it.
+
+    Returns whether it has ended; False at a request to stop, after which it waits again. Raises
+    UserError if this machine cannot. Only in the main thread.
+    """
+    make_workers = handler.make_eager_workers or handler.make_workers
+    loop = TaskLoop(handler, store, make_workers(store), stop=stop, watcher=watcher)
+    with closing(loop), stop.on_signals():
         try:
-            return retry_until_available(call, self._stop, self._watcher.trouble)
-        except StoreUnavailable:
-            raise HandedBack from None
-
-
-def _result(event: Event) -> object:
-    """The result of a task that has ended. Raises HostCannot or NoResult."""
-    match event:
-        case Done(_, result):
-            return result
-        case Failed(_, error):
-            outcome = outcome_of_error(error)
-            kind = HostCannot if isinstance(outcome, HostTrouble) else NoResult
-            raise kind(outcome.reason)
-        case Died(_, ending):
-            raise NoResult(f"the worker ended ({ending})")
-    raise AssertionError("a message does not end a task")
+            loop.take_back()
+            while not loop.queue.state(number).is_final:
+                if stop.requested is not StopRequest.GO_ON:
+                    return False
+                if not loop.next(number):
+                    stop.pause(_OTHERS_S)
+        except HandedBack:
+            return False
+        except HostCannot as trouble:
+            raise UserError(f"{handler.cannot} here now: {trouble}") from None
+    return True
 
 
 @contextmanager
 def in_background(
-    kind: type[LeasedWork[_Lease]],
+    handler: Handler[_Lease],
     store: Store,
-    make_workers: Callable[[], Workers],
     watcher: RunWatcher,
     stop: Stop,
     *,
+    workers: Workers | None = None,
     first: bool = False,
     to_end: bool = False,
 ) -> Iterator[None]:
     """Work in a thread while the body runs; only in the main thread.
 
-    kind    the work; an exception of the body, at Ctrl-C or SIGTERM too, makes it hand back
-    stop    is asked to finish if the work raises a LadderError, which is raised here in the end
-    first   do what waits before the body begins
-    to_end  go on after the body until nothing waits; else the present piece of work is finished, or
-            given back at once, if it is at a request to finish
+    An exception of the body, at Ctrl-C or SIGTERM too, makes the loop hand back.
+
+    stop     is asked to finish if the loop raises a LadderError, which is raised here in the end
+    workers  a pool with one worker, in place of the handler's
+    first    do what waits before the body begins
+    to_end   go on after the body until nothing waits; else the present task is finished, or given
+             back at once, if its kind is at a request to finish
     """
     failed: list[LadderError] = []
 
     def run() -> None:
         try:
-            work.run()
+            loop.run()
         except LadderError as error:
             failed.append(error)
             stop.ask(StopRequest.FINISH)
@@ -315,10 +384,11 @@ def in_background(
     thread = threading.Thread(target=run)
     with closing(Stop()) as own:
         stop.share(own)
-        with closing(kind(store, make_workers(), stop=own, watcher=watcher)) as work:
+        pool = workers or handler.make_workers(store)
+        with closing(TaskLoop(handler, store, pool, stop=own, watcher=watcher)) as loop:
             if first:
                 with stop.on_signals():
-                    work.drain()
+                    loop.drain()
             try:
                 # While the body has no handlers, SIGTERM would end this process at once.
                 with on_signals(_interrupt):
@@ -331,8 +401,8 @@ def in_background(
             finally:
                 with stop.on_signals():
                     if to_end:
-                        work.end_with_queue()
-                    elif kind.gives_back_at is StopRequest.FINISH:
+                        loop.end_with_queue()
+                    elif handler.gives_back_at is StopRequest.FINISH:
                         own.ask(StopRequest.HAND_BACK)
                     else:
                         own.ask(StopRequest.FINISH)

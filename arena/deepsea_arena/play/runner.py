@@ -11,25 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import count
 from typing import TypeVar
 
 from deepsea_arena.lease_owner import own_name, take_back
-from deepsea_arena.play.analyst import Analyst, local_analyst
 from deepsea_arena.play.background_work import in_background
-from deepsea_arena.play.comparer import Comparer, local_comparer
-from deepsea_arena.play.person_games import PersonGamePlayer, local_person_worker
+from deepsea_arena.play.handlers import ANALYSES, CHECKS, COMPARISONS, STEPS
 from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
-from deepsea_arena.play.shutdown import LONGEST_PAUSE, Stop, StopRequest, retry_until_available
+from deepsea_arena.play.shutdown import Stop, StopRequest, nth_pause, retry_until_available
 from deepsea_arena.play.tasks import (
     FinishedGame,
     HostTrouble,
     Outcome,
+    Times,
     VoidOutcome,
     game_seconds,
 )
-from deepsea_arena.play.validation import Validator, local_checker
 from deepsea_arena.play.workers import JobWorkers, MakePool
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
 from deepsea_arena.reports.tournaments import for_runner
@@ -48,7 +45,6 @@ from deepsea_ladder.store import Store
 from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.workers import Workers
 
 _T = TypeVar("_T")
 Source = Callable[[int, int], Sequence[Rotation]]
@@ -74,20 +70,15 @@ class RunGoal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerSettings:
+class RunnerSettings(Times):
     """Timeouts and limits of a run; times in seconds."""
 
-    lease: float = 60.0
-    """The duration of a lease: a runner that does not renew it in this time loses its jobs."""
     game: float | None = None
     """Timeout of a game: after it the game is void, and its worker is killed. None: by the season's
     clock."""
-    idle: float = 5.0
-    """The wait when there is nothing to play."""
     max_failures_in_a_row: int = 50
     """The number of games in a row without a result after which the run ends."""
     host_pause: float = 1.0
-    """The first wait when this machine cannot play; each further one is twice as long."""
     host_troubles: int = 6
     """The number of times in a row that it cannot, after which the run ends."""
 
@@ -242,10 +233,16 @@ class Runner:
             return True
         if len(jobs) < len(free) and self._pair(len(free) - len(jobs)):
             jobs += self._claim(free[len(jobs) :])
-        for job in jobs:
-            self.pool.start(job)
+        started = [self._start(job) for job in jobs]
+        return all(started)
+
+    def _start(self, job: Job) -> bool:
+        """Give a job to a worker, or back if the worker that was free has left."""
+        if is_started := self.pool.start(job):
             self._playing[job.game_id] = (job, self.clock() + self._limit(job))
-        return True
+        else:
+            self._hand_back(job, "its worker has left")
+        return is_started
 
     def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
         jobs, tries = self.store.jobs, count()
@@ -341,10 +338,10 @@ class Runner:
 
     def _set_aside(self, job: Job, reason: str) -> None:
         """Give a job back that this machine cannot play now, and start no other for a while."""
-        self._retry(lambda: self.store.jobs.hand_back(self.owner, job, reason))
+        self._hand_back(job, reason)
         if (now := self.clock()) < self._paused_until:
             return  # another worker met the same trouble
-        pause = min(self.settings.host_pause * 2**self._troubles, LONGEST_PAUSE)
+        pause = nth_pause(self.settings.host_pause, self._troubles)
         self._paused_until = now + pause
         self._troubles += 1
         if reason != self._report.trouble:
@@ -352,6 +349,9 @@ class Runner:
             words = f"{reason}; no game counts as failed, trying again in {seconds}"
             self.watcher.trouble(words)
         self._report.trouble = reason
+
+    def _hand_back(self, job: Job, reason: str) -> None:
+        self._retry(lambda: self.store.jobs.hand_back(self.owner, job, reason))
 
     def _gave_up(self) -> bool:
         """Whether this machine could not play for so long that the run ends."""
@@ -371,7 +371,7 @@ class Runner:
                 self.pool.abandon(job)
                 reason = f"no result after {self._limit(job):g} seconds"
                 self._take_in([(job, VoidOutcome(reason))])
-        if now - self._renewed >= self.settings.lease / 3:
+        if now - self._renewed >= self.settings.beat:
             held = [job for job, _ in self._playing.values()]
             self._retry(lambda: self.store.jobs.renew(held, self.settings.lease))
             self._renewed = now
@@ -394,7 +394,7 @@ class Runner:
     def _until_due(self) -> float:
         """The time until the next heartbeat or timeout."""
         due = [due for _, due in self._playing.values()]
-        due.append(self._renewed + self.settings.lease / 3)
+        due.append(self._renewed + self.settings.beat)
         return max(0.0, min(due) - self.clock())
 
     def _wait_for_work(self) -> bool:
@@ -421,8 +421,6 @@ def run(
     make_pool: MakePool,
     watcher: RunWatcher,
     stop: Stop,
-    make_checker: Callable[[], Workers] = local_checker,
-    make_analyst: Callable[[], Workers] = local_analyst,
     play_tournament: Callable[[StoredSeason], bool] | None = None,
 ) -> RunReport:
     """Play rated games: always the bot whose rating is least certain, against bots of its strength.
@@ -440,10 +438,10 @@ def run(
     if to_end or request.season is not None:
         season = _playable(store, request, watcher, stop)
     with (
-        in_background(Analyst, store, make_analyst, watcher, stop, to_end=to_end),
-        in_background(Validator, store, make_checker, watcher, stop, first=to_end),
-        in_background(PersonGamePlayer, store, partial(local_person_worker, store), watcher, stop),
-        in_background(Comparer, store, partial(local_comparer, store), watcher, stop),
+        in_background(ANALYSES, store, watcher, stop, to_end=to_end),
+        in_background(CHECKS, store, watcher, stop, first=to_end),
+        in_background(STEPS, store, watcher, stop),
+        in_background(COMPARISONS, store, watcher, stop),
     ):
         if season is not None:
             return _run(store, season, request, make_pool, watcher, stop)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from itertools import count
 from typing import TypeVar
 
 from deepsea_ladder.errors import StoreUnavailable
@@ -16,7 +17,7 @@ from deepsea_referee.interrupts import WakePipe, on_signals
 
 _T = TypeVar("_T")
 _FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
+_LONGEST_PAUSE = 30.0
 
 
 class StopRequest(IntEnum):
@@ -77,15 +78,19 @@ def retry_until_available(
     tries  how often it is called at most; None is no limit
     Raises StoreUnavailable when leases are to be given back, and after the last try.
     """
-    pause, reported, left = _FIRST_PAUSE, "", tries
-    while True:
+    reported = ""
+    for number in count():
         try:
             return call()
         except StoreUnavailable as error:
-            left = None if left is None else left - 1
-            if stop.requested is StopRequest.HAND_BACK or left == 0:
+            if stop.requested is StopRequest.HAND_BACK or number + 1 == tries:
                 raise
             if reported != (reported := str(error)):
                 report(f"{error}; trying again")
-            stop.pause(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            stop.pause(nth_pause(_FIRST_PAUSE, number))
+    raise AssertionError("there is always another number")
+
+
+def nth_pause(first: float, number: int) -> float:
+    """The pause before another try, in seconds; each is twice as long, from the one of number 0."""
+    return float(min(first * 2.0**number, _LONGEST_PAUSE))

@@ -1,4 +1,4 @@
-"""Outcomes of jobs, and how long a game may take.
+"""The ends of tasks, and how long they may take.
 
 Invariants: everything here can be pickled and loads no SQLAlchemy.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model.games import SeatLog
@@ -15,6 +16,7 @@ from deepsea_ladder.season import Season
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_referee.timing.host_load import longest_wait_us
+from deepsea_referee.workers import Died, Done, Event, Failed
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import DIVES
@@ -72,6 +74,23 @@ class HostTrouble:
 Outcome = FinishedGame | VoidOutcome | HostTrouble
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Durations of a runner, in seconds."""
+
+    lease: float = 60.0
+    """The duration of a lease: a runner that does not renew it in this time loses its tasks."""
+    idle: float = 5.0
+    """The wait when there is nothing to do."""
+    host_pause: float = 5.0
+    """The first wait when this machine cannot; each further one is twice as long."""
+
+    @property
+    def beat(self) -> float:
+        """The time between two renewals of a lease."""
+        return self.lease / 3
+
+
 def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
     """The outcome of a game that raised an error."""
     known = isinstance(error, RefereeError | SandboxUnavailable)
@@ -80,6 +99,23 @@ def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
         # Without a seat it was the host before any bot was asked.
         return HostTrouble(words) if error.seat is None else VoidOutcome(words, error.seat)
     return HostTrouble(words) if any(map(_is_hosts, _causes(error))) else VoidOutcome(words)
+
+
+def outcome_of_event(event: Event, *, has_worked: bool) -> Any:
+    """The result of a task that has ended; without one a `VoidOutcome` or a `HostTrouble`.
+
+    has_worked  whether workers have ended tasks before: else they perhaps cannot be started here
+    """
+    match event:
+        case Done(_, result):
+            return result
+        case Failed(_, error):
+            return outcome_of_error(error)
+        case Died(_, ending):
+            reason = f"the worker ended ({ending})"
+            cannot_start = ending == "exit status 1" and not has_worked
+            return HostTrouble(reason) if cannot_start else VoidOutcome(reason)
+    raise AssertionError("a message does not end a task")
 
 
 def _is_hosts(error: BaseException) -> bool:

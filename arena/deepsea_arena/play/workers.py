@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from deepsea_arena.play.tasks import (
     HostTrouble,
     Outcome,
     VoidOutcome,
-    outcome_of_error,
+    outcome_of_event,
 )
 from deepsea_arena.seasons import without_cgroups
 from deepsea_ladder.model.games import Job
@@ -24,7 +25,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.system import equal_shares
-from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Task, Workers
+from deepsea_referee.workers import Done, Event, LocalWorkers, Task, Workers
 
 if TYPE_CHECKING:
     from deepsea_arena.play.dask import DaskWorkers
@@ -43,14 +44,6 @@ def dask_workers() -> type[DaskWorkers]:
     return DaskWorkers
 
 
-@dataclass(slots=True)
-class _Worker:
-    jobs: list[Job] = field(default_factory=list)
-    """The one that it plays, and those that wait."""
-    rotation: int | None = None
-    """That of its last job."""
-
-
 @dataclass
 class JobWorkers:
     """The workers that play the jobs of a run. Their tasks are jobs, and results are outcomes."""
@@ -62,94 +55,71 @@ class JobWorkers:
     """Gives up the workers of a machine, with the reason; whether there were any."""
 
     def __post_init__(self) -> None:
-        self._jobs: dict[Task, tuple[Job, Hashable]] = {}
-        """With the workers that play them."""
-        self._waiting: list[Job] = []
-        """Jobs that wait for a worker, since all have left."""
-        self._workers: dict[Hashable, _Worker] = {}
-        self._works = False
+        self._tasks: dict[Task, tuple[Job, Hashable]] = {}
+        """Jobs and the workers that play them, in the order in which they were started."""
+        self._rotations: dict[Hashable, int] = {}
+        """The rotations of the workers' last jobs."""
+        self._has_worked = False
         """Whether any worker has finished a job, so that they can be started here."""
 
     def free(self) -> Sequence[int | None]:
         """The workers that can take a job, once for each: the rotations of their last jobs."""
-        self._start_waiting()
-        return [self._worker(place).rotation for place in self.pool.free()]
+        return [self._rotations.get(place) for place in self.pool.free()]
 
-    def start(self, job: Job) -> None:
-        """Give a job to one of the workers with the fewest: that of its rotation, or a new one."""
-        if not (free := self.pool.free()):  # it has left just now
-            self._waiting.append(job)
-            return
-        fewest = min(len(self._worker(place).jobs) for place in free)
-        idle = [place for place in free if len(self._worker(place).jobs) == fewest]
-        rotations = {place: self._worker(place).rotation for place in idle}
+    def start(self, job: Job) -> bool:
+        """Give a job to one of the workers with the fewest: that of its rotation, or a new one.
+
+        False if there is none any more: those that were free have left.
+        """
+        jobs = Counter(place for _, place in self._tasks.values())
+        free = sorted(self.pool.free(), key=jobs.__getitem__)
+        if not free:
+            return False
+        idle = [place for place in free if jobs[place] == jobs[free[0]]]
+        rotations = {place: self._rotations.get(place) for place in idle}
         place = max(rotations, key=lambda at: (rotations[at] == job.rotation, not rotations[at]))
-        self._start(job, place)
-
-    def _start_waiting(self) -> None:
-        while self._waiting and (free := self.pool.free()):
-            self._start(self._waiting.pop(0), free[0])
-
-    def _start(self, job: Job, place: Hashable) -> None:
         needs = dict.fromkeys(version.digest for version in job.seats)
-        self._jobs[self.pool.start(job, place, tuple(needs))] = job, place
-        worker = self._worker(place)
-        worker.jobs.append(job)
-        worker.rotation = job.rotation
+        self._tasks[self.pool.start(job, place, tuple(needs))] = job, place
+        self._rotations[place] = job.rotation
+        return True
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
-        self._start_waiting()
         return [self._finished(event) for event in self.pool.wait(seconds, stop)]
 
     def waits(self, job: Job) -> bool:
         """Whether a job was not begun because its worker still plays another one."""
-        return any(job in worker.jobs[1:] for worker in self._workers.values())
+        playing: set[Hashable] = set()
+        for started, place in self._tasks.values():
+            if started == job:
+                return place in playing
+            playing.add(place)
+        return False
 
     def abandon(self, job: Job) -> None:
         """Kill the worker of a job; the job has no outcome then."""
-        self._waiting = [waiting for waiting in self._waiting if waiting != job]
-        for task in [task for task, (own, _) in self._jobs.items() if own == job]:
-            del self._jobs[task]
-            self._forget(job)
+        for task in [task for task, (started, _) in self._tasks.items() if started == job]:
+            del self._tasks[task]
             self.pool.kill(task)
 
     def close(self) -> None:
         """Stop every worker, whatever it plays."""
         self.pool.close()
 
-    def _worker(self, place: Hashable) -> _Worker:
-        return self._workers.setdefault(place, _Worker())
-
     def _finished(self, event: Event) -> tuple[Job, Outcome]:
-        job, place = self._jobs.pop(event.task)
-        self._forget(job)
-        outcome, machine = self._outcome(event), self.machine(place)
-        if isinstance(outcome, FinishedGame):
-            outcome = replace(outcome, machine=machine)
-        elif isinstance(outcome, VoidOutcome) and machine:  # which must not blame a bot
-            outcome = replace(outcome, seat=None)
+        job, place = self._tasks.pop(event.task)
+        outcome, machine = outcome_of_event(event, has_worked=self._has_worked), self.machine(place)
+        self._has_worked |= isinstance(event, Done)
+        match outcome:
+            case FinishedGame():
+                outcome = replace(outcome, machine=machine)
+            case VoidOutcome() if machine:  # which must not blame a bot
+                outcome = replace(outcome, seat=None)
+            case VoidOutcome() | HostTrouble():
+                pass
+            case _:
+                outcome = VoidOutcome("the worker returned no outcome")
         return job, outcome
-
-    def _outcome(self, event: Event) -> Outcome:
-        self._works |= isinstance(event, Done)
-        match event:
-            case Done(_, FinishedGame() | VoidOutcome() | HostTrouble() as outcome):
-                return outcome
-            case Done():
-                return VoidOutcome("the worker returned no outcome")
-            case Failed(_, error):
-                return outcome_of_error(error)
-            case Died(_, ending):
-                reason = f"the worker ended ({ending})"
-                cannot_start = ending == "exit status 1" and not self._works
-                return HostTrouble(reason) if cannot_start else VoidOutcome(reason)
-        raise AssertionError("jobs send no messages")
-
-    def _forget(self, job: Job) -> None:
-        for worker in self._workers.values():
-            if job in worker.jobs:
-                worker.jobs.remove(job)
 
 
 MakePool = Callable[[Season, RunWatcher], JobWorkers]

@@ -59,10 +59,11 @@ def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
     asked = store.analyses.request(game_id, None, plan(), store.settings.limits())
     if wait and not asked.state.is_final:
         needs_linux("ladder analyse --wait with a ladder here")
-        from deepsea_arena.play.analyst import analyse_now
+        from deepsea_arena.play.background_work import do_now
+        from deepsea_arena.play.handlers import ANALYSES
 
         with closing(Stop()) as stop:
-            ended = analyse_now(store, asked.id, _Said(), stop)
+            ended = do_now(ANALYSES, store, asked.id, _Said(), stop)
         if not ended:
             raise Interrupted("; the analysis waits for `ladder run`")
     return found_of(store, game_id)

@@ -254,6 +254,11 @@ class TaskQueue(StorePart, Generic[_Lease]):
         with self._database.read() as connection:
             return sorted(connection.execute(query).scalars())
 
+    def state(self, subject: int) -> TaskState:
+        """The state of a task."""
+        with self._database.read() as connection:
+            return TaskState(self.tasks.get(connection, subject).state)
+
     def claim(self, owner: str, seconds: float, only: int | None = None) -> _Lease | None:
         """Lease the next task for `seconds` from now; None if there is none.
 
