@@ -23,7 +23,7 @@ from deepsea_rules.narration import is_turn
 from deepsea_rules.notation import read_position
 from deepsea_rules.ruleset import ABOARD, HOME, PRESETS, SEAT_LETTERS, RuleSet
 from deepsea_web.viewer.assets import LAYOUT, script
-from deepsea_web.viewer.game_page import fold, pack
+from deepsea_web.viewer.game_page import pack
 from helpers.chromium import visited
 from helpers.commands import played, record_of
 
@@ -133,9 +133,8 @@ def agrees(drawn: dict[str, Any], text: str, rules: RuleSet) -> None:
 
 
 UNPACK = """text => {
-    const [folded, packed] = JSON.parse(text);
-    const all = window.viewer.unfold(folded);
-    return JSON.stringify([all, window.viewer.unpack(all, packed)]);
+    const [all, packed] = JSON.parse(text);
+    return JSON.stringify(window.viewer.unpack(all, packed));
 }"""
 
 
@@ -150,9 +149,7 @@ def test_what_a_page_holds_in_short_is_what_each_seat_saw(page: Page, preset: st
             seen = frames(record, viewer)
             packed = pack(everything, seen)
             assert packed["p"] == {}  # nothing needs to be written in full
-            folded = json.dumps([fold(everything), packed])
-            whole, part = json.loads(page.evaluate(UNPACK, folded))
-            assert whole == everything
+            part = json.loads(page.evaluate(UNPACK, json.dumps([everything, packed])))
             for key in ("p", "t", "d", "dice"):
                 assert [one[key] for one in part["frames"]] == [
                     dict(one)[key] for one in seen["frames"]

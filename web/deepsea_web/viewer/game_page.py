@@ -28,7 +28,6 @@ from deepsea_web.viewer.assets import render, script, styles
 START = "start();\n"
 _VALUE = re.compile(r"=\d+")
 _STACK = re.compile(r"[\[{][^\]}]*")
-Changes = list[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ class PageGame:
     def data(self) -> dict[str, Any]:
         """The data that the viewer mounts."""
         return {
-            "frames": fold(self.frames),
+            "frames": self.frames,
             "views": self.views,
             "record": self.record,
             "file": self.file,
@@ -146,25 +145,6 @@ def script_json(value: object) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def fold(everything: Frames) -> dict[str, Any]:
-    """The frames, each position as the words that changed, where it has as many as the last one.
-
-    The clock, whose number of words changes with the phase, counts as one.
-    """
-    folded: list[dict[str, Any]] = []
-    before: list[str] = []
-    for frame in everything["frames"]:
-        places, _, clock = frame["p"].rpartition(" | ")
-        words = [*places.split(" "), clock]
-        position: str | Changes = frame["p"]
-        if len(words) == len(before):
-            pairs = enumerate(zip(words, before, strict=True))
-            position = [(place, word) for place, (word, old) in pairs if word != old]
-        folded.append({**frame, "p": position})
-        before = words
-    return {**everything, "frames": folded}
 
 
 def pack(everything: Frames, seen: Frames) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import * as notes from "./notes.js";
 import * as panels from "./panels.js";
 import { share } from "./share.js";
 import { legend, marks } from "./timeline.js";
-import { check, unfold, unpack } from "./views.js";
+import { check, unpack } from "./views.js";
 
 const SPEEDS = [0.5, 1, 2, 4, 10];
 const ICONS = {
@@ -40,7 +40,7 @@ const KEYS = [["space", "play or pause"], ["← →", "one step back, one step o
 export function mount(element, given, options = {}) {
   const game = given?.frames && !Array.isArray(given.frames) ? given : { frames: given };
   check(game.frames);
-  const all = unfold(game.frames);
+  const all = game.frames;
   const positions = new Map();
   const known = new Map([[all.viewer ?? "all", all]]);
   const quiet = matchMedia("(prefers-reduced-motion: reduce)");

@@ -1,5 +1,5 @@
-// Frames as a page holds them in less space (deepsea_web/viewer/game_page.py): positions as the words that
-// changed, and what a seat saw as the difference to everything.
+// Frames as a page holds them in less space (deepsea_web/viewer/game_page.py): what a seat saw as the
+// difference to everything.
 
 /** The version of frames that this viewer draws. */
 export const VERSION = 1;
@@ -16,20 +16,6 @@ export function check(frames) {
     throw new Error(`these frames have version ${frames.v}, this viewer knows version ${VERSION}: ` +
       "update deepsea-referee");
   }
-}
-
-/** The frames with every position in full. */
-export function unfold(folded) {
-  let words = [];
-  return { ...folded, frames: folded.frames.map((frame) => {
-    if (typeof frame.p === "string") {
-      const end = frame.p.lastIndexOf(" | ");
-      words = [...frame.p.slice(0, end).split(" "), frame.p.slice(end + 3)];
-    } else {
-      for (const [place, word] of frame.p) words[place] = word;
-    }
-    return { ...frame, p: `${words.slice(0, -1).join(" ")} | ${words.at(-1)}` };
-  }) };
 }
 
 /** The frames of one viewer, from those with everything. */
