@@ -172,7 +172,7 @@ def _changed(path: str, value: Any) -> Callable[[str], str]:
         (_changed("result.scores", [99, 0, 0, 0]), "result.scores"),
         (_changed("commitment", "00" * 32), "commitment"),
         (_changed("decisions.3.action", "back"), "decision"),
-        (_changed("decisions.3.us", 2**53), "'us' is 9007199254740992"),
+        (_changed("decisions.3.us", 2**53), "us is 9007199254740992"),
         (_changed("decisions", []), "the game is not over"),
         (_changed("decisions.0.came", "\ud800"), "surrogates not allowed"),
     ],
