@@ -208,10 +208,10 @@ class _SharedMatch:
     def _on_event(self, event: Event) -> None:
         match event:
             case Sent(task, VoidGame() as void):
-                self._came_back(self.playing[task], void.game - 1)
+                self._game_ended(self.playing[task], void.game - 1)
                 self._void(void)
             case Sent(task, (result, record)):
-                self._came_back(self.playing[task], result.game - 1)
+                self._game_ended(self.playing[task], result.game - 1)
                 self.result.add(result, record.decisions)
                 if self.on_game is not None:
                     _wait_for(self.on_game(result, record))
@@ -221,9 +221,9 @@ class _SharedMatch:
                 self.result.late_share = max(self.result.late_share, result.late_share)
                 for ours, theirs in zip(self.result.off_turn, result.off_turn, strict=True):
                     ours.add(theirs)
-                self._go_on(self.playing.pop(task), "it was stopped")
+                self._finish_share(self.playing.pop(task), "it was stopped")
             case Died(task, ending):
-                self._go_on(self.playing.pop(task), ending)
+                self._finish_share(self.playing.pop(task), ending)
             case Failed(task, BotHangs() as error):
                 del self.playing[task]
                 self.hangs = self.hangs or error
@@ -231,11 +231,11 @@ class _SharedMatch:
             case Failed(_, error):
                 raise error
 
-    def _came_back(self, share: _Share, number: int) -> None:
+    def _game_ended(self, share: _Share, number: int) -> None:
         del share.left[number]
         share.deaths = 0
 
-    def _go_on(self, share: _Share, ending: str) -> None:
+    def _finish_share(self, share: _Share, ending: str) -> None:
         """Let a new worker play what is left of a share whose worker has ended."""
         if self.result.interrupted:
             return
