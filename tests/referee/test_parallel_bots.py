@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -59,11 +60,12 @@ DAILY = [("multiprocessing_pool", "in-process"), ("process_pool_executor", "proc
 
 
 @pytest.mark.parametrize(("way", "isolation"), daily(CASES, DAILY))
-def test_a_bot_may_fork_at_every_decision(tmp_path: Path, way: str, isolation: str) -> None:
+def test_a_bot_may_fork_at_every_decision(
+    tmp_path: Path, way: str, isolation: Literal["sandbox", "process", "in-process"]
+) -> None:
     decisions = 20 if (way, isolation) in DAILY else 200
     bot = tmp_path / "forks.py"
     bot.write_text(BOT.replace("WAY", way))
-    is_in_process = isolation == "in-process"
     decided = games = 0
     while decided < decisions:
         games += 1
@@ -71,8 +73,8 @@ def test_a_bot_may_fork_at_every_decision(tmp_path: Path, way: str, isolation: s
             [str(bot), "random"],
             clock="60s",
             seed=f"fork {games}",
-            isolation="process" if is_in_process else isolation,
-            in_process=is_in_process,
+            isolation="process" if isolation == "in-process" else isolation,
+            in_process=isolation == "in-process",
         )
         assert list(result.faults) == []
         decided += result.summaries()[0].decisions
