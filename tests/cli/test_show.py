@@ -19,7 +19,7 @@ from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS, SEAT_LETTERS, RuleSet
-from helpers.commands import NAMES, Run, faulty, one_line, played, record_of, written
+from helpers.commands import NAMES, Run, faulty, played, record_of, written
 from helpers.games import Chooser, choosers, play_out, players, rule_sets, salts
 from helpers.ladder import claim, created, ids, play, rotations, stocked
 from helpers.programs import program_in
@@ -176,8 +176,16 @@ def test_what_a_bot_noted_is_beside_its_decisions(run: Run, tmp_path: Path, wher
     assert run("show", record, "--html", tmp_path / "page.html").status == 0
     page = (tmp_path / "page.html").read_text()
     assert '"note":"greedy","numbers":{"load":0.0}' in page
-    (out / "notes-0001.json").write_text('[{"decision": 1}]')
-    assert one_line(run("show", record, "--at", 0).err).endswith("not the notes of a game: 'text'")
+    for damaged, words in (
+        ('[{"decision": 1}]', "missing required field `text`"),
+        ('[{"decision": 1, "text": "", "numbers": {"x": 1' + "0" * 400 + "}}]", "out of range"),
+        ('[{"decision": 1, "text": 3, "numbers": {}}]', "Expected `str`, got `int`"),
+        ("[" * 100_000 + "]" * 100_000, "Expected `object`, got `array`"),
+        ('[{"new": ' + "[" * 100_000 + "]" * 100_000 + "}]", "recursion"),
+        ("\xff", "not the notes of a game"),
+    ):
+        (out / "notes-0001.json").write_bytes(damaged.encode("latin-1"))
+        assert words in run("show", record, "--at", 0).refusal
 
 
 def test_what_is_lost_is_what_was_carried_at_the_end(run: Run, tmp_path: Path) -> None:

@@ -18,12 +18,14 @@ from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.blocks import (
     BlockSettings,
+    CompareGames,
     PlayedBlock,
     _Enough,
     _InOrder,
     play_blocks,
     seated,
 )
+from deepsea_referee.workbench.folder import KeptBlock, block_line, read_block
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
@@ -239,3 +241,32 @@ def test_a_worker_that_is_killed_changes_nothing() -> None:
 
     assert not play_blocks(what, on_block, workers=2, in_process=True)
     assert (False, found) == expected
+
+
+def kept_block(number: int, games: list[tuple[int, tuple[int, ...]]]) -> KeptBlock:
+    """A block of such games, each with its number and its bots, as a folder has it."""
+    forms = [
+        GameResult(game, "g", seats, (9,) * len(seats), (1,) * len(seats), (), ())
+        for game, seats in games
+    ]
+    return read_block(block_line(number, forms, {}))
+
+
+@pytest.mark.parametrize(
+    ("number", "games"),
+    [
+        (0, []),
+        (0, [(1, (0, 1))]),
+        (0, [(1, (0, 1)), (2, (0, 1))]),
+        (0, [(1, (0, 1)), (2, (1, 9))]),
+        (0, [(1, (0, 1)), (3, (1, 0))]),
+        (1, [(1, (0, 1)), (2, (1, 0))]),
+    ],
+)
+def test_a_kept_block_with_other_games_is_refused(
+    number: int, games: list[tuple[int, tuple[int, ...]]]
+) -> None:
+    asked = settings("random", "random", 2, 9)
+    CompareGames(asked, [kept_block(0, [(1, (0, 1)), (2, (1, 0))])])
+    with pytest.raises(UserError, match=f"block {number} of the folder is damaged"):
+        CompareGames(asked, [kept_block(number, games)])

@@ -155,6 +155,10 @@ def test_an_old_block_is_read_and_so_is_one_with_new_keys(tmp_path: Path) -> Non
         ('"fault":"crash"', '"fault":"bad luck"', r"\.fault`"),
         ("[9,7]", "[9]", r"as many `points` and `placements` as `seats` - at `\$\.games\[0\]`"),
         ('"block":0', '"block":-1', r"at `\$\.block`"),
+        ('"block":0', '"block":1' + "0" * 400, r"at `\$\.block`"),
+        ("[9,7]", "[1" + "0" * 400 + ",7]", r"at `\$\.games\[0\]\.points\[0\]`"),
+        ("[0.5,0.25]", "[1e300,0.25]", r"at `\$\.luck\[0\]`"),
+        ('"block":0', '"new":' + "[" * 100_000 + "]" * 100_000 + ',"block":0', "damaged"),
     ],
 )
 def test_a_damaged_block_is_named_by_its_path(
@@ -168,11 +172,28 @@ def test_a_damaged_block_is_named_by_its_path(
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("text", ["nonsense\n", '{"format": "deepsea-comparison/1"}\n', "[]\n"])
+HEAD = json.dumps({"format": "deepsea-comparison/1", **ASKED})
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nonsense\n",
+        '{"format": "deepsea-comparison/1"}\n',
+        "[]\n",
+        f'{HEAD[:-1]}, "new": {DEEP}}}\n',
+        HEAD.replace('{"name": "manual", "air": 25}', "[25]") + "\n",
+        HEAD.replace('"air": 25', '"air": 25, "new": 1') + "\n",
+        HEAD.replace("0.05", "1" + "0" * 400) + "\n",
+    ],
+)
 def test_a_damaged_folder_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
-    with pytest.raises(UserError, match="comparison"):
+    assert kept_seed(tmp_path) in (None, "demo")
+    with pytest.raises(UserError, match="comparison") as refusal:
         ComparisonFolder(tmp_path, ASKED)
+    assert len(str(refusal.value)) < 600
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -22,7 +22,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ParamSpec, Self
+from typing import Annotated, Any, ParamSpec, Self
+
+import msgspec
+from msgspec import Meta, Struct
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.bots.output import BotLog, log_name
@@ -270,6 +273,14 @@ def notes_path(record: Path) -> Path:
     return record.with_name(f"notes-{record.name.removeprefix('game-')}")
 
 
+class _NoteRow(Struct):
+    """A note in that file."""
+
+    decision: Annotated[int, Meta(ge=0, le=10**15)]
+    text: str
+    numbers: dict[str, float]
+
+
 def notes_beside(record: Path) -> dict[int, Note]:
     """What bots noted in a game, by the number of the decision; nothing without such a file.
 
@@ -277,15 +288,12 @@ def notes_beside(record: Path) -> dict[int, Note]:
     """
     path = notes_path(record)
     try:
-        text = path.read_text(encoding="utf-8")
-        return {
-            row["decision"]: note_of(row["text"], row["numbers"].items())
-            for row in json.loads(text)
-        }
+        rows = msgspec.json.decode(path.read_bytes(), type=list[_NoteRow])
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not the notes of a game: {error}") from None
+    return {row.decision: note_of(row.text, row.numbers.items()) for row in rows}
 
 
 def game_fields(result: GameResult) -> dict[str, Any]:

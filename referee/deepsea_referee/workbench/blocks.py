@@ -81,6 +81,15 @@ class GroupSettings(MatchSettings):
     def worker_of(self, place: int, workers: int) -> int:
         return self.block_of(place) % workers
 
+    def check_kept(self, block: KeptBlock) -> None:
+        """Raise UserError if a block that was kept has other games than these settings give it."""
+        games = [(game + 1, self.line_up(game)) for game in self.games_of([block.number])]
+        if [(game.game, game.seats) for game in block.kept] != games:
+            raise UserError(
+                f"block {block.number} of the folder is damaged, its games are not those that "
+                "are played in it: name another folder"
+            )
+
     def game_seed(self, game: int) -> bytes:
         return game_seed(self.seed, self.block_of(game), self.attempt)
 
@@ -249,6 +258,7 @@ class CompareGames:
         self._keep = keep
         done = settings.done
         for block in kept:
+            settings.check_kept(block)
             self.comparison.add(block.games, block.luck)
             done = max(done, block.number + 1)
         self.settings = replace(settings, done=done)

@@ -26,7 +26,12 @@ from deepsea_referee.results.folder import FolderWriter, game_fields, refuse_mat
 from deepsea_referee.results.summary import GameResult, record_name
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
+from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
+from deepsea_rules.ruleset import MAX_PLAYERS
+
+_SHOWN = 200
+"""Characters of a value in a refusal."""
 
 
 def kept_seed(folder: Path, kind: str = "comparison") -> str | None:
@@ -35,25 +40,26 @@ def kept_seed(folder: Path, kind: str = "comparison") -> str | None:
         lines = _whole_lines(folder / f"{kind}.jsonl")
         head = msgspec.json.decode(lines[0], type=dict[str, Any]) if lines else {}
         return str(head["seed"]) if head else None
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, RecursionError):
         return None  # damaged, which is said when it is opened
 
 
-_Whole: TypeAlias = Annotated[int, Meta(ge=0)]
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**15)]
+_Score: TypeAlias = Annotated[float, Meta(ge=-1000, le=1000)]
 
 
 class _Forfeit(Struct):
-    seat: _Whole
+    seat: Annotated[int, Meta(ge=0, lt=MAX_PLAYERS)]
     fault: Fault
-    decision: _Whole
+    decision: _Count
 
 
 class _Game(Struct):
-    game: Annotated[int, Meta(ge=1)]
+    game: _Count
     game_id: str
-    seats: tuple[_Whole, ...]
-    points: tuple[_Whole, ...]
-    placements: tuple[Annotated[int, Meta(ge=1)], ...]
+    seats: tuple[_Count, ...]
+    points: tuple[Annotated[int, Meta(ge=0, le=100_000)], ...]
+    placements: tuple[Annotated[int, Meta(ge=1, le=MAX_PLAYERS)], ...]
     forfeits: list[_Forfeit]
     faults: tuple[FaultReport, ...]
 
@@ -69,14 +75,14 @@ class _Game(Struct):
 class KeptBlock(Struct, frozen=True):
     """A block that was counted: a line of the file."""
 
-    number: _Whole = msgspec.field(name="block")
+    number: _Count = msgspec.field(name="block")
     kept: list[_Game] = msgspec.field(name="games")
-    luck: tuple[float, float] | None = None
+    luck: tuple[_Score, _Score] | None = None
     """Of a comparison: the luck in it, if that was measured."""
-    lead: float = 0.0
-    """Of a step of a search: the lead of the first setting,"""
-    spent: _Whole = 0
-    """and what it took of the budget."""
+    lead: _Score = 0.0
+    """The lead of the first setting, in a step of a search."""
+    spent: _Count = 0
+    """The part of the budget that a step of a search took."""
 
     @property
     def games(self) -> list[GameResult]:
@@ -113,7 +119,7 @@ class ComparisonFolder(FolderWriter):
                 kept = msgspec.json.decode(lines[0], type=dict[str, Any])
                 _refuse_another(path.parent, kept, head)
                 self.blocks = _blocks(lines[1:])
-            except (ValueError, KeyError) as error:
+            except (ValueError, KeyError, RecursionError) as error:
                 raise UserError(f"{path} is damaged ({error}): name another folder") from None
             os.truncate(path, sum(len(line) for line in lines))
         else:
@@ -180,14 +186,14 @@ def _refuse_another(folder: Path, kept: Mapping[str, Any], asked: Mapping[str, A
     """Raises UserError that names the first difference."""
     for key, value in asked.items():
         what, was, now = key.replace("_", " "), kept[key], value
-        if isinstance(now, Mapping) and was != now:
+        if isinstance(now, Mapping) and isinstance(was, Mapping) and was != now:
             what, was, now = next(
-                (what if name == "name" else f"{what}, {name}", was.get(name), now[name])
-                for name in now
-                if was.get(name) != now[name]
+                (what if name == "name" else f"{what}, {name}", was.get(name), now.get(name))
+                for name in [*now, *was]
+                if was.get(name) != now.get(name)
             )
         if was != now:
-            change = f"{what} was {was!r} and is {now!r} now"
+            change = f"{what} was {quoted(was, _SHOWN)} and is {quoted(now, _SHOWN)} now"
             if what.startswith("program"):
                 change = f"{what} changed since the games were played"
             raise UserError(
