@@ -18,7 +18,7 @@ from sqlalchemy import Connection, insert, update
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import AttemptEnd, Job, StoredSeason
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.rating.totals import RatingTotals, after_game, seat_results
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season
@@ -129,7 +129,7 @@ class _Maker:
         rows: dict[Any, list[dict[str, Any]]] = {
             table: []
             for table in (
-                *(schema.jobs, schema.job_seats, schema.attempts),
+                *(schema.jobs, schema.job_seats, schema.tasks, schema.attempts),
                 *(schema.games, schema.game_seats),
             )
         }
@@ -175,10 +175,21 @@ class _Maker:
                 "rotation": (number - 1) // SEATS + 1,
                 "shift": (number - 1) % SEATS,
                 "game_id": f"{SEASON}-{number}",
-                "status": TaskState.DONE,
+                "created_at": at,
+            }
+        )
+        rows[schema.tasks].append(
+            of_season
+            | {
+                "kind": TaskKind.GAME,
+                "subject": number,
+                "priority": (number - 1) % SEATS,
+                "state": TaskState.DONE,
                 "attempt": 1,
                 "failures": 0,
                 "created_at": at,
+                "changed_at": at,
+                "change": number,
             }
         )
         rows[schema.attempts].append(

@@ -209,8 +209,8 @@ def test_a_result_after_the_seed_was_shown_is_refused_why_ever_its_game_was_canc
     store.bots.withdraw("ben")
     ladder.write(
         store,
-        f"UPDATE jobs SET failures = 99 WHERE id = {stuck.id}",
-        f"UPDATE jobs SET until = 0 WHERE id = {dead.id}",
+        f"UPDATE tasks SET failures = 99 WHERE subject = {stuck.id}",
+        f"UPDATE tasks SET until = 0 WHERE subject = {dead.id}",
     )
     store.jobs.fail(stuck, "no luck")
     assert store.queue.counts(season).quarantined == 1

@@ -108,7 +108,7 @@ class _Chaos:
         assert process.exitcode in (0, -signal.SIGKILL), f"exit status {process.exitcode}"
         connection.close()
         # What would happen by itself when the lease runs out.
-        ladder.write(self.store, "UPDATE jobs SET until = 0 WHERE owner = :owner", owner=owner)
+        ladder.write(self.store, "UPDATE tasks SET until = 0 WHERE owner = :owner", owner=owner)
 
 
 def _run(events: Connection, ahead: Semaphore, target: str, owner: str) -> None:

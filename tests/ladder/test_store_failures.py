@@ -113,7 +113,7 @@ def test_a_writer_that_finds_it_busy_is_told_so(
 
 
 def test_readers_see_a_snapshot_while_others_write(store: Store, season: StoredSeason) -> None:
-    count = text("SELECT count(*) FROM jobs WHERE status = 'queued'")
+    count = text("SELECT count(*) FROM tasks WHERE state = 'queued'")
     with store.database.read() as connection:
         assert connection.execute(count).scalar() == 4
         ladder.claim(store, season)

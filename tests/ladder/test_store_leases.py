@@ -1,20 +1,23 @@
-"""Leases of games, checks and analyses: who may renew, finish, fail or give back, and who not."""
+"""Leases of all kinds of tasks: who may renew, finish, fail or give back, and who not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
 from msgspec import structs
-from sqlalchemy import Table, select
+from sqlalchemy import select
 
 from deepsea_ladder.model.games import AnalysisPlan
 from deepsea_ladder.model.tasks import TaskKind
 from deepsea_ladder.store import Store, schema
-from helpers import ladder
+from deepsea_ladder.store.tasks import TaskLine
+from helpers import comparisons, ladder
+from helpers.people import new_game
 from helpers.submissions import LIMITS, add, an_author
 from helpers.tiers import daily
 
@@ -25,7 +28,6 @@ class Queue(NamedTuple):
     """What runners lease one by one. Longer renewals differ from the first lease."""
 
     kind: TaskKind
-    rows: Table
     claim: Callable[[str, float], Any]
     deeds: Mapping[str, Callable[[Any], object]]
 
@@ -35,7 +37,6 @@ def games(store: Store) -> Queue:
     season, jobs = store.seasons.get("s1"), store.jobs
     return Queue(
         TaskKind.GAME,
-        schema.jobs,
         lambda owner, seconds: ladder.claim(store, season, owner, seconds),
         {
             "renew": lambda job: jobs.renew([job], 1000),
@@ -49,32 +50,41 @@ def games(store: Store) -> Queue:
 def checks(store: Store) -> Queue:
     """What authors submitted."""
     submissions, bundle = store.submissions, replace(ladder.a_bundle("one"), name="mine")
-    return Queue(
-        TaskKind.CHECK,
-        schema.tasks,
-        submissions.claim,
-        {
-            "renew": lambda lease: submissions.progress(lease, 1000, 1, 3),
-            "finish": lambda lease: submissions.accept(lease, bundle, LIMITS, 5),
-            "fail": lambda lease: submissions.fail(lease, "void", 5),
-            "give back": lambda lease: submissions.hand_back(lease.owner),
-        },
-    )
+    deeds = {
+        "renew": lambda lease: submissions.progress(lease, 1000, 1, 3),
+        "finish": lambda lease: submissions.accept(lease, bundle, LIMITS, 5),
+        "fail": lambda lease: submissions.fail(lease, "void", 5),
+    }
+    return _line(TaskKind.CHECK, submissions, deeds)
 
 
 def analyses(store: Store) -> Queue:
     """What was asked for."""
-    return Queue(
-        TaskKind.ANALYSIS,
-        schema.tasks,
-        store.analyses.claim,
-        {
-            "renew": lambda lease: store.analyses.renew(lease, 1000),
-            "finish": lambda lease: store.analyses.finish(lease, PLAN.policy, "{}", LIMITS),
-            "fail": lambda lease: store.analyses.fail(lease, "void"),
-            "give back": lambda lease: store.analyses.hand_back(lease.owner),
-        },
-    )
+    finish = partial(store.analyses.finish, policy=PLAN.policy, text="{}", limits=LIMITS)
+    return _line(TaskKind.ANALYSIS, store.analyses, {"finish": finish})
+
+
+def verdicts(store: Store) -> Queue:
+    """New versions that are compared."""
+    finish = partial(comparisons.add, store, verdict="better")
+    return _line(TaskKind.COMPARISON, store.comparisons, {"finish": finish})
+
+
+def steps(store: Store) -> Queue:
+    """Games of people."""
+    finish = partial(store.person_games.finish, record="{}")
+    return _line(TaskKind.STEP, store.person_games, {"finish": finish})
+
+
+def _line(
+    kind: TaskKind, line: TaskLine[Any], deeds: Mapping[str, Callable[[Any], object]]
+) -> Queue:
+    usual: dict[str, Callable[[Any], object]] = {
+        "renew": lambda lease: line.renew(lease, 1000),
+        "fail": lambda lease: line.fail(lease, "void"),
+        "give back": lambda lease: line.hand_back(lease.owner),
+    }
+    return Queue(kind, line.claim, {**usual, **deeds})
 
 
 def _again(queue: Queue, owner: str) -> object:
@@ -120,19 +130,21 @@ BESIDE_GAMES = {
 
 
 def _contents(store: Store) -> None:
-    """A played game and three to be played, a submission, and an analysis that was asked for."""
+    """A played game and three to be played, and one task of each other kind."""
     season = ladder.to_play(store)
     job = ladder.claim(store, season)
     store.games.report(job, ladder.play(job))
     add(store, an_author(store, "Ada"), "one")
     store.analyses.request("s1-1", None, PLAN, LIMITS)
+    ladder.submit(store, "anna", "anna, once more")
+    new_game(store)
 
 
 CONTENTS = _contents
 
 
-QUEUES = (games, checks, analyses)
-# A lost lease in every queue, the others in that of the games: all are the rows of `leases.py`.
+QUEUES = (games, checks, analyses, verdicts, steps)
+# A lost lease in every queue, the others in that of the games: all are the rows of one table.
 EVERY_TIME = {
     *product(QUEUES, ("present", "taken over by another"), EVERYTHING),
     *product([games], LEASES, EVERYTHING),
@@ -147,10 +159,8 @@ def test_a_lease_is_changed_by_who_has_it_and_by_no_former_or_foreign_one(
 ) -> None:
     ours = queue(store)
     held: Any = LEASES[lease](ours)
-    is_held = schema.jobs.c.id == held.id
-    if ours.rows is schema.tasks:
-        is_held = (schema.tasks.c.kind == ours.kind) & (schema.tasks.c.subject == held.id)
-    row = select(ours.rows).where(is_held)
+    tasks = schema.tasks.c
+    row = select(schema.tasks).where(tasks.kind == ours.kind, tasks.subject == held.id)
     seen = []
     for turn in range(2):
         if turn:

@@ -72,7 +72,7 @@ def _veteran(path: Path, pattern: Path, rotations: int) -> Path:
         a, b, *others = ladder.ids(store)
         lineups = [[a, b, *others[:2]], [a, b, *others[2:]]]
         store.jobs.add(season, [ladder.rotations(lineups[i % 2], 4)[0] for i in range(rotations)])
-        ladder.write(store, "UPDATE jobs SET status = 'done'")
+        ladder.write(store, "UPDATE tasks SET state = 'done'")
         store.jobs.add(season, ladder.rotations(lineups[0], 4) * 3)
         ladder.submit(store, "newcomer")
         _claim(store, season)

@@ -257,7 +257,7 @@ def test_a_game_in_quarantine_gets_another_try(world: World) -> None:
     store.jobs.add(store.seasons.get("s1"), ladder.rotations(ladder.ids(store), 1))
     with store.database.write() as connection:
         connection.execute(
-            sql("UPDATE jobs SET status = 'quarantined', note = '<b>' WHERE game_id = 's1-5'")
+            sql("UPDATE tasks SET state = 'quarantined', words = '<b>' WHERE subject = 5")
         )
     admin = world.person("admin")
     assert "&lt;b&gt;" in admin.get("/admin").text

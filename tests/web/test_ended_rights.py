@@ -114,9 +114,13 @@ def _new_code(world: World) -> dict[str, Any]:
 def _quarantined(world: World) -> dict[str, Any]:
     store = world.service.store
     with store.database.write() as connection:
-        waiting = "SELECT min(game_id) FROM jobs WHERE status = 'queued'"
+        waiting = (
+            "SELECT min(game_id) FROM jobs JOIN tasks ON kind = 'game' AND subject = jobs.id "
+            "WHERE state = 'queued'"
+        )
         game_id = connection.execute(sql(waiting)).scalar_one()
-        change = sql("UPDATE jobs SET status = 'quarantined' WHERE game_id = :game_id")
+        of_game = "kind = 'game' AND subject = (SELECT id FROM jobs WHERE game_id = :game_id)"
+        change = sql(f"UPDATE tasks SET state = 'quarantined' WHERE {of_game}")
         connection.execute(change, {"game_id": game_id})
     return {"game_id": game_id}
 

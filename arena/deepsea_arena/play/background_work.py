@@ -33,7 +33,7 @@ from deepsea_arena.play.tasks import HostTrouble, Times, VoidOutcome, outcome_of
 from deepsea_ladder.errors import LadderError, StoreUnavailable
 from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.tasks import Lease, TaskQueue
+from deepsea_ladder.store.tasks import Lease, TaskLine
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import on_signals
 from deepsea_referee.timing.clock import Clock, SystemClock
@@ -87,7 +87,7 @@ class Handler(Generic[_Lease]):
     """A kind of task, and how a runner does it."""
 
     kind: TaskKind
-    queue: Callable[[Store], TaskQueue[_Lease]]
+    queue: Callable[[Store], TaskLine[_Lease]]
     make_workers: Callable[[Store], Workers]
     """Makes a pool with one worker, for tasks that are done beside others."""
     make_eager_workers: Callable[[Store], Workers] | None = None

@@ -250,7 +250,7 @@ class Runner:
 
         def claim() -> list[Job]:
             if next(tries):  # an earlier try was perhaps stored, and its answer lost
-                jobs.hand_back(self.owner, besides=self._playing)
+                jobs.hand_back(self.owner, besides=[job for job, _ in self._playing.values()])
             return jobs.claim(self.season, self.owner, self.settings.lease, prefer)
 
         try:

@@ -3,7 +3,7 @@
 Invariants: others use `Store` only; everything that is stored can be read back unchanged; every
 change is one transaction, so a crash leaves the state before or after it.
 
-Start reading at `games.py` (how a result comes in), then `leases.py` (who has what), `jobs.py`
+Start reading at `games.py` (how a result comes in), then `tasks.py` (who has what), `jobs.py`
 (what is to be played), `database.py` (transactions), `schema.py` (tables).
 """
 
@@ -50,13 +50,13 @@ class Store:
         self.seasons = Seasons(database, policy)
         self.jobs = Jobs(database, policy)
         self.queue = Queue(database, policy)
-        self.games = Games(database, policy)
+        self.games = Games(database, policy, self.jobs)
         self.submissions = Submissions(database, policy)
         self.analyses = Analyses(database, policy)
         self.comparisons = Comparisons(database, policy)
         self.person_games = PersonGames(database, policy)
-        queues = (self.submissions, self.analyses, self.comparisons, self.person_games)
-        self.tasks = AllTasks(database, policy, queues)
+        lines = (self.submissions, self.analyses, self.comparisons, self.person_games)
+        self.tasks = AllTasks(database, policy, (self.jobs, *lines))
         self.logs = Logs(database, policy)
         self.ratings = Ratings(database, policy)
         self.history = History(database, policy)

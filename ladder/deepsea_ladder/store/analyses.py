@@ -27,14 +27,13 @@ from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import no_such_game
-from deepsea_ladder.store.tasks import TaskQueue, Tasks
+from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_ladder.values import Int64, utc_time
 
 _rows, _games = schema.analyses, schema.games
 _people = schema.person_games
 _TASKS = Tasks(TaskKind.ANALYSIS)
-_state = schema.tasks.c.state
-_IS_OPEN = or_(_TASKS.is_waiting, _TASKS.is_running)
+_IS_DONE = _rows.c.document.is_not(None)
 _SELECT: Select[Any] = _TASKS.join(
     select(
         # Everything but the document, which is large.
@@ -49,7 +48,7 @@ _SELECT: Select[Any] = _TASKS.join(
 )
 
 
-class Analyses(TaskQueue[AnalysisLease]):
+class Analyses(TaskLine[AnalysisLease]):
     tasks = _TASKS
 
     # Who asks
@@ -90,7 +89,7 @@ class Analyses(TaskQueue[AnalysisLease]):
             last = connection.execute(newest).first()
             if last is None:
                 return None, None
-            done = connection.execute(newest.where(_state == TaskState.DONE)).first()
+            done = connection.execute(newest.where(_IS_DONE)).first()
             order = _TASKS.places(connection) if last.state is TaskState.QUEUED else {}
             return None if done is None else _analysis(done, {}), _analysis(last, order)
 
@@ -102,13 +101,12 @@ class Analyses(TaskQueue[AnalysisLease]):
         query = (
             select(func.max(_rows.c.id), _games.c.game_id, seats.c.seat)
             .join(_games, _games.c.seq == _rows.c.seq)
-            .join(schema.tasks, _TASKS.is_of_kind & (schema.tasks.c.subject == _rows.c.id))
             .join(seats, seats.c.seq == _rows.c.seq)
             .where(
                 # A sum, so that analyses are read first: few games have one.
                 seats.c.version_id + 0 == version_id,
                 seats.c.season_id == season.id,
-                _state == TaskState.DONE,
+                _IS_DONE,
             )
             .group_by(_rows.c.seq, _games.c.game_id, seats.c.seat)
             .order_by(_rows.c.seq.desc())
@@ -119,7 +117,7 @@ class Analyses(TaskQueue[AnalysisLease]):
 
     def document(self, game_id: str) -> str:
         """What the newest analysis of a game found, as JSON. Raises `NotOnLadder` for none."""
-        query = self._newest(game_id).where(_state == TaskState.DONE)
+        query = self._newest(game_id).where(_IS_DONE)
         with self._database.read() as connection:
             found = query.with_only_columns(_rows.c.id, _rows.c.document)
             row = connection.execute(found).first()
@@ -140,7 +138,7 @@ class Analyses(TaskQueue[AnalysisLease]):
         """What runs, then what waits, in the order in which it is done."""
         with self._database.read() as connection:
             order = _TASKS.places(connection)
-            rows = connection.execute(_SELECT.where(_IS_OPEN).order_by(_rows.c.id))
+            rows = connection.execute(_SELECT.where(_TASKS.is_open))
             analyses = [_analysis(row, order) for row in rows]
         return sorted(analyses, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
 
@@ -206,14 +204,13 @@ def _ended_game(connection: Connection, game_id: str) -> dict[str, int]:
 
 def _present(connection: Connection, game: dict[str, int], plan: AnalysisPlan) -> Row[Any] | None:
     """The analysis of a game that waits, runs, or is done by this plan."""
-    by_plan = (
-        (_state == TaskState.DONE)
-        & (_rows.c.policy == plan.policy)
-        & (_rows.c.settings == plan.settings)
-    )
     ((column, number),) = game.items()
-    ours = _SELECT.where(_rows.c[column] == number, or_(_IS_OPEN, by_plan))
-    return connection.execute(ours.order_by(_rows.c.id.desc()).limit(1)).first()
+    query = _SELECT.where(_rows.c[column] == number).order_by(_rows.c.id.desc())
+    for row in connection.execute(query):
+        is_by_plan = (row.policy, row.settings) == (plan.policy, plan.settings)
+        if not row.state.is_final or (row.state is TaskState.DONE and is_by_plan):
+            return row
+    return None
 
 
 def _times(connection: Connection, author_id: int, after: int) -> Sequence[int]:

@@ -39,11 +39,11 @@ from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.model.bots import BotConduct, BotState, BotVersion, LadderBot
 from deepsea_ladder.model.games import AttemptEnd, StoredSeason
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.attempts import cancel_games_of
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import author_name, check_deadline, ensure_author
 from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.store.history import seat_result
-from deepsea_ladder.store.leases import cancel_games_of
 from deepsea_ladder.store.versions import IS_CURRENT, SELECT_VERSIONS, version_of, versions_by_id
 from deepsea_ladder.strikes import Appearance, StrikeRules, conduct
 from deepsea_rules.printable import printable
@@ -286,7 +286,7 @@ def _take_out(
     )
     kind = AuditKind.DISABLED if state is BotState.DISABLED else AuditKind.WITHDRAWN
     note(connection, at, kind, bot.name, reason, author_id=bot.author_id, by=by)
-    cancel_games_of(connection, bot.bot_id, f"{bot.name} is {state}")
+    cancel_games_of(connection, bot.bot_id, f"{bot.name} is {state}", at)
     _leave_tournaments(connection, bot.bot_id)
 
 

@@ -31,10 +31,11 @@ _any_task = schema.tasks.alias().c
 _LAST_ANALYSIS = (
     select(func.max(_any_task.change)).where(_any_task.kind == TaskKind.ANALYSIS).scalar_subquery()
 )
+# Outer joins: SQLite looks up the tasks of rows, and does not begin with all tasks of a kind.
 _IS_COMPARISON = (_tasks.kind == TaskKind.COMPARISON) & (_tasks.subject == _comparisons.id)
 _LAST_BLOCK = (
     select(func.max(_tasks.change))
-    .join(schema.comparisons, _IS_COMPARISON)
+    .select_from(schema.comparisons.outerjoin(schema.tasks, _IS_COMPARISON))
     .where(_comparisons.season_id == _seasons.id)
     .scalar_subquery()
 )
@@ -51,7 +52,7 @@ _OF_GAME = (
         # As long as one waits, what is done before it counts.
         case((func.max(case((_WAITS, 1), else_=0)) == 1, _LAST_ANALYSIS), else_=0),
     )
-    .select_from(schema.analyses.join(schema.tasks, _IS_ANALYSIS))
+    .select_from(schema.analyses.outerjoin(schema.tasks, _IS_ANALYSIS))
     .where(or_(_analyses.seq == _RATED, _analyses.person_game_id == _PERSONS))
 )
 _OF_SEASON = select(_seasons.place, _LAST_ENTRY, _LAST_BLOCK, _LAST_ANALYSIS).where(

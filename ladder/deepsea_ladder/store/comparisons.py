@@ -38,7 +38,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now, readable
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
-from deepsea_ladder.store.tasks import TaskQueue, Tasks
+from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_ladder.store.versions import SELECT_VERSIONS, versions_by_id
 
 _rows, _blocks = schema.comparisons, schema.comparison_blocks
@@ -52,7 +52,7 @@ _CURRENT = select(_versions.c.id).select_from(_OF_BOT).where(_versions.c.number 
 _READY = _CURRENT.where(_bots.c.state == BotState.ACTIVE)
 
 
-class Comparisons(TaskQueue[ComparisonLease]):
+class Comparisons(TaskLine[ComparisonLease]):
     tasks = _TASKS
 
     def listed(

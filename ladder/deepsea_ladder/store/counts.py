@@ -19,8 +19,8 @@ from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model.games import LadderCounts, QueueLoad, is_stalled
 from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.attempts import lost_counts
 from deepsea_ladder.store.database import UNREADABLE, StorePart, now
-from deepsea_ladder.store.leases import GAMES, lost_counts
 from deepsea_ladder.store.tasks import NO_LOAD, loads
 
 LATELY = 1_000
@@ -32,6 +32,7 @@ LATEST_ENTRIES = 10_000
 _ratings, _tasks = schema.ratings.c, schema.tasks.c
 _played = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
 QUEUES = {
+    TaskKind.GAME: "games",
     TaskKind.CHECK: "submissions",
     TaskKind.ANALYSIS: "analyses",
     TaskKind.COMPARISON: "comparisons",
@@ -45,7 +46,7 @@ _SUMS = select(
     select(func.coalesce(func.sum(_ratings.faults), 0)).scalar_subquery().label("faults"),
     select(func.coalesce(func.sum(_ratings.forfeits), 0)).scalar_subquery().label("forfeits"),
     select(func.count())
-    .where(schema.jobs.c.status == TaskState.QUARANTINED)
+    .where(_tasks.kind == TaskKind.GAME, _tasks.state == TaskState.QUARANTINED)
     .scalar_subquery()
     .label("quarantined"),
 )
@@ -94,9 +95,9 @@ class Counts(StorePart):
 
 def _queues(connection: Connection, at: int) -> dict[str, QueueLoad]:
     """The load of each queue: tasks that wait and tasks that are leased."""
-    by_kind = loads(connection, at, _tasks.kind)
-    games = GAMES.load(connection, at, schema.jobs.c.season_id.in_(_played))
-    return {"games": games} | {name: by_kind.get(kind, NO_LOAD) for kind, name in QUEUES.items()}
+    is_played = _tasks.season_id.is_(None) | _tasks.season_id.in_(_played)
+    by_kind = loads(connection, at, _tasks.kind, tuple(TaskKind), is_played)
+    return {name: by_kind.get(kind, NO_LOAD) for kind, name in QUEUES.items()}
 
 
 def _owners(queues: Mapping[str, QueueLoad]) -> frozenset[str]:

@@ -30,18 +30,20 @@ from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.totals import after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.attempts import GAMES, end_attempt
 from deepsea_ladder.store.audit import add_link, last_link, note
 from deepsea_ladder.store.bots import disable_strikers
-from deepsea_ladder.store.database import StorePart, now
+from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.store.history import (
     game_seat,
     last_seq,
     no_such_game,
 )
-from deepsea_ladder.store.leases import GAMES, count_failure, end_attempt
+from deepsea_ladder.store.jobs import Jobs
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.sums import add_sums
 from deepsea_ladder.store.versions import read_tallies, versions_of, write_tallies
+from deepsea_ladder.strikes import RetryPolicy
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import quoted
@@ -50,7 +52,12 @@ from deepsea_rules.record import GameRecord, verify
 
 _logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
 _LONGEST_RECORD = 1 << 20
-_JOB = select(schema.jobs).where(schema.jobs.c.id == bindparam("job"))
+_jobs, _tasks = schema.jobs.c, schema.tasks
+_TASK = (
+    select(_tasks, _jobs.number, _jobs.game_id)
+    .join(schema.jobs, _jobs.id == _tasks.c.subject)
+    .where(GAMES.is_of_kind, _tasks.c.subject == bindparam("job"))
+)
 _CLOSED_AT = select(schema.seasons.c.closed_at).where(schema.seasons.c.id == bindparam("season"))
 _OWNER = select(schema.attempts.c.owner).where(
     schema.attempts.c.job_id == bindparam("job"),
@@ -64,6 +71,10 @@ _ADD_SEATS = insert(_seats)
 
 
 class Games(StorePart):
+    def __init__(self, database: Database, policy: RetryPolicy, jobs: Jobs) -> None:
+        super().__init__(database, policy)
+        self._jobs = jobs
+
     def report(self, job: Job, text: str, machine: str = "") -> Receipt:
         """Store the record of a job's game; retry it if there was no answer.
 
@@ -71,10 +82,10 @@ class Games(StorePart):
         The game in `job` is not trusted: the store's own job is what counts.
         """
         with self._database.read() as connection:
-            row = _job(connection, job.id)
-            season, secret = by_id(connection, row.season_id)
-            seed = game_seed(secret, row.number, job.attempt - 1)
-            lineup = versions_of(connection, row.id)
+            task = _task(connection, job.id)
+            season, secret = by_id(connection, task.season_id)
+            seed = game_seed(secret, task.number, job.attempt - 1)
+            lineup = versions_of(connection, task.subject)
             which = {"job": job.id, "lease": job.attempt}
             owner = connection.execute(_OWNER, which).scalar()
         if season.method != METHOD:
@@ -85,7 +96,7 @@ class Games(StorePart):
         try:
             if owner != job.owner:
                 raise _InvalidResult(f"{job.owner} never had the lease {job.attempt} of this job")
-            record, written = _accepted(text, row, season, seed, lineup)
+            record, written = _accepted(text, task.game_id, season, seed, lineup)
             with self._database.write() as connection:
                 return self._store(connection, job, season, record, written, lineup)
         except _InvalidResult as refusal:
@@ -102,15 +113,15 @@ class Games(StorePart):
         written: str,
         lineup: Sequence[BotVersion],
     ) -> Receipt:
-        row = _job(connection, job.id)
-        if row.status == TaskState.DONE:
+        task = _task(connection, job.id)
+        if task.state is TaskState.DONE:
             query = select(_games.c.seq).where(_games.c.job_id == job.id)
-            end_attempt(connection, row, job.attempt, AttemptEnd.DUPLICATE, None, now(connection))
+            end_attempt(connection, task, job.attempt, AttemptEnd.DUPLICATE, None, now(connection))
             return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
-        if row.status is not TaskState.RUNNING and _is_closed(connection, season):
+        if task.state is not TaskState.RUNNING and _is_closed(connection, season):
             raise _LateResult("the season was closed")  # and perhaps its seed was shown
-        if row.status is TaskState.CANCELLED and season.tournament is not None:
-            raise _LateResult(row.note)  # the tournament went on without it
+        if task.state is TaskState.CANCELLED and season.tournament is not None:
+            raise _LateResult(task.words)  # the tournament went on without it
         seq, at = last_seq(connection) + 1, now(connection)
         ids = [version.id for version in lineup]
         seats = seat_results(record, ids)
@@ -119,7 +130,7 @@ class Games(StorePart):
         link = last_link(connection, season.id)
         line = GameLine(
             seq=Int64(seq),
-            game_id=row.game_id,
+            game_id=task.game_id,
             season=season.name,
             place=link.place + 1,
             attempt=job.attempt - 1,
@@ -155,8 +166,8 @@ class Games(StorePart):
         )
         write_tallies(connection, season, after, known=before)
         add_sums(connection, seq)
-        GAMES.release(connection, row, at, status=TaskState.DONE)
-        end_attempt(connection, row, job.attempt, AttemptEnd.DONE, None, at)
+        GAMES.end(connection, job.id, at, TaskState.DONE)
+        end_attempt(connection, task, job.attempt, AttemptEnd.DONE, None, at)
         disabled: tuple[str, ...] = ()
         if faulty := [seat.version_id for seat in seats if seat.faults]:
             disabled = disable_strikers(
@@ -168,12 +179,12 @@ class Games(StorePart):
         """Nothing but the log changes, and the reporter's own lease, if it has one, ends."""
         fingerprint = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
         with self._database.write() as connection:
-            row, at = _job(connection, job.id), now(connection)
+            task, at = _task(connection, job.id), now(connection)
             words = f"{job.owner}, lease {job.attempt}: {reason} (SHA-256 {fingerprint})"
-            note(connection, at, AuditKind.REFUSED, row.game_id, words)
+            note(connection, at, AuditKind.REFUSED, task.game_id, words)
             if GAMES.held(connection, job) is not None:
-                end_attempt(connection, row, job.attempt, AttemptEnd.REFUSED, reason, at)
-                count_failure(connection, row, reason, self._policy.failures, at)
+                end_attempt(connection, task, job.attempt, AttemptEnd.REFUSED, reason, at)
+                self._jobs.count_failure(connection, task, reason, at)
         return Receipt(ReceiptStatus.REFUSED, reason=reason, is_late=is_late)
 
     def record(self, game_id: str) -> str:
@@ -201,15 +212,15 @@ def _is_closed(connection: Connection, season: StoredSeason) -> bool:
     return connection.execute(_CLOSED_AT, {"season": season.id}).scalar_one() is not None
 
 
-def _job(connection: Connection, job_id: int) -> Row[Any]:
-    row = connection.execute(_JOB, {"job": job_id}).first()
+def _task(connection: Connection, job_id: int) -> Row[Any]:
+    row = connection.execute(_TASK, {"job": job_id}).first()
     if row is None:
         raise StoreError(f"there is no job {job_id}")
     return row
 
 
 def _accepted(
-    text: str, job: Row[Any], season: StoredSeason, seed: bytes, lineup: Sequence[BotVersion]
+    text: str, game_id: str, season: StoredSeason, seed: bytes, lineup: Sequence[BotVersion]
 ) -> tuple[GameRecord, str]:
     """The record, if it is of this job's game and its re-run gives the same result.
 
@@ -219,7 +230,7 @@ def _accepted(
         raise _InvalidResult(f"the record has {len(text)} characters, more than {_LONGEST_RECORD}")
     try:
         record = GameRecord.from_json(text)
-        _compare("game_id", record.game_id, job.game_id)
+        _compare("game_id", record.game_id, game_id)
         _compare("seed", record.seed.hex(), seed.hex())
         _compare("clock", record.clock, season.season.clock)
         if record.rules != season.season.rules:

@@ -9,12 +9,12 @@ expired lease, and the former owner's result still counts if it is the first; th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from msgspec import structs
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select
 
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind
 from deepsea_ladder.errors import NotOnLadder, SeasonClosed, SeasonPaused, StoreError
@@ -32,26 +32,27 @@ from deepsea_ladder.model.games import (
     StoredSeason,
     VoidReceipt,
 )
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.attempts import (
+    GAMES,
+    end_attempt,
+    game_id_of,
+    give_back,
+    lost_counts,
+)
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import disable_damaged, disable_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION
-from deepsea_ladder.store.leases import (
-    GAMES,
-    count_failure,
-    end_attempt,
-    give_back,
-    lost_counts,
-)
 from deepsea_ladder.store.seasons import seed_of
-from deepsea_ladder.store.tasks import NO_LOAD
+from deepsea_ladder.store.tasks import NO_LOAD, UNREADABLE_TASK, TaskQueue, loads
 from deepsea_ladder.store.versions import versions_by_id, versions_of
 from deepsea_rules.randomness import game_seed
 
 _jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts
+_tasks = schema.tasks
 _versions, _bots = schema.bot_versions, schema.bots
 _QUEUED = (TaskState.QUEUED, TaskState.RUNNING)
 """Jobs that have no result yet and will have one."""
@@ -62,18 +63,25 @@ _OPEN = (*_QUEUED, TaskState.QUARANTINED)
 # Statements of every game and pairing are made once: making one takes longer than the database
 # needs for it.
 _OURS = _jobs.c.season_id == bindparam("season")
+_OUR_TASKS = _tasks.c.season_id == bindparam("season")
+_TASKS_OF_GAMES = (
+    select(_tasks, _jobs.c.number, _jobs.c.rotation, _jobs.c.game_id)
+    .join(_jobs, _jobs.c.id == _tasks.c.subject)
+    .where(GAMES.is_of_kind)
+)
 _EXPIRED = (
-    select(_jobs)
-    .where(GAMES.is_leased, _OURS, _jobs.c.until <= bindparam("now"))
-    .order_by(_jobs.c.until, _jobs.c.number)
+    _TASKS_OF_GAMES.where(GAMES.is_running, _OUR_TASKS, _tasks.c.until <= bindparam("now"))
+    .order_by(_tasks.c.until, _tasks.c.subject)
     .limit(bindparam("most"))
 )
-# All of its few jobs: with the status in the query, a database may look at all that wait.
-_OF_ROTATION = (
-    select(_jobs).where(_OURS, _jobs.c.rotation == bindparam("of")).order_by(_jobs.c.shift)
+# All of its few jobs: with the state in the query, a database may look at all that wait.
+_OF_ROTATION = _TASKS_OF_GAMES.where(_OURS, _jobs.c.rotation == bindparam("of")).order_by(
+    _jobs.c.shift
 )
 _WAITING = (
-    select(_jobs).where(GAMES.is_waiting, _OURS).order_by(_jobs.c.shift, _jobs.c.number).limit(1)
+    _TASKS_OF_GAMES.where(GAMES.is_waiting, _OUR_TASKS)
+    .order_by(_tasks.c.priority, _tasks.c.subject)
+    .limit(1)
 )
 _BEGIN = insert(_attempts)
 _VOID_SEATS = select(_attempts.c.seat).where(
@@ -138,13 +146,15 @@ _LAST_OF_ALL = (
 _LAST_OF_PRESENT = _LAST_OF_ALL.where(_versions.c.number == _bots.c.version)
 _PENDING = (
     select(_seats.c.version_id, func.count())
-    .join(_jobs, _jobs.c.id == _seats.c.job_id)
-    .where(_jobs.c.status.in_(_QUEUED), _OURS)
+    .join(_tasks, _tasks.c.subject == _seats.c.job_id)
+    .where(GAMES.is_of_kind, _tasks.c.state.in_(_QUEUED), _OUR_TASKS)
     .group_by(_seats.c.version_id)
 )
 
 
-class Jobs(StorePart):
+class Jobs(TaskQueue):
+    tasks = GAMES
+
     def add(
         self,
         season: StoredSeason,
@@ -193,16 +203,20 @@ class Jobs(StorePart):
                     "rotation": rotation,
                     "shift": shift,
                     "game_id": f"{season.name}-{number}",
-                    "status": TaskState.QUEUED,
-                    "attempt": 0,
-                    "failures": 0,
                     "created_at": at,
                 }
                 for number, (rotation, shift, _) in enumerate(games, last + 1)
             ]
             if rows:
                 connection.execute(insert(_jobs), rows)
-                _seat(connection, season, last, [seating for _, _, seating in games])
+                added = {"season": season.id, "after": last}
+                ids = connection.execute(_ADDED, added).scalars().all()
+                _seat(connection, season, ids, [seating for _, _, seating in games])
+                tasks = [
+                    {"subject": job_id, "season_id": season.id, "priority": shift}
+                    for job_id, (_, shift, _) in zip(ids, games, strict=True)
+                ]
+                GAMES.add(connection, at, tasks)
             return [str(row["game_id"]) for row in rows]
 
     def claim(
@@ -222,60 +236,91 @@ class Jobs(StorePart):
             if connection.execute(_PAUSED_AT, {"season": season.id}).scalar_one() is not None:
                 raise SeasonPaused(f"the season {season.name!r} is paused")
             at = now(connection)
-            rows = self._take_over(connection, season, at, len(prefer))
-            for row in rows:
-                _lease(connection, row, owner, at, seconds)
-            for rotation in prefer[len(rows) :]:
-                if (found := _next(connection, season, rotation)) is None:
-                    break
-                rows.append(found)
-                _lease(connection, found, owner, at, seconds)
-            return _leased_jobs(connection, season, rows, owner)
+            seed = seed_of(connection, season.id)
+            retried = self._take_over(connection, season, at, len(prefer))
+            jobs: list[Job] = []
+            for rotation in prefer:
+                job = None
+                while job is None:
+                    task = retried.pop(0) if retried else _next(connection, season, rotation)
+                    if task is None:
+                        return jobs
+                    job = self._lease(connection, season, seed, task, owner, at, seconds)
+                jobs.append(job)
+            return jobs
 
     def _take_over(
         self, connection: Connection, season: StoredSeason, at: int, count: int
     ) -> list[Row[Any]]:
-        """End expired leases; returns the jobs that may be retried."""
+        """End expired leases; returns the games that may be retried."""
         which = {"season": season.id, "now": at, "most": count}
         expired = connection.execute(_EXPIRED, which).all()
-        again = []
-        for row in expired:
-            words = f"the lease of {row.owner} expired"
-            end_attempt(connection, row, row.attempt, AttemptEnd.EXPIRED, words, at)
-            status = count_failure(connection, row, words, self._policy.failures, at)
-            if status is TaskState.QUEUED:
-                again.append(row)
-        return again
+        return [task for task in expired if self._lose(connection, task, at) is TaskState.QUEUED]
+
+    def _lease(
+        self,
+        connection: Connection,
+        season: StoredSeason,
+        seed: bytes,
+        task: Row[Any],
+        owner: str,
+        at: int,
+        seconds: float,
+    ) -> Job | None:
+        """Lease a game that waits; None if it cannot be read: then it is quarantined."""
+        # A game that was never leased has none.
+        voids = sorted(_void_seats(connection, task.subject)) if task.attempt else ()
+        try:
+            job = Job(
+                id=task.subject,
+                game_id=task.game_id,
+                season=season.season,
+                seed=game_seed(seed, task.number, task.attempt),
+                seats=versions_of(connection, task.subject),
+                rotation=task.rotation,
+                attempt=task.attempt + 1,
+                owner=owner,
+                void_seats=tuple(voids),
+            )
+        except UNREADABLE_TASK as error:
+            self._set_failed(connection, task, f"it cannot be read: {error}", at)
+            return None
+        GAMES.begin(connection, task, owner, at, seconds)
+        begun = {"season_id": season.id, "owner": owner, "since": at}
+        connection.execute(_BEGIN, {"job_id": job.id, "attempt": job.attempt, **begun})
+        return job
+
+    def lose_all(self, connection: Connection, held: Sequence[Row[Any]]) -> int:
+        """Let the games of a runner that is gone wait again: who ended it says nothing of them."""
+        return self.hand_back_all(connection, held)
+
+    def _hand_back(
+        self, connection: Connection, task: Row[Any], at: int, reason: str | None
+    ) -> None:
+        end_attempt(connection, task, task.attempt, AttemptEnd.HANDED_BACK, reason, at)
+        super()._hand_back(connection, task, at, reason)
+
+    def _lose(self, connection: Connection, task: Row[Any], at: int) -> TaskState:
+        words = f"the lease of {task.owner} expired"
+        end_attempt(connection, task, task.attempt, AttemptEnd.EXPIRED, words, at)
+        return self.count_failure(connection, task, words, at)
+
+    def _wait_again(
+        self, connection: Connection, task: Row[Any], at: int, **values: object
+    ) -> TaskState:
+        return give_back(connection, task, at, **values)
+
+    def _last_words(self, reason: str, failures: int) -> str:
+        return f"failed {failures} times, last: {reason}"
+
+    def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
+        note(connection, at, AuditKind.QUARANTINED, game_id_of(connection, task), words)
 
     def renew(self, held: Iterable[Job], seconds: float) -> int:
         """Renew leases until `seconds` from now (heartbeat); returns how many were still valid."""
         with self._database.write() as connection:
             at = now(connection)
             return sum(GAMES.renew(connection, job, at, seconds) for job in held)
-
-    def hand_back(
-        self,
-        owner: str,
-        job: Job | None = None,
-        reason: str | None = None,
-        *,
-        besides: Collection[str] = (),
-    ) -> int:
-        """Give up the owner's leases, or that of one job; returns how many there were.
-
-        The jobs wait again, and nothing counts as failed.
-
-        besides  ids of games that the owner keeps
-        """
-        with self._database.write() as connection:
-            at, rows = now(connection), GAMES.held_by(connection, owner)
-            rows = [row for row in rows if row.game_id not in besides]
-            if job is not None:
-                rows = [row for row in rows if (row.id, row.attempt) == (job.id, job.attempt)]
-            for row in rows:
-                end_attempt(connection, row, row.attempt, AttemptEnd.HANDED_BACK, reason, at)
-                give_back(connection, row, at)
-            return len(rows)
 
     def fail(self, job: Job, reason: str, seat: int | None = None) -> VoidReceipt:
         """Report a void game: retry or quarantine the job. A former lease changes nothing.
@@ -284,41 +329,39 @@ class Jobs(StorePart):
         """
         with self._database.write() as connection:
             at = now(connection)
-            if (row := GAMES.held(connection, job)) is None:
-                found = select(_jobs.c.status).where(_jobs.c.id == job.id)
-                return VoidReceipt(TaskState(connection.execute(found).scalar_one()))
+            if (task := GAMES.held(connection, job)) is None:
+                return VoidReceipt(GAMES.get(connection, job.id).state)
             again = seat in _void_seats(connection, job.id)
-            end_attempt(connection, row, job.attempt, AttemptEnd.VOID, reason, at, seat)
+            end_attempt(connection, task, job.attempt, AttemptEnd.VOID, reason, at, seat)
             if seat is None:
                 lineup = versions_of(connection, job.id)
                 if disabled := disable_damaged(connection, lineup, at):
-                    return VoidReceipt(give_back(connection, row, at), disabled)
+                    return VoidReceipt(give_back(connection, task, at), disabled)
             else:
                 asked = versions_of(connection, job.id)[seat].id
                 disabled = disable_strikers(
-                    connection, self._policy.strikes, row.season_id, [asked], row.game_id, at
+                    connection, self._policy.strikes, task.season_id, [asked], job.game_id, at
                 )
             if seat is not None and not again:  # it ends by itself: the next one is a timeout
-                return VoidReceipt(give_back(connection, row, at), disabled)
-            status = count_failure(connection, row, reason, self._policy.failures, at)
-            return VoidReceipt(status, disabled)
+                return VoidReceipt(give_back(connection, task, at), disabled)
+            return VoidReceipt(self.count_failure(connection, task, reason, at), disabled)
 
     def requeue(self, game_id: str, by: Actor = NOBODY) -> TaskState:
         """Retry a quarantined job from the start."""
         with self._database.write() as connection:
-            row = connection.execute(select(_jobs).where(_jobs.c.game_id == game_id)).first()
-            if row is None or row.status != TaskState.QUARANTINED:
-                found = f"is {row.status}" if row else "is not known"
+            query = _TASKS_OF_GAMES.where(_jobs.c.game_id == game_id)
+            task = connection.execute(query).first()
+            if task is None or task.state is not TaskState.QUARANTINED:
+                found = f"is {task.state}" if task else "is not known"
                 raise NotOnLadder(f"game {game_id!r} {found}; only quarantined ones are requeued")
-            return _requeue(connection, row, now(connection), by)
+            return _requeue(connection, task, now(connection), by)
 
     def requeue_all(self, by: Actor = NOBODY) -> int:
         """Retry all quarantined jobs; returns how many wait again."""
-        query = select(_jobs).where(_jobs.c.status == TaskState.QUARANTINED)
+        query = _TASKS_OF_GAMES.where(_tasks.c.state == TaskState.QUARANTINED)
         with self._database.write() as connection:
-            at = now(connection)
-            found = [_requeue(connection, row, at, by) for row in connection.execute(query).all()]
-        return found.count(TaskState.QUEUED)
+            at, tasks = now(connection), connection.execute(query).all()
+            return [_requeue(connection, task, at, by) for task in tasks].count(TaskState.QUEUED)
 
 
 def _states(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
@@ -341,10 +384,9 @@ def _check_seating(season: Season, lineup: Seating, known: dict[int, bool]) -> N
 
 
 def _seat(
-    connection: Connection, season: StoredSeason, after: int, lineups: Sequence[Seating]
+    connection: Connection, season: StoredSeason, ids: Sequence[int], lineups: Sequence[Seating]
 ) -> None:
-    """Write the line-ups of the jobs that follow number `after`."""
-    ids = connection.execute(_ADDED, {"season": season.id, "after": after}).scalars()
+    """Write the line-ups of jobs."""
     rows = [
         {"job_id": job_id, "seat": seat, "season_id": season.id, "version_id": version}
         for job_id, lineup in zip(ids, lineups, strict=True)
@@ -354,42 +396,12 @@ def _seat(
 
 
 def _next(connection: Connection, season: StoredSeason, rotation: int | None) -> Row[Any] | None:
-    """The next waiting job for a worker whose last one was of `rotation`."""
+    """The next waiting game for a worker whose last one was of `rotation`."""
     if rotation is not None:
         for row in connection.execute(_OF_ROTATION, {"season": season.id, "of": rotation}).all():
-            if row.status == TaskState.QUEUED:
+            if row.state is TaskState.QUEUED:
                 return row
     return connection.execute(_WAITING, {"season": season.id}).first()
-
-
-def _lease(connection: Connection, row: Row[Any], owner: str, at: int, seconds: float) -> None:
-    attempt = GAMES.begin(connection, row, owner, at, seconds)
-    begun = {"season_id": row.season_id, "owner": owner, "since": at}
-    connection.execute(_BEGIN, {"job_id": row.id, "attempt": attempt, **begun})
-
-
-def _leased_jobs(
-    connection: Connection, season: StoredSeason, rows: Sequence[Row[Any]], owner: str
-) -> list[Job]:
-    """The jobs of rows as they were before they were leased."""
-    if not rows:
-        return []
-    seed = seed_of(connection, season.id)
-    return [
-        Job(
-            id=row.id,
-            game_id=row.game_id,
-            season=season.season,
-            seed=game_seed(seed, row.number, row.attempt),
-            seats=versions_of(connection, row.id),
-            rotation=row.rotation,
-            attempt=row.attempt + 1,
-            owner=owner,
-            # A job that was never leased has none.
-            void_seats=tuple(sorted(_void_seats(connection, row.id))) if row.attempt else (),
-        )
-        for row in rows
-    ]
 
 
 def _void_seats(connection: Connection, job_id: int) -> set[int]:
@@ -397,9 +409,9 @@ def _void_seats(connection: Connection, job_id: int) -> set[int]:
     return set(connection.execute(_VOID_SEATS, {"job": job_id}).scalars())
 
 
-def _requeue(connection: Connection, row: Row[Any], at: int, by: Actor) -> TaskState:
-    note(connection, at, AuditKind.REQUEUED, row.game_id, row.note or "", by=by)
-    return give_back(connection, row, at, failures=0)
+def _requeue(connection: Connection, task: Row[Any], at: int, by: Actor) -> TaskState:
+    note(connection, at, AuditKind.REQUEUED, task.game_id, task.words or "", by=by)
+    return give_back(connection, task, at, failures=0)
 
 
 class Queue(StorePart):
@@ -409,18 +421,19 @@ class Queue(StorePart):
 
     def counts_of(self, seasons: Sequence[StoredSeason]) -> dict[int, QueueCounts]:
         """The jobs of these seasons by status, by the season's id; quick however many are done."""
-        of_season, status = _jobs.c.season_id, _jobs.c.status
+        of_season, state = _tasks.c.season_id, _tasks.c.state
         ours = of_season.in_([season.id for season in seasons])
-        ended = select(of_season, status, func.count()).group_by(of_season, status)
-        ended = ended.where(ours, status.in_((TaskState.QUARANTINED, TaskState.CANCELLED)))
+        is_out = state.in_((TaskState.QUARANTINED, TaskState.CANCELLED))
+        ended = select(of_season, state, func.count()).where(GAMES.is_of_kind, ours, is_out)
+        ended = ended.group_by(of_season, state)
         games = select(schema.seasons.c.id, schema.seasons.c.games)
         with self._database.read() as connection:
-            loads = GAMES.loads(connection, now(connection), [of_season], ours)
-            count = {(season, status): n for season, status, n in connection.execute(ended)}
+            by_season = loads(connection, now(connection), of_season, (TaskKind.GAME,), ours)
+            count = {(season, state): n for season, state, n in connection.execute(ended)}
             done = {row.id: row.games for row in connection.execute(games)}
         return {
             season.id: QueueCounts(
-                **structs.asdict(loads.get((season.id,), NO_LOAD)),
+                **structs.asdict(by_season.get(season.id, NO_LOAD)),
                 done=done[season.id],
                 quarantined=count.get((season.id, TaskState.QUARANTINED), 0),
                 cancelled=count.get((season.id, TaskState.CANCELLED), 0),
@@ -430,7 +443,7 @@ class Queue(StorePart):
 
     def leased(self, season: StoredSeason) -> int:
         """The number of jobs that are being played, by this or other runners."""
-        query = select(func.count()).where(GAMES.is_leased, _jobs.c.season_id == season.id)
+        query = select(func.count()).where(GAMES.is_running, _tasks.c.season_id == season.id)
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
 
@@ -442,12 +455,14 @@ class Queue(StorePart):
     def arranged(self, season: StoredSeason) -> list[QueuedJob]:
         """The season's jobs, whatever became of them."""
         ours = _jobs.c.season_id == season.id
-        query = select(_jobs).where(ours).order_by(_jobs.c.number)
+        query = _TASKS_OF_GAMES.where(ours).order_by(_jobs.c.number)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-            lineups = _lineups(connection, ours)
+            lineups = _lineups(connection, select(_jobs.c.id).where(ours))
         return [
-            QueuedJob(row.number, row.rotation, lineups[row.id], row.game_id, row.status in _OPEN)
+            QueuedJob(
+                row.number, row.rotation, lineups[row.subject], row.game_id, row.state in _OPEN
+            )
             for row in rows
         ]
 
@@ -477,38 +492,37 @@ class Queue(StorePart):
 
     def owners(self, season: StoredSeason) -> list[str]:
         """The owners of leases of the season's jobs."""
-        query = select(_jobs.c.owner).where(GAMES.is_leased, _jobs.c.season_id == season.id)
+        query = select(_tasks.c.owner).where(GAMES.is_running, _tasks.c.season_id == season.id)
         with self._database.read() as connection:
             return sorted(set(connection.execute(query).scalars()))
 
-    def listed(self, season: StoredSeason | None, *statuses: TaskState) -> list[JobInfo]:
-        """The jobs, of a season if one is given, with one of these statuses, in their order."""
-        which = select(schema.seasons.c.id) if season is None else [season.id]
-        wanted = (_jobs.c.season_id.in_(which), _jobs.c.status.in_(statuses))
+    def listed(self, season: StoredSeason | None, *states: TaskState) -> list[JobInfo]:
+        """The jobs, of a season if one is given, in one of these states, in their order."""
         seasons = schema.seasons
+        which = select(seasons.c.id) if season is None else [season.id]
         query = (
-            select(_jobs, seasons.c.name.label("season"))
-            .join(seasons, seasons.c.id == _jobs.c.season_id)
-            .where(*wanted)
+            _TASKS_OF_GAMES.add_columns(seasons.c.name.label("season"))
+            .join(seasons, seasons.c.id == _tasks.c.season_id)
+            .where(_tasks.c.season_id.in_(which), _tasks.c.state.in_(states))
         )
         with self._database.read() as connection:
             # Sorted here: a database might rather read all jobs in their order than sort some.
             rows = sorted(connection.execute(query), key=lambda row: (row.season_id, row.number))
             if not rows:
                 return []
-            lineups = _lineups(connection, *wanted)
+            lineups = _lineups(connection, [row.subject for row in rows])
             ids = sorted({version for lineup in lineups.values() for version in lineup})
             versions = versions_by_id(connection, ids)
         return [
             JobInfo(
                 game_id=row.game_id,
                 season=row.season,
-                status=row.status,
-                lineup=tuple(versions[version].label for version in lineups[row.id]),
+                status=row.state,
+                lineup=tuple(versions[version].label for version in lineups[row.subject]),
                 attempt=row.attempt,
                 failures=row.failures,
                 owner=row.owner,
-                note=row.note,
+                note=row.words,
             )
             for row in rows
         ]
@@ -534,7 +548,7 @@ class Queue(StorePart):
             )
             with self._database.read() as connection:
                 rows = connection.execute(query).all()
-                lineups = _lineups(connection, _jobs.c.id.in_([row.job_id for row in rows]))
+                lineups = _lineups(connection, [row.job_id for row in rows])
                 ids = sorted({version for lineup in lineups.values() for version in lineup})
                 versions = versions_by_id(connection, ids)
             for row in rows:
@@ -565,13 +579,12 @@ def _last_rotation(connection: Connection, season: StoredSeason) -> int:
 
 
 def _lineups(
-    connection: Connection, *conditions: ColumnElement[bool]
+    connection: Connection, job_ids: Sequence[int] | Select[tuple[int]]
 ) -> dict[int, tuple[int, ...]]:
-    """The line-ups of the jobs that meet the conditions: version ids by seat, by the job's id."""
+    """The line-ups of jobs: version ids by seat, by the job's id."""
     rows = connection.execute(
         select(_seats.c.job_id, _seats.c.version_id)
-        .join(_jobs, _jobs.c.id == _seats.c.job_id)
-        .where(*conditions)
+        .where(_seats.c.job_id.in_(job_ids))
         .order_by(_seats.c.job_id, _seats.c.seat)
     )
     return {

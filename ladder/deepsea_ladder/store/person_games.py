@@ -26,13 +26,13 @@ from deepsea_ladder.errors import (
 from deepsea_ladder.limits import DAY_MS, check_tables
 from deepsea_ladder.model.bots import BotVersion
 from deepsea_ladder.model.games import PersonGame, Presence
-from deepsea_ladder.model.tasks import UNDER_WAY, TaskKind, TaskState
+from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now, readable
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
-from deepsea_ladder.store.tasks import TaskQueue, Tasks
+from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of
 from deepsea_rules.game import Decision
 
@@ -47,10 +47,9 @@ _SELECT: Select[Any] = _TASKS.join(
     .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id),
     _rows.c.id,
 )
-_IS_OPEN = _TASKS.is_of_kind & _task.state.in_(UNDER_WAY)
 
 
-class PersonGames(TaskQueue[PersonGame]):
+class PersonGames(TaskLine[PersonGame]):
     tasks = _TASKS
 
     # People
@@ -77,8 +76,8 @@ class PersonGames(TaskQueue[PersonGame]):
             lately = select(_rows.c.created_at).where(mine, _rows.c.created_at > at - DAY_MS)
             check_tables(
                 limits_now(connection),
-                _count(connection, _IS_OPEN),
-                _count(connection, _IS_OPEN & mine),
+                _count(connection, _TASKS.is_open),
+                _count(connection, _TASKS.is_open & mine),
                 connection.execute(lately.order_by(_rows.c.created_at)).scalars().all(),
                 at,
             )
@@ -167,7 +166,7 @@ class PersonGames(TaskQueue[PersonGame]):
     def open(self) -> int:
         """The number of games that are under way."""
         with self._database.read() as connection:
-            return _count(connection, _IS_OPEN)
+            return _count(connection, _TASKS.is_open)
 
     def _order(self, connection: Connection, at: int) -> Iterable[int]:
         """People who are silent are played by default actions; authors take turns."""

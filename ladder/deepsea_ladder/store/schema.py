@@ -33,7 +33,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from deepsea_ladder.accounts import AuditKind, AuthorState, Role, SecretKind
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import AttemptEnd, Presence
-from deepsea_ladder.model.tasks import TaskKind, TaskState
+from deepsea_ladder.model.tasks import TaskKind
 from deepsea_ladder.store.columns import (
     Choice,
     HexFloat,
@@ -180,16 +180,9 @@ jobs = Table(
     Column("rotation", Integer, nullable=False),  # counted up in the season
     Column("shift", Integer, nullable=False),  # which game of its rotation, from 0
     Column("game_id", String(80), nullable=False, unique=True),
-    Column("status", Choice(TaskState), nullable=False),
-    Column("attempt", Integer, nullable=False),  # the number of leases until now
-    Column("failures", Integer, nullable=False),
-    Column("owner", Text),  # of the lease
-    Column("until", BigInteger),
-    Column("note", Text),  # what went wrong last
     Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("season_id", "number"),
     UniqueConstraint("season_id", "rotation", "shift"),
-    Index(None, "status", "season_id", "shift", "number"),
     Index(None, "season_id", "created_at", "rotation"),
 )
 

@@ -24,15 +24,14 @@ from deepsea_ladder.errors import (
 )
 from deepsea_ladder.model.bots import BotState
 from deepsea_ladder.model.games import AttemptEnd, Extension, StoredSeason
-from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.attempts import GAMES, end_attempt, give_back
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import find_author
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import StorePart, now
-from deepsea_ladder.store.leases import end_attempt, give_back
 from deepsea_ladder.store.submissions import IS_OPEN, bots_from_afar
 from deepsea_ladder.store.versions import read_tallies, versions_by_id
 from deepsea_ladder.values import utc_time
@@ -195,7 +194,7 @@ class Seasons(StorePart):
         Those still count: until they have ended the seed is None, and `close` is to be called
         again.
         """
-        table, jobs = schema.seasons, schema.jobs
+        table, tasks = schema.seasons, schema.tasks
         with self._database.write() as connection:
             stored = _get(connection, name)
             at = now(connection)
@@ -205,23 +204,18 @@ class Seasons(StorePart):
                     .where(table.c.id == stored.id)
                     .values(closed_at=at, paused_at=None)
                 )
-                connection.execute(
-                    update(jobs)
-                    .where(jobs.c.season_id == stored.id, jobs.c.status == TaskState.QUEUED)
-                    .values(status=TaskState.CANCELLED, note="the season was closed")
-                )
+                ours = tasks.c.season_id == stored.id
+                GAMES.cancel_waiting(connection, at, "the season was closed", ours)
                 note(connection, at, AuditKind.SEASON, name, "closed", by=by)
-            leased = select(jobs).where(
-                jobs.c.season_id == stored.id, jobs.c.status == TaskState.RUNNING
-            )
+            leased = select(tasks).where(GAMES.is_running, tasks.c.season_id == stored.id)
             in_play = 0
-            for job in connection.execute(leased).all():
-                if job.until > at:
+            for task in connection.execute(leased).all():
+                if task.until > at:
                     in_play += 1
                 else:
-                    words = f"the lease of {job.owner} expired"
-                    end_attempt(connection, job, job.attempt, AttemptEnd.EXPIRED, words, at)
-                    give_back(connection, job, at)  # which cancels it
+                    words = f"the lease of {task.owner} expired"
+                    end_attempt(connection, task, task.attempt, AttemptEnd.EXPIRED, words, at)
+                    give_back(connection, task, at)  # which cancels it
             seed = None if in_play else seed_of(connection, stored.id).hex()
             return seed, in_play
 

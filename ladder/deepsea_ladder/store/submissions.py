@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import structs
-from sqlalchemy import Connection, Row, Select, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 
 from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
@@ -43,14 +43,14 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.authors import archive_bytes, check_deadline
 from deepsea_ladder.store.bots import add_version, check_active, check_copy, enable, own_bot
 from deepsea_ladder.store.database import added, now, readable
-from deepsea_ladder.store.tasks import TaskQueue, Tasks
+from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 _rows, _parts = schema.submissions, schema.submission_parts
 _TASKS = Tasks(TaskKind.CHECK)
 _task = schema.tasks.c
-IS_OPEN = or_(_TASKS.is_waiting, _TASKS.is_running)
+IS_OPEN = _TASKS.is_open
 """The tasks of submissions without a verdict."""
 _SELECT: Select[Any] = _TASKS.join(
     select(_rows, schema.authors.c.name.label("author")).join(
@@ -62,7 +62,7 @@ _LONGEST_LINE = 1000
 """Characters of a line of a bot's output."""
 
 
-class Submissions(TaskQueue[SubmissionLease]):
+class Submissions(TaskLine[SubmissionLease]):
     tasks = _TASKS
 
     # The front
@@ -259,7 +259,7 @@ class Submissions(TaskQueue[SubmissionLease]):
             if (task := _TASKS.held(connection, lease)) is None:
                 return None
             _put(connection, lease.id, took_ms=_rows.c.took_ms + took_ms)
-            return self._count_failure(connection, task, reason, now(connection))
+            return self.count_failure(connection, task, reason, now(connection))
 
     def _wait_again(
         self, connection: Connection, task: Row[Any], at: int, **values: object
@@ -340,18 +340,20 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
     sizes = sizes.join(schema.tasks, _task.subject == _rows.c.id).where(ours, IS_OPEN)
     number, size = connection.execute(sizes).one()
     times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
-    checks = (
-        _SELECT.with_only_columns(_task.changed_at, _rows.c.took_ms)
-        .where(ours, _task.changed_at > at - HOUR_MS, _rows.c.took_ms > 0)
-        .order_by(_task.changed_at)
-    )
+    # Without the time: SQLite would begin with all checks.
+    checks = _SELECT.with_only_columns(_task.changed_at, _rows.c.took_ms)
+    checks = checks.where(ours, _rows.c.took_ms > 0)
     waits = select(func.count()).select_from(schema.tasks).where(_TASKS.is_waiting)
     return Usage(
         open=number,
         times=connection.execute(times.order_by(_rows.c.created_at)).scalars().all(),
         archives=archive_bytes(connection, author_id) + int(size),
         waiting=connection.execute(waits).scalar_one(),
-        checks=[(row.changed_at, row.took_ms) for row in connection.execute(checks)],
+        checks=sorted(
+            (changed_at, took_ms)
+            for changed_at, took_ms in connection.execute(checks)
+            if changed_at > at - HOUR_MS
+        ),
     )
 
 

@@ -7,14 +7,14 @@ authors take turns, but for games, of which the pairing decides; every change of
 `change`.
 
 Theory of operation: a row of `tasks` says how far a task is; the kind's own table says what was
-asked for and what came of it. `Tasks` has the statements of a kind, `TaskQueue` is the part of the
-store that a kind makes of it: it says how a task is read, and what else is written when a task
-waits again or has failed. `AllTasks` is all kinds at once.
+asked for and what came of it. `Tasks` has the statements of a kind. `TaskQueue` is the part of the
+store that a kind makes of it: it says what else is written when a task waits again or has failed;
+a `TaskLine`, which is all but games, also how a task is read. `AllTasks` is all kinds at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import structs
@@ -36,7 +36,7 @@ from sqlalchemy import (
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.limits import check_order
 from deepsea_ladder.model.games import QueueLoad
-from deepsea_ladder.model.tasks import KINDS, TaskKind, TaskState
+from deepsea_ladder.model.tasks import KINDS, UNDER_WAY, TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.strikes import RetryPolicy
@@ -64,6 +64,8 @@ class Lease(Protocol):
 
 
 _Lease = TypeVar("_Lease", bound=Lease)
+UNREADABLE_TASK = (StoreDamaged, ValueError, TypeError)
+"""The errors of a task whose rows are damaged: it is set aside, and the next one is tried."""
 
 
 class Tasks:
@@ -75,6 +77,7 @@ class Tasks:
         self.is_of_kind = _columns.kind == kind
         self.is_waiting = and_(self.is_of_kind, _columns.state == TaskState.QUEUED)
         self.is_running = and_(self.is_of_kind, _columns.state == TaskState.RUNNING)
+        self.is_open = and_(self.is_of_kind, _columns.state.in_(UNDER_WAY))
         self._last_change = (
             select(func.coalesce(func.max(_others.c.change), 0))
             .where(_others.c.kind == kind)
@@ -102,6 +105,8 @@ class Tasks:
 
     def join(self, query: Select[Any], subject: Column[Any]) -> Select[Any]:
         """The rows of the kind's own table, each with its task; `subject` is that table's id."""
+        # An outer join: SQLite looks up the tasks of rows, and does not begin with all tasks of
+        # the kind, unless the query selects them by their state.
         return query.add_columns(
             _columns.state,
             _columns.attempt,
@@ -110,7 +115,7 @@ class Tasks:
             _columns.until,
             _columns.words,
             _columns.changed_at,
-        ).join(_tasks, and_(self.is_of_kind, _columns.subject == subject))
+        ).outerjoin(_tasks, and_(self.is_of_kind, _columns.subject == subject))
 
     def add(self, connection: Connection, at: int, rows: Sequence[dict[str, Any]]) -> None:
         """Add tasks that wait: each with its `subject`, and what else differs of its columns."""
@@ -161,6 +166,14 @@ class Tasks:
         values = {"owner": None, "until": None, **values}
         self.put(connection, subject, at, state=state, **values)
 
+    def cancel_waiting(
+        self, connection: Connection, at: int, words: str, *conditions: ColumnElement[bool]
+    ) -> None:
+        """Cancel the tasks that wait and meet the conditions."""
+        cancelled = {"state": TaskState.CANCELLED, "words": words, "changed_at": at}
+        query = update(_tasks).where(self.is_waiting, *conditions)
+        connection.execute(query.values(**cancelled, change=self._last_change + 1))
+
     def put(self, connection: Connection, subject: int, at: int, **values: object) -> None:
         """Write some columns of a task, as a change that readers notice."""
         connection.execute(self._put, {"of_subject": subject, "changed_at": at, **values})
@@ -170,8 +183,8 @@ class Tasks:
     def line(self, connection: Connection) -> list[tuple[int, int]]:
         """Subjects and authors of the tasks that wait, the oldest first."""
         query = select(_columns.subject, _columns.author_id).where(self.is_waiting)
-        rows = connection.execute(query.order_by(_columns.subject))
-        return [(row.subject, row.author_id or 0) for row in rows]
+        # Sorted here: SQLite would rather read all tasks in their order than sort some.
+        return sorted((row.subject, row.author_id or 0) for row in connection.execute(query))
 
     def busy(self, connection: Connection) -> list[int]:
         """The authors of the tasks that are leased."""
@@ -209,7 +222,11 @@ def _key(lease: Lease) -> dict[str, Any]:
 
 
 def loads(
-    connection: Connection, at: int, key: Column[Any], *conditions: ColumnElement[bool]
+    connection: Connection,
+    at: int,
+    key: Column[Any],
+    kinds: Collection[TaskKind],
+    *conditions: ColumnElement[bool],
 ) -> dict[Any, QueueLoad]:
     """The tasks that wait and those that are leased, by the values of a column."""
     under_way = (TaskState.QUEUED, TaskState.RUNNING)
@@ -217,7 +234,7 @@ def loads(
     oldest = func.min(_columns.created_at + 0)
     query = (
         select(key, _columns.owner, _columns.until, func.count(), oldest)
-        .where(_columns.kind.in_(TaskKind), _columns.state.in_(under_way), *conditions)
+        .where(_columns.kind.in_(kinds), _columns.state.in_(under_way), *conditions)
         .group_by(key, _columns.owner, _columns.until)  # a task that waits has no owner
     )
     loads: dict[Any, QueueLoad] = {}
@@ -235,10 +252,105 @@ def loads(
     return loads
 
 
-class TaskQueue(StorePart, Generic[_Lease]):
-    """The tasks of one kind, as runners see them."""
+class TaskQueue(StorePart):
+    """The tasks of one kind: what their leases come to."""
 
     tasks: ClassVar[Tasks]
+
+    def hand_back(
+        self,
+        owner: str,
+        lease: Lease | None = None,
+        reason: str | None = None,
+        *,
+        besides: Iterable[Lease] = (),
+    ) -> int:
+        """Give up an owner's leases, or that of one task; their number.
+
+        The tasks wait again, and nothing counts as failed.
+
+        besides  leases that the owner keeps
+        """
+        kept = {other.id for other in besides}
+        with self._database.write() as connection:
+            held = [
+                task
+                for task in self.tasks.held_by(connection, owner)
+                if task.subject not in kept
+                and (lease is None or (task.subject, task.attempt) == (lease.id, lease.attempt))
+            ]
+            return self.hand_back_all(connection, held, reason)
+
+    def hand_back_all(
+        self, connection: Connection, held: Sequence[Row[Any]], reason: str | None = None
+    ) -> int:
+        """Let tasks that were leased wait again, in a transaction of the caller."""
+        at = now(connection)
+        for task in held:
+            self._hand_back(connection, task, at, reason)
+        return len(held)
+
+    def lose(self, owner: str) -> int:
+        """End the leases of a runner that is gone, as if they had expired; their number."""
+        with self._database.write() as connection:
+            return self.lose_all(connection, self.tasks.held_by(connection, owner))
+
+    def lose_all(self, connection: Connection, held: Sequence[Row[Any]]) -> int:
+        """End leases of a runner that is gone, in a transaction of the caller."""
+        at = now(connection)
+        for task in held:
+            self._lose(connection, task, at)
+        return len(held)
+
+    def count_failure(
+        self, connection: Connection, task: Row[Any], reason: str, at: int
+    ) -> TaskState:
+        """Count an attempt without a result, in a transaction of the caller; the new state."""
+        failures = task.failures + 1
+        if failures >= self.tasks.rules.most_failures(self._policy):
+            words = self._last_words(reason, failures)
+            self._set_failed(connection, task, words, at, failures=failures)
+            return self.tasks.rules.failed
+        words = printable(reason, schema.LONGEST_NOTE)
+        return self._wait_again(connection, task, at, failures=failures, words=words)
+
+    def _set_failed(
+        self, connection: Connection, task: Row[Any], reason: str, at: int, **values: object
+    ) -> None:
+        words = printable(reason, schema.LONGEST_NOTE)
+        state = self.tasks.rules.failed
+        self.tasks.end(connection, task.subject, at, state, words=words, **values)
+        self._give_up(connection, task, words, at)
+
+    # What differs by kind
+
+    def _hand_back(
+        self, connection: Connection, task: Row[Any], at: int, reason: str | None
+    ) -> None:
+        """Let a task wait again that its owner gives up."""
+        self._wait_again(connection, task, at)
+
+    def _lose(self, connection: Connection, task: Row[Any], at: int) -> TaskState:
+        """End a lease of a runner that is gone, or has not renewed it; the new state."""
+        return self.count_failure(connection, task, f"the runner {task.owner} was lost", at)
+
+    def _wait_again(
+        self, connection: Connection, task: Row[Any], at: int, **values: object
+    ) -> TaskState:
+        """Let a task that was leased wait again; the new state."""
+        self.tasks.end(connection, task.subject, at, TaskState.QUEUED, **values)
+        return TaskState.QUEUED
+
+    def _last_words(self, reason: str, failures: int) -> str:
+        """Why a task has failed for good, by the reason of its last failure."""
+        return reason
+
+    def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
+        """Write what else changes when a task has failed for good."""
+
+
+class TaskLine(TaskQueue, Generic[_Lease]):
+    """The tasks of one kind, which runners lease one by one, and for which authors take turns."""
 
     def waiting(self) -> int:
         """The number of tasks that wait, or whose lease has expired."""
@@ -269,11 +381,16 @@ class TaskQueue(StorePart, Generic[_Lease]):
             for task in self.tasks.expired(connection, at):
                 self._lose(connection, task, at)
             for subject in self._order(connection, at):
-                if only in (None, subject):
-                    task = self.tasks.get(connection, subject)
-                    if (lease := self._read_or_set_aside(connection, task, owner, at)) is not None:
-                        self.tasks.begin(connection, task, owner, at, seconds)
-                        return lease
+                if only not in (None, subject):
+                    continue
+                task = self.tasks.get(connection, subject)
+                try:
+                    lease = self._read(connection, task, owner, at)
+                except UNREADABLE_TASK as error:
+                    self._set_failed(connection, task, f"it cannot be read: {error}", at)
+                    continue
+                self.tasks.begin(connection, task, owner, at, seconds)
+                return lease
             return None
 
     def renew(self, lease: _Lease, seconds: float) -> bool:
@@ -286,31 +403,7 @@ class TaskQueue(StorePart, Generic[_Lease]):
         with self._database.write() as connection:
             if (task := self.tasks.held(connection, lease)) is None:
                 return None
-            return self._count_failure(connection, task, reason, now(connection))
-
-    def hand_back(self, owner: str) -> int:
-        """Give up an owner's leases; the tasks wait again, and nothing counts as failed."""
-        with self._database.write() as connection:
-            return self.hand_back_all(connection, owner)
-
-    def hand_back_all(self, connection: Connection, owner: str) -> int:
-        """As `hand_back`, in a transaction of the caller."""
-        held, at = self.tasks.held_by(connection, owner), now(connection)
-        for task in held:
-            self._wait_again(connection, task, at)
-        return len(held)
-
-    def lose(self, owner: str) -> int:
-        """End the leases of a runner that is gone, as if they had expired; their number."""
-        with self._database.write() as connection:
-            return self.lose_all(connection, owner)
-
-    def lose_all(self, connection: Connection, owner: str) -> int:
-        """As `lose`, in a transaction of the caller."""
-        held, at = self.tasks.held_by(connection, owner), now(connection)
-        for task in held:
-            self._lose(connection, task, at)
-        return len(held)
+            return self.count_failure(connection, task, reason, now(connection))
 
     # What differs by kind
 
@@ -319,60 +412,15 @@ class TaskQueue(StorePart, Generic[_Lease]):
         return self.tasks.order(connection, self.tasks.line(connection))
 
     def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> _Lease:
-        """What the owner is to do. Raises StoreDamaged, ValueError or TypeError for damage."""
+        """What the owner is to do. Raises one of `UNREADABLE_TASK` for damage."""
         raise NotImplementedError
-
-    def _wait_again(
-        self, connection: Connection, task: Row[Any], at: int, **values: object
-    ) -> TaskState:
-        """Let a task that was leased wait again; the new state."""
-        self.tasks.end(connection, task.subject, at, TaskState.QUEUED, **values)
-        return TaskState.QUEUED
-
-    def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
-        """Write what else changes when a task has failed for good."""
-
-    # What is common to all
-
-    def _read_or_set_aside(
-        self, connection: Connection, task: Row[Any], owner: str, at: int
-    ) -> _Lease | None:
-        """What the owner is to do; None if it cannot be read: then it has failed, and says why."""
-        try:
-            return self._read(connection, task, owner, at)
-        except (StoreDamaged, ValueError, TypeError) as error:
-            self._set_failed(connection, task, f"it cannot be read: {error}", at)
-            return None
-
-    def _lose(self, connection: Connection, task: Row[Any], at: int) -> TaskState:
-        """End a lease of a runner that is gone, or has not renewed it; the new state."""
-        return self._count_failure(connection, task, f"the runner {task.owner} was lost", at)
-
-    def _count_failure(
-        self, connection: Connection, task: Row[Any], reason: str, at: int
-    ) -> TaskState:
-        """Count an attempt without a result; the new state."""
-        failures = task.failures + 1
-        if failures >= self.tasks.rules.most_failures(self._policy):
-            self._set_failed(connection, task, reason, at, failures=failures)
-            return self.tasks.rules.failed
-        words = printable(reason, schema.LONGEST_NOTE)
-        return self._wait_again(connection, task, at, failures=failures, words=words)
-
-    def _set_failed(
-        self, connection: Connection, task: Row[Any], reason: str, at: int, **values: object
-    ) -> None:
-        words = printable(reason, schema.LONGEST_NOTE)
-        state = self.tasks.rules.failed
-        self.tasks.end(connection, task.subject, at, state, words=words, **values)
-        self._give_up(connection, task, words, at)
 
 
 class AllTasks(StorePart):
     """The tasks of all kinds."""
 
     def __init__(
-        self, database: Database, policy: RetryPolicy, queues: Sequence[TaskQueue[Any]]
+        self, database: Database, policy: RetryPolicy, queues: Sequence[TaskQueue]
     ) -> None:
         super().__init__(database, policy)
         self._queues = queues
@@ -388,9 +436,15 @@ class AllTasks(StorePart):
     def hand_back(self, owner: str) -> int:
         """Give up an owner's leases of all kinds at once; their number."""
         with self._database.write() as connection:
-            return sum(queue.hand_back_all(connection, owner) for queue in self._queues)
+            return sum(
+                queue.hand_back_all(connection, queue.tasks.held_by(connection, owner))
+                for queue in self._queues
+            )
 
     def lose(self, owner: str) -> int:
         """End the leases of all kinds of a runner that is gone; their number."""
         with self._database.write() as connection:
-            return sum(queue.lose_all(connection, owner) for queue in self._queues)
+            return sum(
+                queue.lose_all(connection, queue.tasks.held_by(connection, owner))
+                for queue in self._queues
+            )
