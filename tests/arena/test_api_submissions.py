@@ -29,6 +29,7 @@ from helpers import ladder
 from helpers.submissions import LIMITS, an_author, zipped
 
 KEY = "a-key-of-mine"
+BUNDLE = replace(ladder.a_bundle("one"), name="mine")
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_submission_is_followed_to_its_verdict(service: LadderService, anna: L
     submissions.progress(lease, 60, 2, 3)
     assert next(seen) == ("running", 0, 2)
     assert next(seen) is None
-    submissions.accept(lease, replace(ladder.a_bundle("one"), name="mine"), LIMITS, 1)
+    submissions.accept(lease, BUNDLE, LIMITS, 1, has_played=True)
     assert list(seen) == [("accepted", 0, 2)]
     (again,) = upload(anna, zipped("one"), bot="mine")
     assert (again.version, again.bot) == (1, "mine")

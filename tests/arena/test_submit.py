@@ -1,29 +1,40 @@
-"""Submitting: what is refused changes nothing, what is taken in has played in every open season."""
+"""Submitting here: what is refused adds no bot; what is taken in has played in every season."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from deepsea_arena.api.local import ladder_of
+from deepsea_arena.api.submissions import Archive
 from deepsea_arena.play import rated_games
-from deepsea_arena.play.admission import admission_games, submit
+from deepsea_arena.play.background_work import do_now
+from deepsea_arena.play.handlers import CHECKS
 from deepsea_arena.play.rated_games import hosting
+from deepsea_arena.play.run_report import RunWatcher
+from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.reader import read_bot
+from deepsea_bundle.reader import BotBundle, read_bot
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model.bots import BotVersion, SubmissionRefusal
+from deepsea_ladder.model.bots import Submission
+from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import BotLimits, Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable
 from deepsea_referee.system.gauge import BotGauge, WallGauge
+from deepsea_sdk.entropy import fresh_token
 from helpers import ladder
 from helpers.tiers import daily
 
+ACCEPTED, REFUSED = TaskState.ACCEPTED, TaskState.REFUSED
 BOT = """
 from deepsea_sdk import Bot, run
 
@@ -54,25 +65,45 @@ def store(pattern: Path, tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def test_a_bot_plays_three_games_in_each_open_season(store: Store) -> None:
-    assert admission_games(store) == 3
-    store.seasons.open(Season(name="s2", isolation="process"), ladder.SEED)
-    assert admission_games(store) == 6
-    store.seasons.close("s1")
-    store.seasons.close("s2")
-    assert admission_games(store) == 3
+class Games(RunWatcher):
+    """Notes how many admission games were played each time."""
+
+    def __init__(self, store: Store) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self._store = store
+
+    def checking(self, number: int) -> None:
+        now = self._store.submissions.get(number)
+        self.seen.append((now.games, now.of_games))
+
+
+def submit(
+    store: Store, author: str, bundle: BotBundle, watcher: RunWatcher | None = None
+) -> Submission:
+    """Submit a bot, and check it at once; the submission in its last state."""
+    store.authors.ensure(author)
+    ladder = ladder_of(store, author)
+    archive = Archive.of(bundle.archive, bundle.name, fresh_token(), 1000)
+    (submission,) = islice(filter(None, ladder.submit(archive)), 1)
+    with closing(Stop()) as stop:
+        assert do_now(CHECKS, store, submission.id, watcher or RunWatcher(), stop)
+    return store.submissions.get(submission.id)
+
+
+def test_a_bot_plays_three_games_in_each_open_season(store: Store, tmp_path: Path) -> None:
+    store.seasons.open(Season(name="s2", seats=(2,), isolation="process"), ladder.SEED)
+    games = Games(store)
+    assert submit(store, "me", read_bot(speaks_lines(tmp_path)), games).state is ACCEPTED
+    assert [seen for seen in games.seen if seen[1]] == [(played, 6) for played in range(7)]
 
 
 def test_a_bot_without_faults_gets_a_version(store: Store, tmp_path: Path) -> None:
     bundle = read_bot(speaks_lines(tmp_path))
-    games: list[int] = []
     ladder.submit(store, "other", author="Me")
-    result = submit(store, "me", bundle, lambda: games.append(1))
-    assert isinstance(result, BotVersion)
-    assert (result.bot, result.number) == ("mine", 1)
+    result = submit(store, "me", bundle)
+    assert (result.state, result.bot, result.version) == (ACCEPTED, "mine", 1)
     assert result.author == "Me"  # who was there
     assert store.bots.get("mine").current.digest == result.digest == bundle.digest
-    assert len(games) == 3
 
 
 def test_the_admissions_opponent_is_the_sample_whatever_lies_in_the_ladders_folder(
@@ -81,7 +112,7 @@ def test_the_admissions_opponent_is_the_sample_whatever_lies_in_the_ladders_fold
     bundle = read_bot(speaks_lines(tmp_path))
     (tmp_path / "random").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert isinstance(submit(store, "me", bundle), BotVersion)
+    assert submit(store, "me", bundle).state is ACCEPTED
 
 
 def speaks_lines(folder: Path, says: str = "answer", declares: str = "") -> Path:
@@ -94,7 +125,7 @@ def speaks_lines(folder: Path, says: str = "answer", declares: str = "") -> Path
 
 def test_a_bot_that_speaks_lines_is_refused_by_its_faults(store: Store, tmp_path: Path) -> None:
     result = submit(store, "me", read_bot(speaks_lines(tmp_path, "guess")))
-    assert isinstance(result, SubmissionRefusal)
+    assert result.state is REFUSED
     assert "which is no answer" in result.found
 
 
@@ -103,9 +134,7 @@ def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
 ) -> None:
     (tmp_path / "needs.txt").write_text("click>=8\nnumpy>=2\ntorch\n", encoding="utf-8")
     bundle = read_bot(speaks_lines(tmp_path, declares='requirements = "needs.txt"\n'))
-    with pytest.raises(SubmissionError) as refused:
-        submit(store, "me", bundle)
-    assert str(refused.value) == (
+    assert submit(store, "me", bundle).found == (
         "mine needs click>=8, numpy>=2, torch, which season s1 does not offer; "
         "bots may count on nothing beside the SDK. A season with more is opened with "
         "`ladder season NAME --packages click,numpy,torch`, once this one is closed"
@@ -115,11 +144,11 @@ def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
     store.seasons.open(
         Season(name="s2", seats=(2,), isolation="process", packages=offered), ladder.SEED
     )
-    with pytest.raises(SubmissionError, match=r"mine needs numpy>=2, .*numpy==1\.26\.4, torch"):
-        submit(store, "me", bundle)
+    found = submit(store, "me", bundle).found
+    assert re.match(r"mine needs numpy>=2, .*numpy==1\.26\.4, torch", found)
     assert store.bots.all() == []
     (tmp_path / "needs.txt").write_text("click>=8\n", encoding="utf-8")
-    assert isinstance(submit(store, "me", read_bot(tmp_path)), BotVersion)
+    assert submit(store, "me", read_bot(tmp_path)).state is ACCEPTED
 
 
 def test_a_seasons_limits_are_those_of_its_bots() -> None:
@@ -142,7 +171,7 @@ def test_a_season_that_requires_control_groups_is_not_played_without(
         hosting("process", wanted)
 
 
-REFUSED = [
+FAULTS = [
     ("print('hm'); return 'fly'", "", "decision 0: illegal_action", "view.legal", "hm"),
     # In every run these are submitted by a command: tests/cli/test_author_errors.py.
     ("raise RuntimeError('a bug')", "", "exception", "", "RuntimeError: a bug"),
@@ -152,7 +181,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(
     ("deed", "first", "found", "remedy", "log"),
-    daily(REFUSED, REFUSED[:1]),
+    daily(FAULTS, FAULTS[:1]),
 )
 def test_the_first_fault_refuses_a_bot_with_what_to_do(
     store: Store, tmp_path: Path, deed: str, first: str, found: str, remedy: str, log: str
@@ -162,7 +191,7 @@ def test_the_first_fault_refuses_a_bot_with_what_to_do(
     bundle = read_bot(file)
     result = submit(store, "me", bundle)
     assert store.bots.all() == []
-    assert isinstance(result, SubmissionRefusal)
+    assert result.state is REFUSED
     assert "against itself, 2 seats" in result.found
     assert found in result.found
     assert remedy in result.remedy
@@ -173,18 +202,37 @@ def test_the_first_fault_refuses_a_bot_with_what_to_do(
 def test_an_authors_bad_name_is_refused_before_any_game(store: Store) -> None:
     bundle = ladder.a_bundle("nothing that could play")
     with pytest.raises(BundleError, match="the author's name") as refused:
-        submit(store, "a\nb", bundle, pytest.fail)
+        submit(store, "a\nb", bundle)
     assert "\n" not in str(refused.value)
 
 
-def test_files_that_play_already_and_anothers_bot_are_refused_before_any_game(
+def test_files_that_play_already_and_anothers_bot_cost_no_game(
     store: Store, tmp_path: Path
 ) -> None:
     bundle = read_bot(speaks_lines(tmp_path))
     store.bots.submit("mine", "me", bundle)
-    for author, words in (("me", "version 1 of 'mine' already"), ("you", "is me's; choose")):
-        with pytest.raises(SubmissionError, match=words):
-            submit(store, author, bundle, pytest.fail)
+    games = Games(store)
+    assert submit(store, "me", bundle, games).version == 1
+    assert games.seen == [(0, 0)]  # its files are read
+    with pytest.raises(SubmissionError, match="is me's; choose"):
+        submit(store, "you", bundle)
+
+
+def test_a_request_to_stop_leaves_the_submission_in_the_queue(store: Store, tmp_path: Path) -> None:
+    bundle = read_bot(speaks_lines(tmp_path))
+    store.authors.ensure("me")
+    ladder = ladder_of(store, "me")
+    archive = Archive.of(bundle.archive, "mine", fresh_token(), 1000)
+    (submission,) = islice(filter(None, ladder.submit(archive)), 1)
+    with closing(Stop()) as stop:
+
+        class Interrupted(RunWatcher):
+            def checking(self, number: int) -> None:
+                stop.ask(StopRequest.FINISH)
+
+        assert not do_now(CHECKS, store, submission.id, Interrupted(), stop)
+    assert store.submissions.get(submission.id).state is TaskState.QUEUED
+    assert store.submissions.owners() == []
 
 
 @pytest.mark.parametrize(("counts", "gauge"), [(True, BotGauge), (False, WallGauge)])

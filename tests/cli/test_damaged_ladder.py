@@ -235,6 +235,7 @@ DAMAGE = [
     ("tasks", "state", "asked", "state is 'asked'"),  # a state of a person's game, not of a check
     ("audit", "kind", "read", "kind is 'read'"),
     ("submissions", "needs_sandbox", 2, "table submissions, row 1: needs_sandbox is 2"),
+    ("submissions", "by_machine", 2, "table submissions, row 1: by_machine is 2"),
     ("seasons", "seed", "beef", "season 's1': its name, seed or head is another one"),
     ("seasons", "settings", "{}", "season 's1': a season needs a name"),
     ("ratings", "wins", 40, "wins is 40, the games give"),

@@ -404,7 +404,7 @@ class _Stocking:
             store.refuse(lease, refusal, 700, digest="0" * 64)
         else:
             bundle = bundle_of(dict(ladder.a_bundle("anna from afar").files), lease.bot)
-            store.accept(lease, bundle, USUAL_LIMITS, 2_500)
+            store.accept(lease, bundle, USUAL_LIMITS, 2_500, has_played=True)
 
 
 def _token(name: str) -> NewToken:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from msgspec import structs
 from sqlalchemy import func, select
 
-from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.errors import (
     KeyReused,
     LadderError,
@@ -19,7 +20,7 @@ from deepsea_ladder.errors import (
     SeasonError,
     SubmissionError,
 )
-from deepsea_ladder.limits import HOUR_MS
+from deepsea_ladder.limits import HOUR_MS, RemoteLimits
 from deepsea_ladder.model.bots import BotState, SubmissionLease, SubmissionRefusal
 from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.season import Season
@@ -52,7 +53,15 @@ def claim(store: Store, owner: str = "runner", seconds: float = 60) -> Submissio
 def accept(store: Store, lease: SubmissionLease, text: str) -> bool:
     """Accept a submission as a bot of that text."""
     bundle = replace(ladder.a_bundle(text), name=lease.bot)
-    return store.submissions.accept(lease, bundle, LIMITS, 5)
+    return store.submissions.accept(lease, bundle, LIMITS, 5, has_played=True)
+
+
+def known(
+    store: Store, lease: SubmissionLease, name: str, text: str, limits: RemoteLimits = LIMITS
+) -> bool:
+    """Accept a submission, as a bot of that name and text, if it plays already."""
+    bundle = replace(ladder.a_bundle(text), name=name)
+    return store.submissions.accept(lease, bundle, limits, 1, has_played=False)
 
 
 def rows(store: Store) -> tuple[int, int]:
@@ -191,8 +200,7 @@ def test_a_runner_that_stops_gives_its_lease_back_and_nothing_counts(
 def test_the_files_of_the_present_version_make_no_new_one(store: Store, ada: int) -> None:
     ladder.submit(store, "mine", "one", "Ada")
     added = add(store, ada, "one")
-    digest = ladder.a_bundle("one").digest
-    assert store.submissions.accept_known(claim(store), "Mine", digest, LIMITS, 1)
+    assert known(store, claim(store), "Mine", "one")
     done = store.submissions.get(added.id)
     assert (done.state, done.bot, done.version) == (ACCEPTED, "mine", 1)
     assert len(store.bots.versions("mine")) == 1
@@ -202,15 +210,14 @@ def test_a_withdrawn_bot_comes_back_with_its_files_and_a_disabled_one_does_not(
     store: Store, ada: int
 ) -> None:
     ladder.submit(store, "mine", "one", "Ada")
-    digest = ladder.a_bundle("one").digest
     store.bots.withdraw("mine")
     add(store, ada, "one", key="first-key")
-    assert store.submissions.accept_known(claim(store), "mine", digest, LIMITS, 1)
+    assert known(store, claim(store), "mine", "one")
     assert store.bots.get("mine").state is BotState.ACTIVE
     store.bots.disable("mine", "it crashed")
     add(store, ada, "one", key="second-key")
     with pytest.raises(SubmissionError, match="which is disabled: it crashed"):
-        store.submissions.accept_known(claim(store), "mine", digest, LIMITS, 1)
+        known(store, claim(store), "mine", "one")
     assert store.bots.get("mine").state is BotState.DISABLED
 
 
@@ -218,12 +225,11 @@ def test_files_of_another_bot_of_the_author_are_refused_before_games_are_played(
     store: Store, ada: int
 ) -> None:
     ladder.submit(store, "mine", "one", "Ada")
-    digest = ladder.a_bundle("one").digest
     words = "these files are those of 'mine', which plays"
     added = add(store, ada, "one", "copy")
     lease = claim(store)
     with pytest.raises(SubmissionError, match=words):
-        store.submissions.accept_known(lease, "copy", digest, LIMITS, 1)
+        known(store, lease, "copy", "one")
     with pytest.raises(SubmissionError, match=words):
         accept(store, lease, "one")
     assert store.submissions.refuse(lease, SubmissionRefusal(words), 1)
@@ -235,14 +241,14 @@ def test_files_of_another_bot_of_the_author_are_refused_before_games_are_played(
     ladder.submit(store, "mine", "one", "Ada")
     add(store, ada, "one", "copy", key="another-key")
     with pytest.raises(SubmissionError, match=words):
-        store.submissions.accept_known(claim(store), "copy", digest, LIMITS, 1)
+        known(store, claim(store), "copy", "one")
     assert add(store, ada, "one", "copy").id == added.id
     assert store.submissions.get(added.id).state is REFUSED
 
 
 def test_other_files_are_not_known(store: Store, ada: int) -> None:
     added = add(store, ada, "one")
-    assert not store.submissions.accept_known(claim(store), "mine", "d" * 64, LIMITS, 1)
+    assert not known(store, claim(store), "mine", "other")
     assert store.submissions.get(added.id).state is RUNNING
 
 
@@ -254,10 +260,10 @@ def test_a_name_that_is_somebody_elses_is_refused_before_and_after_the_upload(
     added = add(store, ada, "one", "")
     lease = claim(store)
     with pytest.raises(SubmissionError, match="the bot 'bot-of-Bob' is Bob's"):
-        store.submissions.accept_known(lease, "bot-of-Bob", "d" * 64, LIMITS, 1)
+        known(store, lease, "bot-of-Bob", "other")
     bundle = replace(ladder.a_bundle("one"), name="bot-of-Bob")
     with pytest.raises(SubmissionError, match="the bot 'bot-of-Bob' is Bob's"):
-        store.submissions.accept(lease, bundle, LIMITS, 1)
+        store.submissions.accept(lease, bundle, LIMITS, 1, has_played=True)
     assert store.submissions.get(added.id).state is RUNNING
 
 
@@ -269,9 +275,21 @@ def test_an_author_has_so_many_bots_without_those_that_are_withdrawn(
         add(store, ada, "one", "mine", limits)
     add(store, ada, "one", "", limits)
     with pytest.raises(LimitReached, match="you have 1 bots"):
-        store.submissions.accept_known(claim(store), "mine", "d" * 64, limits, 1)
+        known(store, claim(store), "mine", "other", limits)
     store.bots.withdraw("bot-of-Ada")
     assert add(store, ada, "two", "mine", limits).state is QUEUED
+
+
+def test_what_is_submitted_on_the_ladders_machine_has_no_limits_and_counts_in_none(
+    store: Store, ada: int
+) -> None:
+    none = replace(LIMITS, bots=0, open_submissions=1, queue=0, submissions_per_hour=1)
+    for text in ("one", "two"):
+        add(store, ada, text, "mine", none, by_machine=True, needs_sandbox=False)
+    assert accept(store, claim(store), "one")
+    (entry, *_) = store.audit.latest(1)
+    assert (entry.actor, entry.kind) == ("machine", AuditKind.SUBMITTED)
+    assert add(store, ada, "three", limits=replace(none, bots=9, queue=9)).state is QUEUED
 
 
 @pytest.mark.databases
@@ -309,14 +327,12 @@ def test_after_the_end_of_submissions_nobody_submits(store: Store, ada: int) -> 
         lambda: add(store, ada, "late"),
         lambda: ladder.submit(store, "late", author="Ada"),
         lambda: ladder.submit(store, "late", author="Newcomer"),
-        lambda: store.bots.check_submission("Ada", "new", ""),
     ):
         with pytest.raises(SubmissionError, match=words):
             refused()
     # What came in time is checked.
     lease = claim(store)
     assert lease.id == early.id
-    store.submissions.check_before(lease)
     assert accept(store, lease, "early")
     store.seasons.close("s1")
     assert add(store, ada, "later").state is QUEUED
@@ -367,9 +383,8 @@ def test_strangers_bots_and_seasons_without_a_sandbox_never_meet(store: Store, a
         add(store, ada, "two")
     lease = claim(store)
     for refused in (
-        lambda: store.submissions.check_before(lease),
-        lambda: accept(store, lease, "one"),
-        lambda: store.submissions.accept_known(lease, "mine", "d" * 64, LIMITS, 1),
+        partial(accept, store, lease, "one"),
+        partial(known, store, lease, "mine", "other"),
     ):
         with pytest.raises(SubmissionError, match=words):
             refused()
@@ -427,11 +442,9 @@ def test_nothing_of_a_blocked_author_is_accepted(store: Store, ada: int) -> None
     add(store, ada, "one")
     lease = claim(store)
     store.authors.set_blocked("Ada", MACHINE, blocked=True)
-    digest = ladder.a_bundle("one").digest
     for step in (
-        lambda: store.submissions.check_before(lease),
-        lambda: store.submissions.accept_known(lease, "mine", digest, LIMITS, 1),
-        lambda: accept(store, lease, "one"),
+        partial(known, store, lease, "mine", "one"),
+        partial(accept, store, lease, "one"),
     ):
         with pytest.raises(SubmissionError, match="'Ada' is blocked"):
             step()
@@ -451,7 +464,7 @@ def test_a_deadline_is_moved_and_an_author_gets_more_time(store: Store, ada: int
         add(store, ada, "late")
     late = add(store, bob, "late", "bobs")
     assert late.state is QUEUED
-    store.bots.check_submission("Bob", "new", "")
+    assert ladder.submit(store, "new", author="Bob").number == 1
     stored = store.seasons.get("s1")
     assert store.seasons.deadline_of(stored, bob) == at + 3 * 10**9
     assert store.seasons.deadline_of(stored, ada) == at + 1

@@ -167,7 +167,7 @@ def test_after_a_kill_in_each_state_the_same_key_is_the_same_submission(played: 
         (lease,) = leases
         assert lease is not None
         bundle = replace(ladder.a_bundle("one"), name="mine")
-        assert played.submissions.accept(lease, bundle, RemoteLimits(), 1)
+        assert played.submissions.accept(lease, bundle, RemoteLimits(), 1, has_played=True)
 
     for meanwhile in (int, claim, accept, int):
         with serving(place, "--no-run") as (process, port), served_by(service, port) as there:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from deepsea_arena.play.rated_games import hosting
 from deepsea_bundle.reader import BotBundle
-from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model.bots import BotVersion, SubmissionRefusal
+from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import BotSpec, sample, spec_of
 from deepsea_referee.errors import BotStartError, RefereeError
@@ -103,24 +102,6 @@ def _refusal(result: MatchResult, bot: int, fault: FaultReport, where: str) -> S
     )
 
 
-def submit(
-    store: Store,
-    author: str,
-    bundle: BotBundle,
-    on_game: Callable[[], object] = lambda: None,
-) -> BotVersion | SubmissionRefusal:
-    """Play a bot's admission games, and store it if it has no fault.
-
-    `on_game` is called after each game. Raises an error with one line for an author's bad name,
-    somebody else's bot, files that are on the ladder already, packages that a season lacks, or
-    more than an author may submit.
-    """
-    store.bots.check_submission(author, bundle.name, bundle.digest)
-    check_packages(bundle, seasons_to_fit(store))
-    refusal = play_admission(bundle, seasons_to_fit(store), on_game)
-    return refusal or store.bots.submit(bundle.name, author, bundle, MACHINE)
-
-
 def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
     """Refuse a bot that needs packages that one of the seasons does not offer."""
     if bundle.requirements is None:
@@ -138,11 +119,6 @@ def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
                 f"offer; bots may count on {offered}. A season with more is opened with "
                 f"`ladder season NAME --packages {','.join(names)}`, once this one is closed"
             )
-
-
-def admission_games(store: Store) -> int:
-    """The largest number of admission games."""
-    return games_of(seasons_to_fit(store))
 
 
 def seasons_to_fit(store: Store) -> list[Season]:

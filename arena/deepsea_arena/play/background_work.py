@@ -20,7 +20,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from math import inf
@@ -334,6 +334,7 @@ def do_now(
     Returns whether it has ended; False at a request to stop, after which it waits again. Raises
     UserError if this machine cannot. Only in the main thread.
     """
+    handler = replace(handler, gives_back_at=StopRequest.FINISH)  # somebody waits
     make_workers = handler.make_eager_workers or handler.make_workers
     loop = TaskLoop(handler, store, make_workers(store), stop=stop, watcher=watcher)
     with closing(loop), stop.on_signals():

@@ -53,7 +53,6 @@ def _check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
     refusal: SubmissionRefusal | None
     try:
         seasons = loop.retry(lambda: seasons_to_fit(loop.store))
-        loop.retry(lambda: submissions.check_before(lease))
         content = loop.retry(lambda: submissions.archive(lease))
         task, seconds = ReadArchive(content, lease.bot), READER_LIMITS.seconds + _SLACK_S
         read = cast(BotBundle | str, _at_worker(loop, lease, task, seconds, 0))
@@ -79,15 +78,19 @@ def _judge(
 ) -> SubmissionRefusal | None:
     """Accept a bot, or say why not."""
     submissions, limits = loop.store.submissions, loop.store.settings.limits
-    name, digest = bundle.name, bundle.digest
-    if loop.retry(lambda: submissions.accept_known(lease, name, digest, limits(), loop.took_ms())):
+
+    def accept(*, has_played: bool) -> bool:
+        took_ms = loop.took_ms()
+        return submissions.accept(lease, bundle, limits(), took_ms, has_played=has_played)
+
+    if loop.retry(partial(accept, has_played=False)):
         return None
     check_packages(bundle, seasons)
     task, games = PlayAdmission(bundle, tuple(seasons)), games_of(seasons)
     played = cast(AdmissionPlayed, _at_worker(loop, lease, task, _longest(seasons), games))
     if played.refusal is None:
         # The store may be unavailable after the commit: a repetition finds the lease gone.
-        loop.retry(lambda: submissions.accept(lease, bundle, limits(), loop.took_ms()))
+        loop.retry(partial(accept, has_played=True))
     return played.refusal
 
 
@@ -102,7 +105,9 @@ def _at_worker(
     games = 0
 
     def progress() -> bool:
-        return loop.store.submissions.progress(lease, loop.times.lease, games, of_games)
+        holds = loop.store.submissions.progress(lease, loop.times.lease, games, of_games)
+        loop.watcher.checking(lease.id)
+        return holds
 
     def on_message(number: int) -> bool:
         nonlocal games

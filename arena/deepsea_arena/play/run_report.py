@@ -78,6 +78,9 @@ class RunWatcher:
     def failed(self, job: Job, reason: str) -> None:
         """A game was void."""
 
+    def checking(self, number: int) -> None:
+        """The check of a submission goes on."""
+
     def checked(self, bot: str, author: str, state: TaskState, note: str) -> None:
         """A submission has its verdict; `note` is the version, or what was found."""
 

@@ -1,4 +1,4 @@
-"""`ladder submit` and `submissions`: adds a bot to the ladder, and lists what came from afar.
+"""`ladder submit` and `submissions`: adds a bot to the ladder, and lists what was submitted.
 
 Invariant: one submission, however often the connection breaks: an upload is repeated with the same
 key until the ladder has said that it has it, and from then on it is only followed.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -17,12 +18,21 @@ from click.core import ParameterSource
 
 from deepsea_arena.api.errors import ApiError, BadServer, Kind, Unreachable
 from deepsea_arena.api.submissions import Archive
+from deepsea_arena.play.run_report import RunWatcher
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.logins import Target
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.options import bot_uids_option, complete_bot, needs_linux, number_option
-from deepsea_cli.output import Column, echo, echo_lines, grid, print_command, print_document
+from deepsea_cli.output import (
+    Column,
+    echo,
+    echo_lines,
+    grid,
+    print_command,
+    print_document,
+    print_error,
+)
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_sdk.entropy import fresh_token
@@ -30,7 +40,7 @@ from deepsea_sdk.entropy import fresh_token
 if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_bundle.reader import BotBundle
-    from deepsea_ladder.model.bots import Submission, SubmissionRefusal
+    from deepsea_ladder.model.bots import Submission
 
 KIB = 1024
 CHUNK = 32 * KIB
@@ -63,7 +73,7 @@ def submit(
     It plays admission games first, against itself and a sample bot, with the settings of each open
     season. If the name exists, this is a new version, which starts without a rating.
 
-    Exit status: 0 accepted, 1 it failed in a game, 2 it is not a valid bot.
+    Exit status: 0 accepted, 1 refused, or it could not be checked, 2 it is not a valid bot.
     """
     from deepsea_referee.bots.resolve import bundle_for_ladder
 
@@ -73,44 +83,55 @@ def submit(
         place.refuse_options(
             bot_uids=ctx.get_parameter_source("bot_uids") is ParameterSource.COMMANDLINE
         )
-        accepted = _from_afar(place, bundle_for_ladder(path, name), path)
+        bundle = bundle_for_ladder(path, name)
+        ended = submit_bot(place.remote.authorised(), bundle, place.note)
     elif author is None:
         raise click.UsageError("Missing option '--author'.", ctx)
     else:
-        accepted = _here(place, bundle_for_ladder(path, name), author, path)
-    if not accepted:
+        bundle = bundle_for_ladder(path, name)
+        ended = _submit_here(place, bundle, author)
+    _print_end(ended, bundle, path)
+    if place.remote is None and ended.author != author:
+        echo(f"note: {author} was there as {ended.author}; names that differ in case are one")
+    if ended.state != "accepted":
         ctx.exit(NEGATIVE)
 
 
-def _here(place: Place, bundle: BotBundle, author: str, path: str) -> bool:
+def _submit_here(place: Place, bundle: BotBundle, author: str) -> Submission:
+    """The submission in its last state, after its check on this machine."""
     needs_linux("ladder submit to a ladder here")
-    from deepsea_arena.play.admission import admission_games
-    from deepsea_arena.play.admission import submit as submitted
-    from deepsea_ladder.model.bots import SubmissionRefusal
+    from deepsea_arena.api.local import ladder_of
+    from deepsea_arena.play.background_work import do_now
+    from deepsea_arena.play.handlers import CHECKS
+    from deepsea_arena.play.shutdown import Stop
 
-    with open_store(place.store_text) as store, Progress(admission_games(store)) as progress:
-        result = submitted(store, author, bundle, progress.advance)
-    if isinstance(result, SubmissionRefusal):
-        _print_refusal(result, bundle.name, path)
-        return False
-    _print_accepted(bundle, result.bot, result.number, result.author, result.digest)
-    if result.author != author:
-        echo(f"note: {author} was there as {result.author}; names that differ in case are one")
-    return True
+    with open_store(place.store_text) as store:
+        store.authors.ensure(author)
+        ladder = ladder_of(store, author)
+        archive = Archive.of(bundle.archive, bundle.name, fresh_token(), CHUNK)
+        (submission,) = islice(filter(None, ladder.submit(archive)), 1)
+        number = submission.id
+        with closing(_Shown(len(bundle.archive), place.note)) as shown, closing(Stop()) as stop:
+            shown.news(submission)
+            watcher = _Watcher(lambda: shown.news(store.submissions.get(number)))
+            if not do_now(CHECKS, store, number, watcher, stop):
+                raise Interrupted(f"; submission {number} waits for `ladder run`")
+            ended = store.submissions.get(number)
+            shown.news(ended)
+        return ended
 
 
-def _from_afar(place: Place, bundle: BotBundle, path: str) -> bool:
-    assert place.remote is not None
-    result = submit_bot(place.remote.authorised(), bundle, place.note)
-    if result.state == "accepted":
-        _print_accepted(bundle, result.bot, result.version, result.author, result.digest)
-        return True
-    if result.state == "failed":
-        echo(f"the ladder could not check {bundle.name}: {result.found}")
-        echo(f"to do: {result.remedy}")
-        return False
-    _print_refusal(result, bundle.name, path)
-    return False
+class _Watcher(RunWatcher):
+    """Shows how a check on this machine goes."""
+
+    def __init__(self, show: Callable[[], object]) -> None:
+        self._show = show
+
+    def checking(self, number: int) -> None:
+        self._show()
+
+    def trouble(self, message: str) -> None:
+        print_error(message)
 
 
 def reporting(archive: Archive, sent: Callable[[int], object]) -> Archive:
@@ -258,23 +279,25 @@ def _words(now: Submission) -> str:
 # What is printed
 
 
-def _print_accepted(
-    bundle: BotBundle, bot: str, version: int | None, author: str, digest: str
-) -> None:
-    from deepsea_referee.workbench.advice import files
+def _print_end(ended: Submission, bundle: BotBundle, path: str) -> None:
+    if ended.state == "accepted":
+        from deepsea_referee.workbench.advice import files
 
-    echo(f"{bot} version {version} by {author} is on the ladder")
-    echo(f"digest {digest}")
-    echo(files(bundle).found)
-
-
-def _print_refusal(refusal: SubmissionRefusal | Submission, name: str, path: str) -> None:
-    echo(f"{name} is refused: {refusal.found}")
-    echo_lines(refusal.error, "  ")
-    echo(f"to do: {refusal.remedy}")
-    if refusal.log and not refusal.error:
+        echo(f"{ended.bot} version {ended.version} by {ended.author} is on the ladder")
+        echo(f"digest {ended.digest}")
+        echo(files(bundle).found)
+        return
+    if ended.state == "failed":
+        echo(f"the ladder could not check {bundle.name}: {ended.found}")
+        echo(f"to do: {ended.remedy}")
+        return
+    echo(f"{bundle.name} is refused: {ended.found}")
+    echo_lines(ended.error, "  ")
+    if ended.remedy:
+        echo(f"to do: {ended.remedy}")
+    if ended.log and not ended.error:
         echo("its output:")
-        for line in refusal.log:
+        for line in ended.log:
             echo(f"  {line}")
     echo("for more:")
     print_command("deepsea-referee", "check", path)
@@ -289,7 +312,7 @@ def _print_refusal(refusal: SubmissionRefusal | Submission, name: str, path: str
 def submissions(
     *, place: Place, author: str | None, limit: int, number: int | None, as_json: bool
 ) -> None:
-    """List what AUTHOR has submitted from afar, or from there your own, newest first.
+    """List what AUTHOR has submitted, or from afar your own, newest first.
 
     From afar, those of another AUTHOR are for admins.
     """
@@ -305,7 +328,7 @@ def submissions(
     elif number is not None:
         _print_submission(*listed)
     elif not listed:
-        echo("nothing was submitted from afar")
+        echo("nothing was submitted")
     else:
         grid(
             Column("id", [str(one.id) for one in listed]),

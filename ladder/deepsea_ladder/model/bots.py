@@ -93,6 +93,8 @@ class NewSubmission(Struct, frozen=True, kw_only=True):
     needs_sandbox: bool = True
     """False if it can only come from the ladder's own machine: such a bot may play in a season
     without a sandbox."""
+    by_machine: bool = False
+    """Whether a command on the ladder's machine submits it, for which there are no limits."""
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -131,6 +133,7 @@ class SubmissionLease(Struct, frozen=True, kw_only=True):
     author: str
     bot: str
     needs_sandbox: bool
+    by_machine: bool
     created_at: int
     owner: str
     attempt: int

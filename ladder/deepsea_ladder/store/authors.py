@@ -58,6 +58,14 @@ class Authors(StorePart):
         with self._database.read() as connection:
             return int(find_author(connection, name).id)
 
+    def ensure(self, name: str) -> None:
+        """Add an author of that name, unless there is one.
+
+        Raises `BundleError` for a bad name, and `AccountError` for an author who may do nothing.
+        """
+        with self._database.write() as connection:
+            ensure_author(connection, name, now(connection))
+
     def rename(self, name: str, to: str, by: Actor) -> AuthorLine:
         """Give an author another name. Raises `BundleError` for a bad one, `AccountError` for one
         that somebody else has."""

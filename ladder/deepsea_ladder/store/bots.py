@@ -36,12 +36,14 @@ from deepsea_bundle.bot_cache import stored_files
 from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
+from deepsea_ladder.limits import RemoteLimits, check_bots
 from deepsea_ladder.model.bots import BotConduct, BotState, BotVersion, LadderBot
 from deepsea_ladder.model.games import AttemptEnd, StoredSeason
+from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import cancel_games_of
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.authors import author_name, check_deadline, ensure_author
+from deepsea_ladder.store.authors import check_deadline, ensure_author
 from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.store.history import seat_result
 from deepsea_ladder.store.versions import IS_CURRENT, SELECT_VERSIONS, version_of, versions_by_id
@@ -71,28 +73,16 @@ class Bots(StorePart):
         return found
 
     def submit(self, name: str, author: str, bundle: BotBundle, by: Actor = NOBODY) -> BotVersion:
-        """Store a new version, which is active from now on.
+        """Accept a bot without admission games, as a new version unless these files play already.
 
-        Raises `BundleError` for a bad name, `AccountError` for an author who is blocked, and
-        `SubmissionError` for somebody else's bot, files that are those of the version that plays
-        already, or more than an author may submit.
+        Raises as `admissible`, and `AccountError` for an author who is blocked.
         """
-        names.checked("the bot's name", name)
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
             at = now(connection)
             author_id = ensure_author(connection, author, at)
-            check_deadline(connection, at, author_id)
-            return add_version(connection, author_id, name, bundle.digest, packed, at, by)
-
-    def check_submission(self, author: str, name: str, digest: str) -> None:
-        """Raise the `SubmissionError` of `submit` before games are played, whatever the size."""
-        key = schema.authors.c.name_key == names.key(author_name(author))
-        with self._database.read() as connection:
-            author_row = connection.execute(select(schema.authors).where(key)).first()
-            author_id = None if author_row is None else author_row.id
-            check_deadline(connection, now(connection), author_id)
-            _check_new(connection, author_id or 0, name, digest)
+            bot = admissible(connection, author_id, at, name=name, digest=bundle.digest)
+            return accept(connection, author_id, bot, name, bundle.digest, packed, at, by)
 
     def withdraw(
         self, name: str, reason: str = "withdrawn by its author", by: Actor = NOBODY
@@ -158,7 +148,89 @@ class Bots(StorePart):
             raise StoreDamaged(f"the stored files of {digest} are damaged: {error}") from None
 
 
-def own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | None:
+def admissible(
+    connection: Connection,
+    author_id: int,
+    at: int,
+    *,
+    name: str | None = None,
+    digest: str | None = None,
+    needs_sandbox: bool = False,
+    limits: RemoteLimits | None = None,
+) -> LadderBot | None:
+    """The bot of which an author may submit another version; None if it would be a new bot.
+
+    at             when it was submitted
+    name, digest   None as long as its files have not been read
+    needs_sandbox  whether a stranger's may be: then no open season may play bots without a sandbox
+    limits         those of the author's bots; None: there are none
+
+    Raises `BundleError` for a bad name, `LimitReached` for too many bots, and `SubmissionError`
+    after the end of submissions, for an author who is blocked, for the name of somebody else's bot,
+    for the files of another bot of the author that plays, and for those of a disabled bot.
+    """
+    check_deadline(connection, at, author_id)
+    _check_active(connection, author_id)
+    if needs_sandbox:
+        _check_isolation(connection)
+    if name is None:
+        return None
+    names.checked("the bot's name", name)
+    bot = _own_bot(connection, author_id, name)
+    if limits is not None and (bot is None or bot.state is BotState.WITHDRAWN):
+        _check_another_bot(connection, author_id, limits)
+    if bot is not None and bot.current.digest == digest and bot.state is BotState.DISABLED:
+        raise SubmissionError(
+            f"these files are version {bot.current.number} of {bot.name!r}, which is disabled: "
+            f"{bot.reason}"
+        )
+    plays = bot is not None and bot.current.digest == digest and bot.state is BotState.ACTIVE
+    if digest is not None and not plays:
+        _check_copy(connection, author_id, name, digest)
+    return bot
+
+
+def accept(
+    connection: Connection,
+    author_id: int,
+    bot: LadderBot | None,
+    name: str,
+    digest: str,
+    packed: bytes,
+    at: int,
+    by: Actor,
+) -> BotVersion:
+    """Accept a bot that is `admissible`: its present version if it has these files, else a new one.
+
+    packed  zlib of the packed files
+    """
+    if bot is None or bot.current.digest != digest:
+        return _add_version(connection, author_id, bot, name, digest, packed, at, by)
+    if bot.state is BotState.WITHDRAWN:
+        enable(connection, bot.name, at, by)
+    return bot.current
+
+
+def _check_active(connection: Connection, author_id: int) -> None:
+    """Raise `SubmissionError` for an author who is blocked or anonymised."""
+    table = schema.authors
+    row = connection.execute(select(table).where(table.c.id == author_id)).one()
+    if row.state != AuthorState.ACTIVE:
+        raise SubmissionError(f"the author {row.name!r} is {row.state}")
+
+
+def _check_isolation(connection: Connection) -> None:
+    """Refuse a stranger's bot while an open season would run it without a sandbox."""
+    table = schema.seasons
+    opened = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
+    for season in map(Season.from_json, connection.execute(opened).scalars()):
+        if season.isolation == "process":
+            raise SubmissionError(
+                f"season {season.name} plays bots without a sandbox, so none are taken from afar"
+            )
+
+
+def _own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | None:
     """The author's bot of that name; None if there is no bot of that name. `SubmissionError` if it
     is somebody else's."""
     query = _CURRENT.where(schema.bots.c.name_key == names.key(name))
@@ -169,7 +241,14 @@ def own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | No
     return _bot(row)
 
 
-def check_copy(connection: Connection, author_id: int, name: str, digest: str) -> None:
+def _check_another_bot(connection: Connection, author_id: int, limits: RemoteLimits) -> None:
+    """Raise `LimitReached` if the author may not have another bot that plays."""
+    there = (schema.bots.c.author_id == author_id, schema.bots.c.state != BotState.WITHDRAWN)
+    count = connection.execute(select(func.count()).where(*there)).scalar_one()
+    check_bots(limits, int(count))
+
+
+def _check_copy(connection: Connection, author_id: int, name: str, digest: str) -> None:
     """Raise `SubmissionError` for the files of another bot of the author that plays."""
     query = _CURRENT.where(
         schema.bots.c.author_id == author_id,
@@ -184,42 +263,17 @@ def check_copy(connection: Connection, author_id: int, name: str, digest: str) -
         )
 
 
-def _check_new(connection: Connection, author_id: int, name: str, digest: str) -> LadderBot | None:
-    """The same as `own_bot`; `SubmissionError` also for files that play already."""
-    bot = own_bot(connection, author_id, name)
-    if bot and bot.current.digest == digest:
-        hint = "" if bot.state is BotState.ACTIVE else f"; it is {bot.state}: enable it"
-        raise SubmissionError(
-            f"these files are version {bot.current.number} of {bot.name!r} already{hint}"
-        )
-    check_copy(connection, author_id, name, digest)
-    return bot
-
-
-def check_active(connection: Connection, author_id: int) -> None:
-    """Raise `SubmissionError` for an author who is blocked or anonymised."""
-    table = schema.authors
-    row = connection.execute(select(table).where(table.c.id == author_id)).one()
-    if row.state != AuthorState.ACTIVE:
-        raise SubmissionError(f"the author {row.name!r} is {row.state}")
-
-
-def add_version(
+def _add_version(
     connection: Connection,
     author_id: int,
+    bot: LadderBot | None,
     name: str,
     digest: str,
     packed: bytes,
     at: int,
-    by: Actor = NOBODY,
+    by: Actor,
 ) -> BotVersion:
-    """Store a new version in the running transaction, as `Bots.submit` does.
-
-    packed  zlib of the packed files
-    """
-    names.checked("the bot's name", name)
-    bot = _check_new(connection, author_id, name, digest)
-    check_active(connection, author_id)
+    """Store a new version, which is active from now on."""
     _keep(connection, digest, packed)
     number = bot.current.number + 1 if bot else 1
     state = {"version": number, "state": BotState.ACTIVE, "reason": None, "changed_at": at}

@@ -347,6 +347,7 @@ submissions = Table(
     Column("size", BigInteger, nullable=False),  # of the archive
     Column("sha256", _Digest, nullable=False),
     Column("needs_sandbox", Boolean, nullable=False),  # whether it came from where strangers can
+    Column("by_machine", Boolean, nullable=False),  # by a command on the ladder's machine
     Column("games", Integer, nullable=False),  # admission games that were played
     Column("of_games", Integer, nullable=False),
     Column("took_ms", BigInteger, nullable=False),  # all its checks together

@@ -1,4 +1,4 @@
-"""Submissions from afar: a queue of archives that a runner checks.
+"""Submissions: a queue of archives that a runner checks.
 
 Invariants: a row is there with its whole archive or not at all; one of an author has one key, and
 the same key is the same submission; only who holds its lease writes progress or a verdict; the
@@ -16,32 +16,27 @@ from typing import Any
 from msgspec import structs
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 
-from deepsea_bundle import names
 from deepsea_bundle.reader import BotBundle
-from deepsea_ladder.accounts import Actor
+from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import KeyReused, NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.limits import (
     DAY_MS,
     HOUR_MS,
     RemoteLimits,
     Usage,
-    check_bots,
     check_limits,
 )
 from deepsea_ladder.model.bots import (
     BotState,
-    BotVersion,
-    LadderBot,
     NewSubmission,
     Submission,
     SubmissionLease,
     SubmissionRefusal,
 )
 from deepsea_ladder.model.tasks import TaskKind, TaskState
-from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.authors import archive_bytes, check_deadline
-from deepsea_ladder.store.bots import add_version, check_active, check_copy, enable, own_bot
+from deepsea_ladder.store.authors import archive_bytes
+from deepsea_ladder.store.bots import accept, admissible
 from deepsea_ladder.store.database import added, now, readable
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_ladder.values import Int64, utc_time
@@ -140,6 +135,7 @@ class Submissions(TaskLine[SubmissionLease]):
             author=row.author,
             bot=row.bot,
             needs_sandbox=row.needs_sandbox,
+            by_machine=row.by_machine,
             created_at=row.created_at,
             owner=owner,
             attempt=task.attempt + 1,
@@ -160,67 +156,50 @@ class Submissions(TaskLine[SubmissionLease]):
                 _put(connection, lease.id, games=games, of_games=of_games)
             return holds
 
-    def check_before(self, lease: SubmissionLease) -> None:
-        """Raise `SubmissionError` for what would be refused anyway, before games are played."""
-        with self._database.read() as connection:
-            check_deadline(connection, lease.created_at, lease.author_id)
-            _check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            check_active(connection, lease.author_id)
-
-    def accept_known(
-        self, lease: SubmissionLease, name: str, digest: str, limits: RemoteLimits, took_ms: int
-    ) -> bool:
-        """Accept what is the bot's current version already; False if it is something else.
-
-        A bot that its author has withdrawn is active again. Raises `SubmissionError` for a bot that
-        is somebody else's or was disabled and for the files of another one of the author's bots,
-        and `LimitReached` for too many bots.
-        """
-        with self._database.write() as connection:
-            at = now(connection)
-            _check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            check_active(connection, lease.author_id)
-            bot = own_bot(connection, lease.author_id, name)
-            _check_another_bot(connection, limits, lease.author_id, bot)
-            if bot is None or bot.current.digest != digest or bot.state is BotState.WITHDRAWN:
-                check_copy(connection, lease.author_id, name, digest)
-            if bot is None or bot.current.digest != digest:
-                return False
-            if bot.state is BotState.DISABLED:
-                raise SubmissionError(
-                    f"these files are version {bot.current.number} of {bot.name!r}, which is "
-                    f"disabled: {bot.reason}"
-                )
-            holds = _accept(connection, lease, bot.current, at, took_ms)
-            if holds and bot.state is BotState.WITHDRAWN:
-                enable(connection, bot.name, at, Actor(lease.author_id))
-            return True
-
     def accept(
         self,
         lease: SubmissionLease,
         bundle: BotBundle,
         limits: RemoteLimits,
         took_ms: int,
+        *,
+        has_played: bool,
     ) -> bool:
-        """Store the bot as a new version, and accept the submission; False if the lease is lost.
+        """Accept a submission whose files play already, or that has played its admission games.
 
-        Raises as `Bots.submit` does; then nothing has changed.
+        False if it has yet to play them, or the lease is lost. Raises as `admissible`; then nothing
+        has changed.
         """
-        packed = zlib.compress(bundle.archive)
+        packed = zlib.compress(bundle.archive) if has_played else b""
         with self._database.write() as connection:
             if _TASKS.held(connection, lease) is None:
                 return False
-            at = now(connection)
-            check_deadline(connection, lease.created_at, lease.author_id)
-            _check_isolation(connection, needs_sandbox=lease.needs_sandbox)
-            bot = own_bot(connection, lease.author_id, bundle.name)
-            _check_another_bot(connection, limits, lease.author_id, bot)
-            by = Actor(lease.author_id)
-            version = add_version(
-                connection, lease.author_id, bundle.name, bundle.digest, packed, at, by
+            bot = admissible(
+                connection,
+                lease.author_id,
+                lease.created_at,
+                name=bundle.name,
+                digest=bundle.digest,
+                needs_sandbox=lease.needs_sandbox,
+                limits=None if lease.by_machine else limits,
             )
-            return _accept(connection, lease, version, at, took_ms)
+            if not has_played and (bot is None or bot.current.digest != bundle.digest):
+                return False
+            at = now(connection)
+            by = MACHINE if lease.by_machine else Actor(lease.author_id)
+            version = accept(
+                connection, lease.author_id, bot, bundle.name, bundle.digest, packed, at, by
+            )
+            return _end(
+                connection,
+                lease,
+                at,
+                took_ms,
+                TaskState.ACCEPTED,
+                bot=version.bot,
+                version=version.number,
+                digest=version.digest,
+            )
 
     def refuse(
         self,
@@ -325,17 +304,20 @@ def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
 
 def _check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits, at: int) -> None:
     """Refuse what may not be added now."""
-    check_deadline(connection, at, new.author_id)
-    _check_isolation(connection, needs_sandbox=new.needs_sandbox)
-    check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
-    if new.bot:
-        names.checked("the bot's name", new.bot)
-        bot = own_bot(connection, new.author_id, new.bot)
-        _check_another_bot(connection, limits, new.author_id, bot)
+    admissible(
+        connection,
+        new.author_id,
+        at,
+        name=new.bot or None,
+        needs_sandbox=new.needs_sandbox,
+        limits=None if new.by_machine else limits,
+    )
+    if not new.by_machine:
+        check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
 
 
 def _usage(connection: Connection, author_id: int, at: int) -> Usage:
-    ours = _rows.c.author_id == author_id
+    ours = (_rows.c.author_id == author_id) & ~_rows.c.by_machine
     sizes = select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).select_from(_rows)
     sizes = sizes.join(schema.tasks, _task.subject == _rows.c.id).where(ours, IS_OPEN)
     number, size = connection.execute(sizes).one()
@@ -354,44 +336,6 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
             for changed_at, took_ms in connection.execute(checks)
             if changed_at > at - HOUR_MS
         ),
-    )
-
-
-def _check_isolation(connection: Connection, *, needs_sandbox: bool) -> None:
-    """Refuse a stranger's bot while an open season would run it without a sandbox."""
-    if not needs_sandbox:
-        return
-    table = schema.seasons
-    opened = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
-    for season in map(Season.from_json, connection.execute(opened).scalars()):
-        if season.isolation == "process":
-            raise SubmissionError(
-                f"season {season.name} plays bots without a sandbox, so none are taken from afar"
-            )
-
-
-def _check_another_bot(
-    connection: Connection, limits: RemoteLimits, author_id: int, bot: LadderBot | None
-) -> None:
-    """Raise `LimitReached` if the author may not have this bot, too: a new or a withdrawn one."""
-    if bot is None or bot.state is BotState.WITHDRAWN:
-        there = (schema.bots.c.author_id == author_id, schema.bots.c.state != BotState.WITHDRAWN)
-        count = connection.execute(select(func.count()).where(*there)).scalar_one()
-        check_bots(limits, int(count))
-
-
-def _accept(
-    connection: Connection, lease: SubmissionLease, version: BotVersion, at: int, took_ms: int
-) -> bool:
-    return _end(
-        connection,
-        lease,
-        at,
-        took_ms,
-        TaskState.ACCEPTED,
-        bot=version.bot,
-        version=version.number,
-        digest=version.digest,
     )
 
 
