@@ -17,7 +17,7 @@ from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.handlers import ANALYSES
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.accounts import MACHINE
-from deepsea_ladder.model.games import AnalysisLease, StoredAnalysis
+from deepsea_ladder.model.games import AnalysisLease, LadderAnalysis
 from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
@@ -58,7 +58,7 @@ class InlineAnalyst(OneWorker):
 class Site(background.Site[InlineAnalyst]):
     """A runner's side of a ladder."""
 
-    def found(self, number: int = 1) -> StoredAnalysis:
+    def found(self, number: int = 1) -> LadderAnalysis:
         """An analysis as it stands."""
         return self.store.analyses.get(number)
 

@@ -77,7 +77,7 @@ def test_an_analysis_waits_runs_and_is_kept(
 ) -> None:
     assert store.analyses.of_game("s1-1") == (None, None)
     asked = store.analyses.request("s1-1", ada, PLAN, LIMITS)
-    assert (asked.state, asked.game_id, asked.author, asked.ahead) == (QUEUED, "s1-1", "Ada", 0)
+    assert (asked.state, asked.game_id, asked.ahead) == (QUEUED, "s1-1", 0)
     assert another().analyses.of_game("s1-1") == (None, asked)
     assert store.analyses.waiting() == 1
     lease = claim(store)
@@ -92,7 +92,7 @@ def test_an_analysis_waits_runs_and_is_kept(
     done, last = another().analyses.of_game("s1-1")
     assert done == last == store.analyses.get(asked.id)
     assert done is not None
-    assert (done.state, done.plan) == (DONE, PLAN)
+    assert (done.state, done.policy) == (DONE, PLAN.policy)
     assert another().analyses.document("s1-1") == TEXT
     assert store.analyses.owners() == []
     assert store.analyses.queue() == []
@@ -123,7 +123,7 @@ def test_one_that_was_made_by_an_older_policy_may_be_asked_for_anew(store: Store
     done, last = store.analyses.of_game("s1-1")
     assert done == last
     assert done is not None
-    assert done.plan == NEWER
+    assert done.policy == NEWER.policy
     assert store.analyses.document("s1-1") == "{}"
 
 
@@ -132,7 +132,7 @@ def test_a_runner_with_a_newer_policy_says_so(store: Store) -> None:
     assert store.analyses.finish(claim(store), NEWER.policy, TEXT, LIMITS)
     done, _ = store.analyses.of_game("s1-1")
     assert done is not None
-    assert done.plan == NEWER
+    assert done.policy == NEWER.policy
 
 
 def test_one_that_failed_may_be_asked_for_again(store: Store, ada: int) -> None:

@@ -18,17 +18,15 @@ from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
 from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.coach.ladder_analyses import (
     AnalysisFound,
-    LadderAnalysis,
     analyses_of,
     found_of,
     plan,
-    shown,
 )
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.limits import size_in_words
 from deepsea_ladder.model.bots import BotState, LadderBot, NewSubmission, Submission
-from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model.games import LadderAnalysis, SeatLog
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
@@ -173,8 +171,7 @@ class SubmissionMethods(LadderPart):
     def request_analysis(self, *, game_id: str) -> LadderAnalysis:
         """Request the analysis of a game; of one that is there, or waits, nothing changes."""
         asked_by = self.caller.author_id or None
-        found = self.store.analyses.request(game_id, asked_by, plan(), self.limits)
-        return shown(found)
+        return self.store.analyses.request(game_id, asked_by, plan(), self.limits)
 
     @method("GET", "/games/{game_id}/analysis")
     def analysis(self, *, game_id: str) -> AnalysisFound:
@@ -193,7 +190,7 @@ class SubmissionMethods(LadderPart):
     def _analysis_steps(self, found: LadderAnalysis) -> Iterator[LadderAnalysis | None]:
         yield found
         while not found.state.is_final:
-            before, found = found, shown(self.store.analyses.get(found.id))
+            before, found = found, self.store.analyses.get(found.id, plan)
             yield None if found == before else found
 
     # ----------------------------------------------------------------------------------- within

@@ -15,31 +15,11 @@ from msgspec import Struct
 
 from deepsea_arena.documents import DocumentError, read_json
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.games import AnalysisPlan, StoredAnalysis
-from deepsea_ladder.model.tasks import TaskState
-from deepsea_ladder.values import Int64, Time
+from deepsea_ladder.model.games import AnalysisPlan, LadderAnalysis
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import AnalysisSettings, GameAnalysis
     from deepsea_ladder.store import Store
-
-
-class LadderAnalysis(Struct, frozen=True, kw_only=True):
-    """An analysis of a game as it stands."""
-
-    id: Int64
-    game_id: str
-    state: TaskState
-    ahead: int
-    """Of one that waits: how many are done before it."""
-    policy: str
-    """The policy of its roll-outs, with its version."""
-    outdated: bool
-    """Whether it is done, but not by the policy and settings of this ladder: ask again."""
-    reason: str
-    """Why it failed, or waits again."""
-    created_at: Time
-    changed_at: Time
 
 
 class LadderAnalyses(Struct, frozen=True, kw_only=True):
@@ -99,10 +79,8 @@ def record_file(game_id: str) -> str:
 
 def analyses_of(store: Store, game_id: str) -> LadderAnalyses:
     """What there is of a game."""
-    done, last = store.analyses.of_game(game_id)
-    return LadderAnalyses(
-        done=None if done is None else shown(done), last=None if last is None else shown(last)
-    )
+    done, last = store.analyses.of_game(game_id, plan)
+    return LadderAnalyses(done=done, last=last)
 
 
 def found_of(store: Store, game_id: str) -> AnalysisFound:
@@ -111,21 +89,6 @@ def found_of(store: Store, game_id: str) -> AnalysisFound:
     there = analyses_of(store, game_id)
     text = document_of(store, game_id) if there.done else ""
     return AnalysisFound(done=there.done, last=there.last, document=text)
-
-
-def shown(found: StoredAnalysis) -> LadderAnalysis:
-    """An analysis for people and programs."""
-    return LadderAnalysis(
-        id=found.id,
-        game_id=found.game_id,
-        state=found.state,
-        ahead=found.ahead,
-        policy=found.plan.policy,
-        outdated=found.state is TaskState.DONE and found.plan != plan(),
-        reason=found.reason,
-        created_at=found.created_at,
-        changed_at=found.changed_at,
-    )
 
 
 def document_of(store: Store, game_id: str) -> str:

@@ -170,7 +170,7 @@ def _analyse(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
 
 def _report_analysis(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
     done = loop.retry(lambda: loop.store.analyses.get(lease.id))
-    note = done.plan.policy if done.state is TaskState.DONE else done.reason
+    note = done.policy if done.state is TaskState.DONE else done.reason
     loop.watcher.analysed(done.game_id, done.state, note)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from deepsea_arena.coach.ladder_analyses import LadderAnalysis, shown
 from deepsea_arena.documents import Json, to_json, to_object
 from deepsea_arena.seasons import SeasonInfo, open_seasons, season_info
 from deepsea_bundle import names
@@ -15,7 +14,14 @@ from deepsea_ladder.accounts import AuditEntry
 from deepsea_ladder.errors import PairingError, StoreError
 from deepsea_ladder.limits import MIB, size_in_words
 from deepsea_ladder.model.bots import BotConduct, BotState, LadderBot, Submission
-from deepsea_ladder.model.games import AttemptEnd, Extension, JobInfo, LadderCounts, StoredSeason
+from deepsea_ladder.model.games import (
+    AttemptEnd,
+    Extension,
+    JobInfo,
+    LadderAnalysis,
+    LadderCounts,
+    StoredSeason,
+)
 from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.values import Time, utc_time
 from deepsea_referee.workbench.advice import CheckResult
@@ -117,7 +123,7 @@ def ladder_status(store: Store) -> LadderStatus:
         played=tuple(status.season.name for status in found if status.leased),
         seasons=found,
         submissions=tuple(store.submissions.queue()),
-        analyses=tuple(map(shown, store.analyses.queue())),
+        analyses=tuple(store.analyses.queue()),
         audit=tuple(store.audit.latest(AUDIT_ENTRIES)),
         counts=store.counts.read(),
     )

@@ -18,7 +18,8 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
-    from deepsea_arena.coach.ladder_analyses import AnalysisFound, LadderAnalysis
+    from deepsea_arena.coach.ladder_analyses import AnalysisFound
+    from deepsea_ladder.model.games import LadderAnalysis
     from deepsea_ladder.store import Store
 
 

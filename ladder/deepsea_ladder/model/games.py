@@ -4,7 +4,7 @@ their seasons and analyses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -351,18 +351,22 @@ class AnalysisPlan(Struct, frozen=True):
     """The settings, as a JSON object."""
 
 
-class StoredAnalysis(Struct, frozen=True, kw_only=True):
+CurrentPlan = Callable[[], AnalysisPlan]
+"""Returns the plan of this ladder, by which a game is analysed that is asked for now."""
+
+
+class LadderAnalysis(Struct, frozen=True, kw_only=True):
     """An analysis of a game as it stands, without what was found."""
 
     id: Int64
     game_id: str
-    author: str
-    """Who asked for it; "": somebody on the ladder's own machine."""
     state: TaskState
     ahead: int
     """Of one that waits: how many are done before it."""
-    plan: AnalysisPlan
-    """Of one that is done, what it was made by; else what was asked for."""
+    policy: str
+    """The policy of its roll-outs, with its version."""
+    outdated: bool
+    """Whether it is done, but not by the policy and settings of this ladder: ask again."""
     reason: str
     """Why it failed, or waits again."""
     created_at: Time

@@ -20,7 +20,8 @@ from deepsea_ladder.model.games import (
     AnalysedGame,
     AnalysisLease,
     AnalysisPlan,
-    StoredAnalysis,
+    CurrentPlan,
+    LadderAnalysis,
     StoredSeason,
 )
 from deepsea_ladder.model.tasks import TaskKind, TaskState
@@ -39,11 +40,9 @@ _SELECT: Select[Any] = _TASKS.join(
         # Everything but the document, which is large.
         *(column for column in _rows.c if column is not _rows.c.document),
         func.coalesce(_games.c.game_id, _people.c.game_id).label("game_id"),
-        schema.authors.c.name.label("author"),
     )
     .outerjoin(_games, _games.c.seq == _rows.c.seq)
-    .outerjoin(_people, _people.c.id == _rows.c.person_game_id)
-    .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id),
+    .outerjoin(_people, _people.c.id == _rows.c.person_game_id),
     _rows.c.id,
 )
 
@@ -55,7 +54,7 @@ class Analyses(TaskLine[AnalysisLease]):
 
     def request(
         self, game_id: str, author_id: int | None, plan: AnalysisPlan, limits: RemoteLimits
-    ) -> StoredAnalysis:
+    ) -> LadderAnalysis:
         """Ask for an analysis; the one that waits, runs or is done by this plan, if there is one.
 
         author_id  None: on the ladder's own machine, where no daily limit holds
@@ -65,7 +64,7 @@ class Analyses(TaskLine[AnalysisLease]):
             game = _ended_game(connection, game_id)
             found = _present(connection, game, plan)
             if found is not None:
-                return _analysis(found, _TASKS.places(connection))
+                return _analysis(found, _TASKS.places(connection), lambda: plan)
             at = now(connection)
             if author_id is not None:
                 check_author(limits, _times(connection, author_id, at - DAY_MS), at)
@@ -79,11 +78,16 @@ class Analyses(TaskLine[AnalysisLease]):
             )
             number = added(connection, row)
             _TASKS.add(connection, at, [{"subject": number, "author_id": author_id}])
-            return _get(connection, number)
+            return _get(connection, number, lambda: plan)
 
-    def of_game(self, game_id: str) -> tuple[StoredAnalysis | None, StoredAnalysis | None]:
+    def of_game(
+        self, game_id: str, current: CurrentPlan | None = None
+    ) -> tuple[LadderAnalysis | None, LadderAnalysis | None]:
         """A game's newest analysis that has a result, and the one that was asked for last; none of
-        a game that there is not."""
+        a game that there is not.
+
+        current  the plan of this ladder; without it no analysis is outdated
+        """
         newest = self._newest(game_id)
         with self._database.read() as connection:
             last = connection.execute(newest).first()
@@ -91,7 +95,8 @@ class Analyses(TaskLine[AnalysisLease]):
                 return None, None
             done = connection.execute(newest.where(_IS_DONE)).first()
             order = _TASKS.places(connection) if last.state is TaskState.QUEUED else {}
-            return None if done is None else _analysis(done, {}), _analysis(last, order)
+            newest_done = None if done is None else _analysis(done, {}, current)
+            return newest_done, _analysis(last, order, current)
 
     def of_version(
         self, season: StoredSeason, version_id: int, limit: int
@@ -134,7 +139,7 @@ class Analyses(TaskLine[AnalysisLease]):
         of_game = or_(_rows.c.seq == rated, _rows.c.person_game_id == persons)
         return _SELECT.where(of_game).order_by(_rows.c.id.desc()).limit(1)
 
-    def queue(self) -> list[StoredAnalysis]:
+    def queue(self) -> list[LadderAnalysis]:
         """What runs, then what waits, in the order in which it is done."""
         with self._database.read() as connection:
             order = _TASKS.places(connection)
@@ -142,10 +147,13 @@ class Analyses(TaskLine[AnalysisLease]):
             analyses = [_analysis(row, order) for row in rows]
         return sorted(analyses, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
 
-    def get(self, number: int) -> StoredAnalysis:
-        """An analysis by its id. Raises `NotOnLadder` if there is none."""
+    def get(self, number: int, current: CurrentPlan | None = None) -> LadderAnalysis:
+        """An analysis by its id. Raises `NotOnLadder` if there is none.
+
+        current  the plan of this ladder; without it no analysis is outdated
+        """
         with self._database.read() as connection:
-            return _get(connection, number)
+            return _get(connection, number, current)
 
     # The runner
 
@@ -221,22 +229,28 @@ def _times(connection: Connection, author_id: int, after: int) -> Sequence[int]:
     return connection.execute(query.order_by(_rows.c.created_at)).scalars().all()
 
 
-def _get(connection: Connection, number: int) -> StoredAnalysis:
+def _get(connection: Connection, number: int, current: CurrentPlan | None) -> LadderAnalysis:
     row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
     if row is None:
         raise NotOnLadder(f"there is no analysis {number}")
-    return _analysis(row, _TASKS.places(connection) if row.state is TaskState.QUEUED else {})
+    order = _TASKS.places(connection) if row.state is TaskState.QUEUED else {}
+    return _analysis(row, order, current)
 
 
-def _analysis(row: Row[Any], order: dict[int, int]) -> StoredAnalysis:
-    """A row of `_SELECT`; `Tasks.places` has those that wait."""
-    return StoredAnalysis(
+def _analysis(
+    row: Row[Any], order: dict[int, int], current: CurrentPlan | None = None
+) -> LadderAnalysis:
+    """The analysis in a row of `_SELECT`; `Tasks.places` has those that wait."""
+    is_outdated = False
+    if current is not None and row.state is TaskState.DONE:
+        is_outdated = AnalysisPlan(row.policy, row.settings) != current()
+    return LadderAnalysis(
         id=Int64(row.id),
         game_id=row.game_id,
-        author=row.author or "",
         state=row.state,
         ahead=order.get(row.id, 0),
-        plan=AnalysisPlan(row.policy, row.settings),
+        policy=row.policy,
+        outdated=is_outdated,
         reason=row.words or "",
         created_at=utc_time(row.created_at),
         changed_at=utc_time(row.changed_at),
