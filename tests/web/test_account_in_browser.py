@@ -17,7 +17,7 @@ from deepsea_bundle import names
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.columns import packed
 from deepsea_rules.record import GameRecord
-from deepsea_web.http import CSP
+from deepsea_web.server.access import CSP
 from helpers.chromium import (
     SCHEMES,
     Scheme,

@@ -12,7 +12,7 @@ from sqlalchemy import text as sql
 from deepsea_ladder.model.bots import SubmissionRefusal
 from deepsea_ladder.model.games import GameNote, SeatLog
 from deepsea_rules.record import GameRecord
-from deepsea_web.http import HEADERS
+from deepsea_web.server.access import HEADERS
 from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder

@@ -19,7 +19,7 @@ from deepsea_rules.record import verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import RefereedGame
-from deepsea_web.http import HEADERS
+from deepsea_web.server.access import HEADERS
 from deepsea_web.site.pages.play import Deed, board_words, deed_of, place_of
 from deepsea_web.throwaway import GRACE_US
 from helpers.games import Chooser, other_values

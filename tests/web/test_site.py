@@ -11,8 +11,7 @@ import pytest
 
 from deepsea_ladder.errors import StoreDamaged, StoreUnavailable
 from deepsea_ladder.store import Store
-from deepsea_web.http import HEADERS
-from deepsea_web.server.access import Access
+from deepsea_web.server.access import HEADERS, Access
 from deepsea_web.server.gateway import MOST_WAITING, Gateway
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES

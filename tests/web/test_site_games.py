@@ -19,7 +19,7 @@ from deepsea_ladder.store import Store, schema
 from deepsea_rules.game import Game
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import RuleSet
-from deepsea_web.http import HEADERS
+from deepsea_web.server.access import HEADERS
 from deepsea_web.site.app import Site
 from deepsea_web.site.rendering import static_files, static_names
 from helpers import ladder

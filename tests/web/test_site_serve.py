@@ -25,8 +25,7 @@ from uvicorn.server import ServerState
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_web.http import HEADERS
-from deepsea_web.server.access import Access, access
+from deepsea_web.server.access import HEADERS, Access, access
 from deepsea_web.server.connections import PATIENCE_S, Connection
 from helpers import certificates, ladder
 from helpers.commands import Run, free_port, one_line, serving

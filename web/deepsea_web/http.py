@@ -1,44 +1,22 @@
-"""HTTP for all served pages: headers and hosts of every response, numbers, forms, streams.
+"""HTTP for all served pages: numbers, bodies, forms, streams.
 
-Invariants: every status has the policy, errors too; a request for another host's name is refused,
-so that no foreign page can reach this one by a name of its own (DNS rebinding), and one with two
-lengths, which a proxy and this server may cut differently (request smuggling); a stream ends when
-its reader has left or its parts have ended.
+Invariant: a stream ends when its reader has left or its parts have ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import aclosing
-from functools import partial
 from urllib.parse import parse_qsl
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse
-from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 
-CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'"
-)
-HEADERS = {
-    "Content-Security-Policy": CSP,
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    # With "no-referrer" browsers would send forms with "Origin: null".
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 NO_STORE = {"Cache-Control": "no-store"}
 FILE_KINDS = {
     "css": "text/css; charset=utf-8",
@@ -46,8 +24,6 @@ FILE_KINDS = {
     "svg": "image/svg+xml",
 }
 """The media types of files by their endings."""
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_PORT = re.compile(r":[0-9]*\Z")
 SMALL_BODY = 64 * 1024
 """Bytes of a request that is no upload."""
 SMALL_BODY_US = 10_000_000
@@ -60,54 +36,6 @@ PATIENCE_US = 30_000_000
 """Time that a reader may take for one part of a stream."""
 BEAT_US = 15_000_000
 """Time without news after which a stream has a comment, so that no proxy ends it."""
-
-
-class Guarded:
-    """An application with the headers above, for requests to one of the hosts."""
-
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        self._app = app
-        self._hosts = hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        app, given = self._app, Headers(scope=scope)
-        hosts = given.getlist("host")
-        if "content-length" in given and "transfer-encoding" in given:
-            closing = {"Connection": "close"}
-            app = PlainTextResponse("a request has one length, not two\n", 400, closing)
-        elif len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
-            app = PlainTextResponse("this host is not served here\n", 421)
-        await app(scope, receive, guarded)
-
-
-ROUTE = "deepsea.route"
-"""Where the scope of a request has a list, to which its route is added."""
-
-
-def name_routes(routes: Iterable[BaseRoute], root: str = "") -> None:
-    """Let each route say its path, with the names of parameters, to whoever counts requests."""
-    for route in routes:
-        if isinstance(route, Route):
-            route.app = partial(_named, route.app, f"{root}{route.path}")
-
-
-async def _named(app: ASGIApp, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    scope.get(ROUTE, []).append(path)
-    await app(scope, receive, send)
-
-
-def host_name(host: str) -> str:
-    """The host of a `Host` header without its port, in lower case; an IPv6 address in brackets."""
-    return _PORT.sub("", host).lower()
 
 
 def whole_number(text: str) -> int | None:

@@ -28,8 +28,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.http import LOOPBACK, Guarded
-from deepsea_web.server.access import Access, Gate, access
+from deepsea_web.server.access import LOOPBACK, Access, Gate, access
 from deepsea_web.server.connections import BACKLOG, Certificate, Connection, listen, open_many_files
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
@@ -47,7 +46,7 @@ HSTS = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
 def with_api(site: ASGIApp, api: ASGIApp, access: Access) -> ASGIApp:
     """The site's application, which guards itself, and the API's at its address."""
     root = f"{access.prefix}{ROOT}"
-    guarded = Guarded(Gate(api, access), access.hosts)
+    guarded = Gate(api, access)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(f"{root}/"):

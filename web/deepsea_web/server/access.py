@@ -1,26 +1,46 @@
-"""Access: the address of the site, the clients that it answers, and requests from other sites.
+"""Access: the address of the site, the clients that it answers, the headers and hosts of every
+response, and requests from other sites.
 
-Invariants: without TLS of its own, nobody beyond this machine is answered but the proxies that the
-operator trusts; a header X-Forwarded-For is believed if it comes from these proxies;
-the site answers to the names of its public address and of this machine, and to no other.
+Invariants: every status has the policy, errors too; a request for another host's name is refused,
+so that no foreign page can reach this one by a name of its own (DNS rebinding), and one with two
+lengths, which a proxy and this server may cut differently (request smuggling); without TLS of its
+own, nobody beyond this machine is answered but the proxies that the operator trusts; a header
+X-Forwarded-For is believed if it comes from these proxies; the site answers to the names of its
+public address and of this machine, and to no other.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import quote, urlencode, urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_ladder.accounts import is_loopback
 from deepsea_referee.errors import UserError
-from deepsea_web.http import LOOPBACK, host_name
 
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # With "no-referrer" browsers would send forms with "Origin: null".
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_PORT = re.compile(r":[0-9]*\Z")
 Address = IPv4Address | IPv6Address
 _NOBODY = IPv4Address(0)
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
@@ -111,22 +131,42 @@ def access(
 
 
 class Gate:
-    """An application for those whom the access lets in; `client` in its scope is who asks."""
+    """An application with the headers above, for requests to the hosts of an access by those whom
+    it lets in; `client` in its scope is who asks."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            peer, port = scope.get("client") or ("", 0)
-            client = self._access.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
-            if client is None:
-                refused = PlainTextResponse("this server answers its proxy alone\n", 403)
-                await refused(scope, receive, send)
-                return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        app, given = self._app, Headers(scope=scope)
+        hosts = given.getlist("host")
+        peer, port = scope.get("client") or ("", 0)
+        client = self._access.client(peer, given.getlist("x-forwarded-for"))
+        if "content-length" in given and "transfer-encoding" in given:
+            closing = {"Connection": "close"}
+            app = PlainTextResponse("a request has one length, not two\n", 400, closing)
+        elif len(hosts) != 1 or host_name(hosts[0]) not in self._access.hosts:
+            app = PlainTextResponse("this host is not served here\n", 421)
+        elif client is None:
+            app = PlainTextResponse("this server answers its proxy alone\n", 403)
+        else:
             scope = {**scope, "client": (client, port)}
-        await self._app(scope, receive, send)
+        await app(scope, receive, guarded)
+
+
+def host_name(host: str) -> str:
+    """The host of a `Host` header without its port, in lower case; an IPv6 address in brackets."""
+    return _PORT.sub("", host).lower()
 
 
 def _public(url: str) -> tuple[str, str, str]:

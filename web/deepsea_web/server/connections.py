@@ -27,8 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from deepsea_ladder.accounts import source
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_referee.errors import UserError
-from deepsea_web.http import HEADERS
-from deepsea_web.server.access import Access
+from deepsea_web.server.access import HEADERS, Access
 
 PATIENCE_S = 10
 _HEAD = "\r\n".join(

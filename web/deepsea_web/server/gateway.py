@@ -15,6 +15,7 @@ from collections.abc import (
     AsyncGenerator,
     Callable,
     Hashable,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -28,6 +29,8 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
@@ -357,3 +360,21 @@ def _next(answers: Iterator[Any]) -> Batch:
             return Batch(found, quiet=True)
         found.append(answer)
     return Batch(found, ended=len(found) < BATCH)
+
+
+# The routes of requests, for their metrics
+
+ROUTE = "deepsea.route"
+"""Where the scope of a request has a list, to which its route is added."""
+
+
+def name_routes(routes: Iterable[BaseRoute], root: str = "") -> None:
+    """Let each route say its path, with the names of parameters, to the metrics."""
+    for route in routes:
+        if isinstance(route, Route):
+            route.app = partial(_named, route.app, f"{root}{route.path}")
+
+
+async def _named(app: ASGIApp, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    scope.get(ROUTE, []).append(path)
+    await app(scope, receive, send)

@@ -33,11 +33,10 @@ from deepsea_web.http import (
     BodyTooLong,
     StreamCut,
     StreamedResponse,
-    name_routes,
     small_body,
 )
 from deepsea_web.server.access import Access, is_foreign
-from deepsea_web.server.gateway import Batch, Gateway, refused
+from deepsea_web.server.gateway import Batch, Gateway, name_routes, refused
 
 _IN_ADDRESS = ("GET", "DELETE")
 DESCRIPTION = "/openapi.json"

@@ -28,9 +28,9 @@ from deepsea_arena.reports.status import not_ready
 from deepsea_ladder.accounts import Scope as TokenScope
 from deepsea_ladder.model.games import LadderCounts
 from deepsea_referee.timing.clock import time_limit
-from deepsea_web.http import NO_STORE, ROUTE, Guarded, name_routes
+from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access, Gate
-from deepsea_web.server.gateway import Gateway
+from deepsea_web.server.gateway import ROUTE, Gateway, name_routes
 from deepsea_web.server.http_api import refuse
 
 READY_US = 5_000_000
@@ -107,7 +107,7 @@ def monitored(
 ) -> ASGIApp:
     """The same application, whose answers are counted, with the addresses of a `Monitor`."""
     monitor = Monitor(gateway, access, has_runner)
-    monitoring = Guarded(Gate(monitor.app, access), access.hosts)
+    monitoring = Gate(monitor.app, access)
     paths = [f"{access.prefix}{path}" for path in monitor.paths]
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:

@@ -32,9 +32,9 @@ from deepsea_ladder.store.database import snapshot
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
-from deepsea_web.http import NO_STORE, Guarded, name_routes
+from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access, Gate
-from deepsea_web.server.gateway import Gateway
+from deepsea_web.server.gateway import Gateway, name_routes
 from deepsea_web.site.broadcast import Broadcast
 from deepsea_web.site.members import Answers, Members, MembersOnly, RequestHandler
 from deepsea_web.site.page import Page, Query, parameters_of
@@ -111,7 +111,7 @@ class Site:
         app: ASGIApp = inner
         if self.renderer.private:
             app = MembersOnly(inner, self.sessions, self._answers.open_paths(), self.refused)
-        return Guarded(Gate(self._counted(app), self.access), self.access.hosts)
+        return Gate(self._counted(app), self.access)
 
     def _counted(self, app: ASGIApp) -> ASGIApp:
         """An application for those who have not asked for too many pages."""
