@@ -351,10 +351,18 @@ def _restore(path: Path, settings: Settings, progress: Progress) -> None:
                 raise ValueError("it was begun with other settings")
             for i, array in enumerate(_all_arrays(progress), 1):
                 array[:] = kept[f"arr_{i}"]
-        progress.net.spreads = spreads[0], spreads[1]
+        progress.net.spreads = float(spreads[0]), float(spreads[1])
         for name in _COUNTS:
-            setattr(progress, name, counts[name])
-    except (ValueError, LookupError, TypeError, BadZipFile) as error:
+            setattr(progress, name, int(counts[name]))
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+        EOFError,
+        BadZipFile,
+    ) as error:
         raise ValueError(
             f"{path}: this training cannot go on: {error}; remove the file to begin anew"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import struct
@@ -173,6 +174,9 @@ NAN = struct.pack("<e", float("nan"))
         (replaced(b'"name"', b'"nome"'), "no whole file of weights"),
         (replaced(b"\n", b"\n\0\0"), "no whole file of weights"),
         (replaced(b"\n", b"\n")[:-2], "no whole file of weights"),
+        (replaced(b'"sizes": [49', b'"sizes": [49, 1' + b"0" * 400), "no whole file of weights"),
+        (replaced(b'"spreads": [', b'"spreads": [1' + b"0" * 400 + b", "), "no whole file"),
+        (b"[" * 100_000, "no whole file of weights"),
         (replaced(b"\n", b"\n")[:-2] + NAN, "a number in it is not finite"),
         (replaced(b'"spreads": [', b'"spreads": [-1, '), "a spread not above 0"),
         (replaced(b'"inputs": 1', b'"inputs": 9'), "inputs of version 9, and this SDK has version"),
@@ -237,8 +241,11 @@ def test_the_command_prints_its_curve_and_refuses_in_one_sentence(
     assert train.main(quick) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert list(json.loads(line)) == ["rounds", "decisions", "error", "lead", "margin"]
+    deep = io.BytesIO()
+    np.savez(deep, "[" * 100_000)
     for arguments, begun, error in (
         ([*quick, "--rules", "manul"], b"", "did you mean 'manual'?"),
+        (quick, deep.getvalue(), "mine.weights.training: this training cannot go on"),
         (quick, b"nothing", "mine.weights.training: this training cannot go on"),
         ([str(tmp_path / "no" / "such"), *quick[1:]], b"", "No such file"),
     ):

@@ -72,7 +72,7 @@ def read_weights(path: Path) -> Weights:
         return _checked(header, body)
     except WeightsError as error:
         raise WeightsError(f"{path}: {error}") from None
-    except (ValueError, LookupError, TypeError, RecursionError, struct.error):
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError, struct.error):
         raise WeightsError(
             f"{path}: this is no whole file of weights, as deepsea_sdk.train writes them"
         ) from None
