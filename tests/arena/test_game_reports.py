@@ -90,7 +90,7 @@ def test_an_elimination_shows_its_rounds_until_now(played: Store) -> None:
     assert ended.champion in ("anna", winner)
     assert (ended.scores[0].bot, ended.scores[0].rank) == (ended.champion, 1)
     assert ended.seed == ladder.SEED.hex()
-    assert [line.name for line in tournaments(played).tournaments] == ["cup"]
+    assert [line.name for line in tournaments(played)] == ["cup"]
 
 
 def test_a_tournament_that_is_closed_before_its_end_has_no_champion(played: Store) -> None:
@@ -133,7 +133,7 @@ def test_a_round_goes_on_without_a_bot_that_was_withdrawn(
 
 def test_a_season_for_rated_games_is_no_tournament(played: Store) -> None:
     ladder.a_cup(played)
-    assert [line.name for line in tournaments(played).tournaments] == ["cup"]
+    assert [line.name for line in tournaments(played)] == ["cup"]
     with pytest.raises(StoreError, match="no tournament's"):
         tournament_report(played, "s1")
 

@@ -430,7 +430,7 @@ def test_a_final_ends_with_a_winner_and_says_who_left(store: Store, stop: Stop) 
         ("cleo", "anna"),
     }
     assert watcher.seen.count("round 1: 30 tables, 3 bots") == 1
-    (line,) = tournaments(store).tournaments
+    (line,) = tournaments(store)
     assert (line.winners, line.played) == (("anna",), result.games)
     assert result.games < 400
 
@@ -460,7 +460,7 @@ def test_a_final_without_a_winner_names_those_who_may_be(store: Store, stop: Sto
     assert result.final is not None
     assert not result.final.decided
     assert sorted(result.final.winners) == ["anna", "ben", "cleo"]
-    (line,) = tournaments(store).tournaments
+    (line,) = tournaments(store)
     assert line.winners == ()
 
 
@@ -521,11 +521,11 @@ def test_a_tournament_is_between_the_best_bot_of_each_author_where_the_season_sa
 def test_a_tournament_is_listed_with_its_progress_and_its_winner(store: Store, stop: Stop) -> None:
     request = TournamentRequest(kind="round-robin", name="cup")
     stopped(store, stop, request)
-    (line,) = tournaments(store).tournaments
+    (line,) = tournaments(store)
     assert 0 < line.played < line.games == 6
     assert line.winners == ()
     result = tournament(store, stop, request)
-    (line,) = tournaments(store).tournaments
+    (line,) = tournaments(store)
     report = tournament_report(store, "cup")
     assert (line.played, line.games, line.winners) == (6, 6, (result.scores[0].bot,))
     assert report.tournament == line

@@ -26,7 +26,7 @@ from deepsea_arena.reports.games import (
 )
 from deepsea_arena.reports.standings import PairTable, Standings, pair_table, show_standings
 from deepsea_arena.reports.tournaments import (
-    TournamentList,
+    TournamentLine,
     TournamentReport,
     tournament_report,
     tournaments,
@@ -114,8 +114,8 @@ class ReadMethods(LadderPart):
         """Describe a game: its seats, what it did to ratings, its record, its seed."""
         return game_report(self.store, game_id)
 
-    @method("GET", "/tournaments")
-    def tournaments(self) -> TournamentList:
+    @method("GET", "/tournaments", key="tournaments")
+    def tournaments(self) -> tuple[TournamentLine, ...]:
         """List the tournaments, newest first."""
         return tournaments(self.store)
 

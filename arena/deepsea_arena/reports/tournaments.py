@@ -46,12 +46,6 @@ class TournamentLine(Struct, frozen=True, kw_only=True):
     gauntlet."""
 
 
-class TournamentList(Struct, frozen=True):
-    """Every tournament, the newest first."""
-
-    tournaments: tuple[TournamentLine, ...]
-
-
 class TableLine(Struct, frozen=True, kw_only=True):
     """One bot at a table of a round."""
 
@@ -126,14 +120,12 @@ def for_runner(store: Store, but: Collection[int] = ()) -> StoredSeason | None:
     return None
 
 
-def tournaments(store: Store) -> TournamentList:
-    """The list of tournaments."""
-    return TournamentList(
-        tuple(
-            _line(store, season)
-            for season in reversed(store.seasons.all())
-            if season.tournament is not None
-        )
+def tournaments(store: Store) -> tuple[TournamentLine, ...]:
+    """Every tournament, the newest first."""
+    return tuple(
+        _line(store, season)
+        for season in reversed(store.seasons.all())
+        if season.tournament is not None
     )
 
 

@@ -192,8 +192,8 @@ TOURNAMENTS = Page(
     template="tournaments.html",
     read=lambda ladder, query: ladder.tournaments(),
     title=lambda data: "Tournaments",
-    summary=lambda data: f"{count(len(data.tournaments), 'tournament')} of the ladder's bots.",
-    rows=lambda data: map(to_object, data.tournaments),
+    summary=lambda data: f"{count(len(data), 'tournament')} of the ladder's bots.",
+    rows=lambda data: map(to_object, data),
     nav="Tournaments",
 )
 TOURNAMENT = Page(
