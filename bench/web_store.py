@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, insert, update
 
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import AttemptEnd, Job, StoredSeason
-from deepsea_ladder.model.tasks import TaskKind, TaskState
+from deepsea_ladder.model import AttemptEnd, BotVersion, Job, StoredSeason, TaskKind, TaskState
 from deepsea_ladder.rating.totals import RatingTotals, after_game, seat_results
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import URL, Engine, create_engine
 
 from deepsea_cli import main
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store, database
 from helpers import ladder
 from helpers.commands import Done, Run

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from deepsea_ladder.values import Int64
+from deepsea_ladder.model import Int64
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line, quoted
 

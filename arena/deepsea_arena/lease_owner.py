@@ -10,8 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import StoredSeason, TaskState
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from deepsea_ladder.backup import season_differences
 from deepsea_ladder.chain import Prove, RecordedGame, prove
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import Audit
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.database import damages

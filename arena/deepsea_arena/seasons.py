@@ -16,9 +16,8 @@ from msgspec import Struct, structs
 from deepsea_arena.lease_owner import take_back
 from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import StoredSeason, Time, milliseconds, utc_time
 from deepsea_ladder.season import Isolation, Season
-from deepsea_ladder.values import Time, milliseconds, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl

@@ -30,8 +30,7 @@ from deepsea_arena.reports.tournaments import (
 from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import LadderError, PairingError
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import BotState, StoredSeason
 from deepsea_ladder.scheduling.tournament import FINAL_GAMES, check_entrants
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError

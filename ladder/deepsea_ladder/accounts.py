@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from deepsea_ladder.values import Int64, Time
+from deepsea_ladder.model import Int64, Time
 
 TOKEN_START = "dsl_"
 SHOWN = len(TOKEN_START) + 4

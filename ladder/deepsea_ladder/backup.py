@@ -25,7 +25,7 @@ from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, follow, prove
 from deepsea_ladder.errors import ChainBroken, LadderError, StoreDamaged, StoreError
 from deepsea_ladder.export import export_lines
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Database, Store, migrate
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import UNREADABLE, damages, now, refuse_leftovers

@@ -18,9 +18,8 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from deepsea_ladder.errors import ChainBroken, NotAChain, StoreDamaged
-from deepsea_ladder.model.games import LostAttempt, StoredGame, StoredSeason
+from deepsea_ladder.model import LostAttempt, StoredGame, StoredSeason, utc_time
 from deepsea_ladder.rating.totals import SeatResult, seat_results
-from deepsea_ladder.values import utc_time
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
 from deepsea_rules.record import GameRecord, verify

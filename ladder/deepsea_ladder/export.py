@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from deepsea_ladder.chain import Line, game_line, lost_line, opening
-from deepsea_ladder.model.games import LostAttempt, StoredGame, StoredSeason
+from deepsea_ladder.model import LostAttempt, StoredGame, StoredSeason
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store

@@ -23,11 +23,10 @@ from typing import Literal, NamedTuple, final
 from msgspec import Struct
 
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.model.bots import BotState, RatedVersion
+from deepsea_ladder.model import BotState, Int64, RatedVersion, Time, utc_time
 from deepsea_ladder.rating.gaussian import cdf, quantile
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.season import PairingSettings
-from deepsea_ladder.values import Int64, Time, utc_time
 
 RECENT_GAMES = 30
 """How many of a bot's last games a line shows the rating of."""

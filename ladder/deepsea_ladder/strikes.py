@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
-from deepsea_ladder.model.bots import BotConduct
+from deepsea_ladder.model import BotConduct
 from deepsea_ladder.rating.totals import SeatResult
 
 

@@ -17,8 +17,7 @@ from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.handlers import ANALYSES
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_ladder.accounts import MACHINE
-from deepsea_ladder.model.games import AnalysisLease, LadderAnalysis
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import AnalysisLease, LadderAnalysis, TaskState
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.record import GameRecord

@@ -17,7 +17,7 @@ from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.limits import RemoteLimits
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import TaskState
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION as VERSION

@@ -23,7 +23,7 @@ from deepsea_ladder.errors import (
     StoreUnavailable,
     SubmissionError,
 )
-from deepsea_ladder.model.games import GameLine, SeatLog
+from deepsea_ladder.model import GameLine, SeatLog
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from helpers import ladder

@@ -21,8 +21,7 @@ from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.submissions import Archive
 from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.limits import MIB
-from deepsea_ladder.model.bots import BotState, SubmissionRefusal
-from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model import BotState, SeatLog, SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from helpers import ladder

@@ -12,9 +12,7 @@ from deepsea_arena.play.handlers import COMPARISONS
 from deepsea_arena.play.rated_games import hosting
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.reports.verdicts import VerdictLine, show_verdicts
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.tasks import TaskState
-from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding
+from deepsea_ladder.model import BotVersion, ComparisonLease, ComparisonStanding, TaskState
 from deepsea_ladder.season import Season, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import resolve

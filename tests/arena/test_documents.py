@@ -24,9 +24,8 @@ from deepsea_arena.documents import (
 from deepsea_arena.reports.bots import BotProfile, bot_profile
 from deepsea_arena.reports.games import GamesPage, newest_games
 from deepsea_arena.reports.standings import Standings, show_standings
-from deepsea_ladder.model.bots import BotState
+from deepsea_ladder.model import BotState, Int64, Time, utc_time
 from deepsea_ladder.store import Store
-from deepsea_ladder.values import Int64, Time, utc_time
 
 CYPRUS = timezone(timedelta(hours=2))
 

@@ -21,7 +21,7 @@ from deepsea_arena.play.tasks import (
 )
 from deepsea_arena.play.workers import JobWorkers
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.model.games import Job, Receipt, StoredSeason
+from deepsea_ladder.model import Job, Receipt, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_referee.workers import LocalWorkers
 from helpers import deeds, ladder

@@ -16,11 +16,9 @@ from deepsea_arena.reports.games import newest_games
 from deepsea_arena.reports.standings import show_standings
 from deepsea_arena.reports.status import ladder_status
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import AttemptEnd, GameFilter, SeatLog
+from deepsea_ladder.model import AttemptEnd, BotState, GameFilter, Int64, SeatLog
 from deepsea_ladder.standings import CoursePoint
 from deepsea_ladder.store import Store
-from deepsea_ladder.values import Int64
 from deepsea_referee.errors import UserError
 from helpers import ladder
 

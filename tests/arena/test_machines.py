@@ -14,7 +14,7 @@ from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import FinishedGame, VoidOutcome
 from deepsea_arena.play.workers import JobWorkers
 from deepsea_ladder.accounts import AuditKind
-from deepsea_ladder.model.games import AttemptEnd, Job, StoredSeason
+from deepsea_ladder.model import AttemptEnd, Job, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Died, Done, Event, Task

@@ -11,7 +11,7 @@ import pytest
 from deepsea_arena.reports.bots import bot_profile
 from deepsea_arena.reports.games import newest_games
 from deepsea_arena.reports.standings import pair_table, show_standings
-from deepsea_ladder.model.games import GameFilter
+from deepsea_ladder.model import GameFilter
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.steps import Work, repeated

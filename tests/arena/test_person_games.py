@@ -11,8 +11,7 @@ from msgspec import structs
 
 from deepsea_arena.play.person_worker import PlayedOn, Tables
 from deepsea_bundle.bot_cache import BotCache
-from deepsea_ladder.model.games import PersonGame
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import PersonGame, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee import workers

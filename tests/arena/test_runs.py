@@ -35,8 +35,7 @@ from deepsea_arena.tournaments import (
 )
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreGone, StoreUnavailable
-from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason, TaskState
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules.record import GameRecord

@@ -22,8 +22,7 @@ from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, read_bot
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model.bots import Submission
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import Submission, TaskState
 from deepsea_ladder.season import BotLimits, Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.bubblewrap import Sandbox

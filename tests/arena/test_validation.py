@@ -20,8 +20,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
 from deepsea_bundle.unzip import collect_zip
 from deepsea_ladder.errors import LimitReached, StoreUnavailable
-from deepsea_ladder.model.bots import Submission, SubmissionRefusal
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import Submission, SubmissionRefusal, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError

@@ -17,7 +17,7 @@ from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_cli import main
 from deepsea_ladder.accounts import MACHINE, NewToken, Scope
-from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model import SeatLog
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.columns import packed
 from deepsea_rules.randomness import seed_from_text

@@ -21,7 +21,7 @@ from deepsea_cli import COMMANDS
 from deepsea_cli.ladder import COMMANDS as LADDER
 from deepsea_cli.ladder import SECTIONS as HEADINGS
 from deepsea_cli.ladder.authors import VERBS
-from deepsea_ladder.model.games import GameLine, GameSeat
+from deepsea_ladder.model import GameLine, GameSeat
 from helpers.commands import Run, every_command
 
 DOCS = Path(__file__).parents[2] / "docs"

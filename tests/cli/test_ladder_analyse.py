@@ -13,7 +13,7 @@ from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import TaskState
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION

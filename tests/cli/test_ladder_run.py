@@ -28,8 +28,7 @@ from deepsea_arena.tournaments import TournamentResult
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder.run import RunOutput, _show
-from deepsea_ladder.model.games import GameNote, Job, SeatLog
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import GameNote, Job, SeatLog, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox import probe

@@ -10,8 +10,7 @@ import pytest
 
 from deepsea_bundle.archive import pack
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.model.bots import Submission
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import Submission, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.probe import sandbox_trouble

@@ -26,7 +26,7 @@ from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import AnalysisPlan
+from deepsea_ladder.model import AnalysisPlan
 from deepsea_ladder.store import Store, schema
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.entropy import fresh_seed

@@ -21,7 +21,7 @@ from deepsea_bundle.reader import BotBundle
 from deepsea_cli.errors import Interrupted
 from deepsea_cli.ladder.logins import Target
 from deepsea_cli.ladder.submit import CHUNK, RETRIES, followed, reporting, submit_bot
-from deepsea_ladder.model.bots import Submission
+from deepsea_ladder.model import Submission
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from helpers.answering import (
     Answering,

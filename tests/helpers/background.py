@@ -11,7 +11,7 @@ from deepsea_arena.play.background_work import Handler, TaskLoop
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import Times
-from deepsea_ladder.model.verdicts import StoredComparison
+from deepsea_ladder.model import StoredComparison
 from deepsea_ladder.store import Store
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Event, Task

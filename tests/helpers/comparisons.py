@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding
+from deepsea_ladder.model import ComparisonLease, ComparisonStanding
 from deepsea_ladder.season import VerdictSettings
 from deepsea_ladder.store import Store
 

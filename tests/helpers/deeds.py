@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from deepsea_arena.play.tasks import FinishedGame, Outcome
-from deepsea_ladder.model.games import Job
+from deepsea_ladder.model import Job
 from deepsea_referee.errors import UserError
 from deepsea_referee.workers import Link
 

@@ -29,9 +29,16 @@ from deepsea_ladder.accounts import (
     new_secret,
 )
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal
-from deepsea_ladder.model.games import AnalysisPlan, Job, SeatLog, StoredSeason
-from deepsea_ladder.model.verdicts import ComparisonStanding, Verdict
+from deepsea_ladder.model import (
+    AnalysisPlan,
+    ComparisonStanding,
+    Job,
+    SeatLog,
+    StoredSeason,
+    SubmissionLease,
+    SubmissionRefusal,
+    Verdict,
+)
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season, VerdictSettings
 from deepsea_ladder.store import Store

@@ -10,7 +10,7 @@ from deepsea_arena.play.runner import Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import Outcome, VoidOutcome
 from deepsea_arena.play.workers import JobWorkers
-from deepsea_ladder.model.games import Job, Receipt
+from deepsea_ladder.model import Job, Receipt
 from deepsea_ladder.store import Store
 from deepsea_rules.printable import one_line
 

@@ -26,9 +26,7 @@ from deepsea_arena.play.workers import JobWorkers
 from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
 from deepsea_bundle.reader import bundle_of
 from deepsea_bundle.unzip import collect_zip
-from deepsea_ladder.model.games import Presence
-from deepsea_ladder.model.tasks import TaskState
-from deepsea_ladder.model.verdicts import ComparisonStanding
+from deepsea_ladder.model import ComparisonStanding, Presence, TaskState
 from deepsea_ladder.season import VerdictSettings
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.interrupts import WakePipe

@@ -13,8 +13,7 @@ from unittest.mock import patch
 
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import AuditEntry, AuditKind
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import Job, StoredSeason
+from deepsea_ladder.model import BotVersion, Job, StoredSeason
 from deepsea_ladder.season import Season
 from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules import Fault, Game, GameRecord

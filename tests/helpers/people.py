@@ -11,7 +11,7 @@ from deepsea_arena.play.handlers import STEPS
 from deepsea_arena.play.person_worker import PlayedOn
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import Times
-from deepsea_ladder.model.games import PersonGame, Presence
+from deepsea_ladder.model import PersonGame, Presence
 from deepsea_ladder.store import Store
 from deepsea_referee.workers import Done, Event, Task
 from deepsea_rules.game import Game

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from deepsea_bundle.archive import pack
 from deepsea_ladder.limits import RemoteLimits
-from deepsea_ladder.model.bots import NewSubmission, Submission
+from deepsea_ladder.model import NewSubmission, Submission
 from deepsea_ladder.store import Store, schema
 
 from . import ladder

@@ -16,7 +16,7 @@ from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import AnalysisPlan, SeatLog
+from deepsea_ladder.model import AnalysisPlan, SeatLog
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_web.server.access import Access

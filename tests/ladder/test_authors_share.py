@@ -9,8 +9,7 @@ from functools import cache
 
 import pytest
 
-from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
-from deepsea_ladder.model.games import PairingQueue, StoredSeason
+from deepsea_ladder.model import BotState, BotVersion, PairingQueue, RatedVersion, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.scheduling.pairing import Matchmaker

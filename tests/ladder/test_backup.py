@@ -14,7 +14,7 @@ import pytest
 from deepsea_ladder import backup
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged, StoreError
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.postgres import Postgres

@@ -13,7 +13,7 @@ from deepsea_ladder.backup import season_differences
 from deepsea_ladder.chain import BESIDE, canonical, follow, next_head
 from deepsea_ladder.errors import ChainBroken, NotAChain
 from deepsea_ladder.export import export_lines
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store
 from helpers import ladder
 

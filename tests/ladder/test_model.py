@@ -6,8 +6,7 @@ import pickle
 import subprocess
 import sys
 
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import Job
+from deepsea_ladder.model import BotVersion, Job
 from helpers import ladder
 
 

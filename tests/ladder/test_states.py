@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deepsea_ladder.model.tasks import KINDS, TaskKind, TaskState
+from deepsea_ladder.model import KINDS, TaskKind, TaskState
 
 FINAL = {
     TaskKind.GAME: {"done", "quarantined", "cancelled"},

@@ -10,8 +10,7 @@ from sqlalchemy import func, select, update
 
 from deepsea_ladder.errors import AnalysisError, LimitReached, NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import DAY_MS, RemoteLimits
-from deepsea_ladder.model.games import AnalysisLease, AnalysisPlan
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import AnalysisLease, AnalysisPlan, TaskState
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 from helpers.submissions import an_author

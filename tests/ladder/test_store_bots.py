@@ -11,9 +11,7 @@ from sqlalchemy import select, update
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import SeasonError, StoreDamaged, StoreError, SubmissionError
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import ReceiptStatus
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import BotState, ReceiptStatus, TaskState
 from deepsea_ladder.store import Store, schema
 from deepsea_rules.randomness import commitment, game_seed
 from helpers import ladder

@@ -9,7 +9,7 @@ import pytest
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import AnalysisPlan
+from deepsea_ladder.model import AnalysisPlan
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.changes import LastChanges
 from helpers import ladder

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import HOUR_MS
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import TaskState
 from deepsea_ladder.season import VerdictSettings
 from deepsea_ladder.store import Store, schema
 from helpers import ladder

@@ -17,7 +17,7 @@ from deepsea_arena.play.runner import Runner, RunnerSettings
 from deepsea_arena.play.shutdown import Stop, retry_until_available
 from deepsea_arena.play.tasks import FinishedGame, Outcome
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers import ladder

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event, text
 
 from deepsea_ladder.errors import StoreError, StoreUnavailable
-from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import Database, Store
 from deepsea_ladder.store.columns import packed
 from helpers import ladder

@@ -15,7 +15,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged, StoreError
-from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus, StoredSeason
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_ladder.store.columns import START, Record
 from helpers import ladder

@@ -9,8 +9,7 @@ import pytest
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import AttemptEnd, Job, ReceiptStatus, StoredSeason
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import AttemptEnd, Job, ReceiptStatus, StoredSeason, TaskState
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import game_seed
 from helpers import ladder

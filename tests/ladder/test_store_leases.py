@@ -12,8 +12,7 @@ import pytest
 from msgspec import structs
 from sqlalchemy import select
 
-from deepsea_ladder.model.games import AnalysisPlan
-from deepsea_ladder.model.tasks import TaskKind
+from deepsea_ladder.model import AnalysisPlan, TaskKind
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.tasks import TaskLine
 from helpers import comparisons, ladder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import GameNote, SeatLog, StoredSeason
+from deepsea_ladder.model import GameNote, SeatLog, StoredSeason
 from deepsea_ladder.store import Database, RetryPolicy, Store, logs
 from helpers import ladder
 

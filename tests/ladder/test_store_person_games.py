@@ -14,8 +14,7 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import LimitReached, NotOnLadder, PersonGameError, SeasonClosed
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import AnalysisPlan, PersonGame, Presence
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import AnalysisPlan, PersonGame, Presence, TaskState
 from deepsea_ladder.store import Store
 from deepsea_rules.game import Decision
 from helpers import ladder

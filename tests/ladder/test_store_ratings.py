@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.games import GameFilter, StoredSeason
+from deepsea_ladder.model import GameFilter, StoredSeason
 from deepsea_ladder.rating import trueskill_fold
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.standings import CoursePoint

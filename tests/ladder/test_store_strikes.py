@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import Receipt, VoidReceipt
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import BotState, Receipt, TaskState, VoidReceipt
 from deepsea_ladder.store import Store
 from helpers import ladder
 

@@ -21,11 +21,15 @@ from deepsea_ladder.errors import (
     SubmissionError,
 )
 from deepsea_ladder.limits import HOUR_MS, RemoteLimits
-from deepsea_ladder.model.bots import BotState, SubmissionLease, SubmissionRefusal
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import (
+    BotState,
+    SubmissionLease,
+    SubmissionRefusal,
+    TaskState,
+    milliseconds,
+)
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.values import milliseconds
 from helpers import ladder
 from helpers.killing import EVERYWHERE, killed_at
 from helpers.submissions import LIMITS, add, an_author, new, zipped

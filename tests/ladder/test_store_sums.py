@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_ladder.backup import differences
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.standings import OpponentLine, PairCell, SeatLine
 from deepsea_ladder.store import Store
 from helpers import ladder

@@ -9,8 +9,7 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text as sql
 
-from deepsea_ladder.model.bots import SubmissionRefusal
-from deepsea_ladder.model.games import GameNote, SeatLog
+from deepsea_ladder.model import GameNote, SeatLog, SubmissionRefusal
 from deepsea_rules.record import GameRecord
 from deepsea_web.server.access import HEADERS
 from deepsea_web.site.pages import MEMBERS

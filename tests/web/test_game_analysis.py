@@ -14,7 +14,7 @@ from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.documents import json_text
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import TaskState
 from deepsea_ladder.store import Store
 from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from deepsea_arena.api.errors import STATUS
-from deepsea_ladder.model.bots import SubmissionRefusal
+from deepsea_ladder.model import SubmissionRefusal
 from deepsea_ladder.store import Store
 from helpers import submissions
 from helpers.members import a_service, a_token

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from deepsea_ladder.limits import RemoteLimits
-from deepsea_ladder.model.bots import SubmissionLease
+from deepsea_ladder.model import SubmissionLease
 from deepsea_ladder.store import Store
 from deepsea_referee.timing.clock import Clock
 from helpers import ladder, submissions

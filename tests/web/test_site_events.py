@@ -15,7 +15,7 @@ import pytest
 
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model.games import GameLine
+from deepsea_ladder.model import GameLine
 from deepsea_ladder.store import Store
 from deepsea_web.server.connections import listen
 from deepsea_web.site.app import Site

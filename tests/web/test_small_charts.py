@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_arena.reports.bots import VersionCourse
+from deepsea_ladder.model import Int64
 from deepsea_ladder.standings import CoursePoint
-from deepsea_ladder.values import Int64
 from deepsea_web.charts.course import WIDE, area, course, moments
 from deepsea_web.charts.files import charts_svg, inline
 from deepsea_web.charts.svg import (

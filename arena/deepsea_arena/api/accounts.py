@@ -30,7 +30,7 @@ from deepsea_ladder.accounts import (
     secret_digest,
 )
 from deepsea_ladder.errors import CodeRefused
-from deepsea_ladder.values import Int64, Time, utc_time
+from deepsea_ladder.model import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable, quoted
 

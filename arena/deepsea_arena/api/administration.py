@@ -38,11 +38,8 @@ from deepsea_ladder.accounts import (
     new_secret,
 )
 from deepsea_ladder.limits import CODE_DAYS
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import Extension
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import NO_TIME, BotState, Extension, TaskState, milliseconds, parse_time
 from deepsea_ladder.season import Season
-from deepsea_ladder.values import NO_TIME, milliseconds, parse_time
 from deepsea_referee.errors import UserError
 
 MOST_MEETINGS = 1000

@@ -21,7 +21,7 @@ from deepsea_arena.api.errors import Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256, LadderApi
 from deepsea_arena.documents import to_json
 from deepsea_ladder.accounts import Role
-from deepsea_ladder.values import Int64
+from deepsea_ladder.model import Int64
 from deepsea_sdk import __version__
 
 REF = "#/components/schemas/{name}"

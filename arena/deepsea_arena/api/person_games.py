@@ -26,9 +26,7 @@ from deepsea_arena.reports.standings import eligible, listed
 from deepsea_arena.seasons import find_season, open_seasons, preset_of
 from deepsea_ladder.accounts import Scope, address_prefix
 from deepsea_ladder.errors import LadderError, NotOnLadder, PersonGameError
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import PersonGame, StoredSeason
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import BotVersion, PersonGame, StoredSeason, TaskState
 from deepsea_ladder.standings import by_standing
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted

@@ -35,8 +35,7 @@ from deepsea_arena.reports.verdicts import Verdicts, show_verdicts
 from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import Limit, check_setting, limits_in_force
-from deepsea_ladder.model.games import GameFilter, GameLine
-from deepsea_ladder.values import Time, utc_time
+from deepsea_ladder.model import GameFilter, GameLine, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
 

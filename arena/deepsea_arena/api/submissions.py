@@ -25,8 +25,14 @@ from deepsea_arena.coach.ladder_analyses import (
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.limits import size_in_words
-from deepsea_ladder.model.bots import BotState, LadderBot, NewSubmission, Submission
-from deepsea_ladder.model.games import LadderAnalysis, SeatLog
+from deepsea_ladder.model import (
+    BotState,
+    LadderAnalysis,
+    LadderBot,
+    NewSubmission,
+    SeatLog,
+    Submission,
+)
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from deepsea_arena.documents import DocumentError, read_json
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.games import AnalysisPlan, LadderAnalysis
+from deepsea_ladder.model import AnalysisPlan, LadderAnalysis
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import AnalysisSettings, GameAnalysis

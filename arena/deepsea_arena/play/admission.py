@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from deepsea_arena.play.rated_games import hosting
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import SubmissionError
-from deepsea_ladder.model.bots import SubmissionRefusal
+from deepsea_ladder.model import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import BotSpec, sample, spec_of
 from deepsea_referee.errors import BotStartError, RefereeError

@@ -31,7 +31,7 @@ from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest, nth_pause, retry_until_available
 from deepsea_arena.play.tasks import HostTrouble, Times, VoidOutcome, outcome_of_event
 from deepsea_ladder.errors import LadderError, StoreUnavailable
-from deepsea_ladder.model.tasks import TaskKind, TaskState
+from deepsea_ladder.model import TaskKind, TaskState
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.tasks import Lease, TaskLine
 from deepsea_referee.errors import UserError

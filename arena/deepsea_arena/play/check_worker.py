@@ -16,7 +16,7 @@ from deepsea_arena.play.admission import play_admission
 from deepsea_arena.play.rated_games import own_folder
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
-from deepsea_ladder.model.bots import SubmissionRefusal
+from deepsea_ladder.model import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import read_in_subprocess
 from deepsea_referee.workers import Link, Perform

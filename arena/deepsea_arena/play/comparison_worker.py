@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from deepsea_arena.play.rated_games import bot_of, hosting, own_folder
 from deepsea_bundle.bot_cache import BotCache
-from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding, Verdict
+from deepsea_ladder.model import ComparisonLease, ComparisonStanding, Verdict
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.system import SYSTEM

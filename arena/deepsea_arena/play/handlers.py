@@ -33,10 +33,15 @@ from deepsea_arena.play.tasks import game_seconds
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import AnalysisError, SubmissionError
-from deepsea_ladder.model.bots import SubmissionLease, SubmissionRefusal
-from deepsea_ladder.model.games import AnalysisLease, PersonGame
-from deepsea_ladder.model.tasks import TaskKind, TaskState
-from deepsea_ladder.model.verdicts import ComparisonLease
+from deepsea_ladder.model import (
+    AnalysisLease,
+    ComparisonLease,
+    PersonGame,
+    SubmissionLease,
+    SubmissionRefusal,
+    TaskKind,
+    TaskState,
+)
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import READER_LIMITS
 from deepsea_referee.workers import LocalWorkers

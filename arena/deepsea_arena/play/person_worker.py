@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from deepsea_arena.play.rated_games import bot_of, hosting, own_folder
 from deepsea_bundle.bot_cache import BotCache
-from deepsea_ladder.model.games import PERSON, PersonGame, Presence
+from deepsea_ladder.model import PERSON, PersonGame, Presence
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.play_game import play_game

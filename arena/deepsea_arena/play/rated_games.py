@@ -22,8 +22,7 @@ from pathlib import Path
 from deepsea_arena.play.tasks import FinishedGame, Outcome, outcome_of_error
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import GameNote, Job, SeatLog
+from deepsea_ladder.model import BotVersion, GameNote, Job, SeatLog
 from deepsea_ladder.season import BotLimits, Season
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import BotProcess, Hosting

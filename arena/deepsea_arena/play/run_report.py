@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from deepsea_arena.reports.standings import OrderReport
-    from deepsea_ladder.model.games import Job, Receipt
-    from deepsea_ladder.model.tasks import TaskState
-    from deepsea_ladder.model.verdicts import StoredComparison
+    from deepsea_ladder.model import Job, Receipt, StoredComparison, TaskState
 
 
 class RunEnd(StrEnum):

@@ -38,11 +38,10 @@ from deepsea_ladder.errors import (
     SeasonPaused,
     StoreUnavailable,
 )
-from deepsea_ladder.model.games import Job, ReceiptStatus, Rotation, SeatLog, StoredSeason
+from deepsea_ladder.model import Job, ReceiptStatus, Rotation, SeatLog, StoredSeason, milliseconds
 from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.standings import CONFIDENCE
 from deepsea_ladder.store import Store
-from deepsea_ladder.values import milliseconds
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import SystemClock
 

@@ -19,8 +19,7 @@ from deepsea_arena.coach.analysis import GameAnalysis
 from deepsea_arena.reports.frames import LONGEST_NAME
 from deepsea_arena.reports.seat import THINKING, judgement
 from deepsea_ladder.errors import PersonGameError
-from deepsea_ladder.model.games import PersonGame, Presence
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import PersonGame, Presence, TaskState
 from deepsea_ladder.store import Store
 from deepsea_referee.choices import HINT_EFFORT, hint
 from deepsea_referee.person import Asked

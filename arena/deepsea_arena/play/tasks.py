@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model import SeatLog
 from deepsea_ladder.season import Season
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import SandboxUnavailable

@@ -20,7 +20,7 @@ from deepsea_arena.play.tasks import (
     outcome_of_event,
 )
 from deepsea_arena.seasons import without_cgroups
-from deepsea_ladder.model.games import Job
+from deepsea_ladder.model import Job
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError

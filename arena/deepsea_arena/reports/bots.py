@@ -23,10 +23,18 @@ from deepsea_arena.reports.standings import eligible, listed, standing_lines
 from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
-from deepsea_ladder.model.bots import BotState, BotVersion, RatedVersion
-from deepsea_ladder.model.games import AnalysedGame, GameLine, SeatLog, StoredSeason
+from deepsea_ladder.model import (
+    AnalysedGame,
+    BotState,
+    BotVersion,
+    GameLine,
+    RatedVersion,
+    SeatLog,
+    StoredSeason,
+    Time,
+    utc_time,
+)
 from deepsea_ladder.standings import CoursePoint, OpponentLine, SeatLine, StandingLine
-from deepsea_ladder.values import Time, utc_time
 from deepsea_rules.game import Decision
 from deepsea_rules.record import GameRecord
 

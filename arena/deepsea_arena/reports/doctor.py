@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from deepsea_arena.reports.status import upkeep
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.model import milliseconds
 from deepsea_ladder.store.database import damages
-from deepsea_ladder.values import milliseconds
 from deepsea_referee.workbench.advice import CheckResult
 
 if TYPE_CHECKING:

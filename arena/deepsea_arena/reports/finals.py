@@ -24,7 +24,7 @@ from deepsea_ladder.standings import CONFIDENCE
 from deepsea_referee.workbench.confidence import STEPS, PairSequence
 
 if TYPE_CHECKING:
-    from deepsea_ladder.model.bots import BotVersion
+    from deepsea_ladder.model import BotVersion
 
 _AT_ONCE = 60
 """About how many games are queued before it is looked at who leaves: workers should not wait."""

@@ -19,16 +19,18 @@ from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.documents import to_object
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.export import export_lines
-from deepsea_ladder.model.games import (
+from deepsea_ladder.model import (
     GameFilter,
     GameLine,
     GameSeat,
+    Int64,
     PersonGame,
     Presence,
     StoredSeason,
+    TaskState,
+    Time,
+    utc_time,
 )
-from deepsea_ladder.model.tasks import TaskState
-from deepsea_ladder.values import Int64, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.randomness import commitment, game_seed
 from deepsea_rules.record import GameRecord

@@ -16,8 +16,7 @@ from deepsea_arena.coach.analysis import GameAnalysis
 from deepsea_arena.coach.own import in_words, worst
 from deepsea_arena.reports.frames import LONGEST_NAME, frames
 from deepsea_arena.reports.games import read_record
-from deepsea_ladder.model.games import PersonGame, Presence
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import PersonGame, Presence, TaskState
 from deepsea_referee.choices import QUESTIONS, Choosing, rules_of
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration

@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from deepsea_arena.documents import Json, to_object
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_ladder.model.bots import BotState, RatedVersion
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import BotState, RatedVersion, StoredSeason
 from deepsea_ladder.standings import (
     CONFIDENCE,
     RECENT_GAMES,

@@ -13,17 +13,21 @@ from deepsea_bundle import names
 from deepsea_ladder.accounts import AuditEntry
 from deepsea_ladder.errors import PairingError, StoreError
 from deepsea_ladder.limits import MIB, size_in_words
-from deepsea_ladder.model.bots import BotConduct, BotState, LadderBot, Submission
-from deepsea_ladder.model.games import (
+from deepsea_ladder.model import (
     AttemptEnd,
+    BotConduct,
+    BotState,
     Extension,
     JobInfo,
     LadderAnalysis,
+    LadderBot,
     LadderCounts,
     StoredSeason,
+    Submission,
+    TaskState,
+    Time,
+    utc_time,
 )
-from deepsea_ladder.model.tasks import TaskState
-from deepsea_ladder.values import Time, utc_time
 from deepsea_referee.workbench.advice import CheckResult
 
 if TYPE_CHECKING:

@@ -19,10 +19,8 @@ from deepsea_arena.reports.tournament_state import (
 )
 from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import BotVersion, StoredSeason, Time, utc_time
 from deepsea_ladder.scheduling.tournament import Score
-from deepsea_ladder.values import Time, utc_time
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store

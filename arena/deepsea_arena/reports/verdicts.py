@@ -11,12 +11,10 @@ from msgspec import Struct, structs
 
 from deepsea_arena.seasons import find_season
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.model.tasks import TaskState
-from deepsea_ladder.model.verdicts import StoredComparison, Verdict
-from deepsea_ladder.values import Time, utc_time
+from deepsea_ladder.model import StoredComparison, TaskState, Time, Verdict, utc_time
 
 if TYPE_CHECKING:
-    from deepsea_ladder.model.games import StoredSeason
+    from deepsea_ladder.model import StoredSeason
     from deepsea_ladder.store import Store
 
 

@@ -19,7 +19,7 @@ from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.ladder_analyses import AnalysisFound
-    from deepsea_ladder.model.games import LadderAnalysis
+    from deepsea_ladder.model import LadderAnalysis
     from deepsea_ladder.store import Store
 
 

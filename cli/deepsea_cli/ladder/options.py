@@ -183,7 +183,7 @@ def read_time(
     """A time of RFC 3339; one without an offset from UTC would be another one elsewhere."""
     if value is None:
         return None
-    from deepsea_ladder.values import NO_TIME, parse_time
+    from deepsea_ladder.model import NO_TIME, parse_time
 
     if (time := parse_time(value)) is None:
         raise click.BadParameter(f"{value!r} is {NO_TIME}", context, parameter)

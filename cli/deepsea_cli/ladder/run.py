@@ -44,8 +44,7 @@ from deepsea_cli.output import (
     print_error,
 )
 from deepsea_cli.progress import Progress
-from deepsea_ladder.model.games import Job, Receipt, ReceiptStatus
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, TaskState
 from deepsea_ladder.scheduling.tournament import FINAL_GAMES
 from deepsea_ladder.standings import CONFIDENCE
 from deepsea_referee.errors import UserError
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
     from deepsea_arena.reports.tournament_state import Kind
     from deepsea_arena.reports.tournaments import TournamentLine
     from deepsea_arena.tournaments import TournamentResult
-    from deepsea_ladder.model.verdicts import StoredComparison
+    from deepsea_ladder.model import StoredComparison
 
 
 class RunOutput(RunWatcher):

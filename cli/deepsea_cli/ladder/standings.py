@@ -35,7 +35,7 @@ from deepsea_rules.ruleset import SEAT_LETTERS
 if TYPE_CHECKING:
     from deepsea_arena.reports.bots import BotProfile
     from deepsea_arena.reports.games import GamesPage
-    from deepsea_ladder.model.games import GameLine, SeatLog
+    from deepsea_ladder.model import GameLine, SeatLog
 
 POINTS = 8
 """Points of a rating's history that are shown."""

@@ -40,7 +40,7 @@ from deepsea_sdk.entropy import fresh_token
 if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_bundle.reader import BotBundle
-    from deepsea_ladder.model.bots import Submission
+    from deepsea_ladder.model import Submission
 
 KIB = 1024
 CHUNK = 32 * KIB

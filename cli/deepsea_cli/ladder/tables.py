@@ -16,7 +16,7 @@ from deepsea_cli.output import Column, count, echo, grid, number, percent
 if TYPE_CHECKING:
     from deepsea_arena.reports.standings import Standings
     from deepsea_arena.seasons import SeasonInfo
-    from deepsea_ladder.model.games import Extension
+    from deepsea_ladder.model import Extension
     from deepsea_ladder.standings import StandingLine
 
 

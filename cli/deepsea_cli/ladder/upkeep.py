@@ -40,8 +40,7 @@ from deepsea_referee.errors import UserError
 if TYPE_CHECKING:
     from deepsea_arena.refold import RatingCheck
     from deepsea_arena.reports.status import LadderStatus, SeasonStatus
-    from deepsea_ladder.model.bots import BotConduct
-    from deepsea_ladder.model.games import LadderCounts
+    from deepsea_ladder.model import BotConduct, LadderCounts
 
 LISTED = 10
 

@@ -27,8 +27,7 @@ from math import fsum, prod, sqrt
 from typing import NamedTuple, Protocol, TypeVar
 
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.model.bots import RatedVersion
-from deepsea_ladder.model.games import PairingQueue, Rotation, StoredSeason
+from deepsea_ladder.model import PairingQueue, RatedVersion, Rotation, StoredSeason
 from deepsea_ladder.rating.gaussian import cdf
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.random_stream import RandomStream

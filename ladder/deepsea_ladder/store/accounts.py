@@ -54,6 +54,7 @@ from deepsea_ladder.errors import (
     StoreUnavailable,
 )
 from deepsea_ladder.limits import DAY_MS
+from deepsea_ladder.model import Int64, utc_time
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import (
@@ -68,7 +69,6 @@ from deepsea_ladder.store.authors import (
     make_admin,
 )
 from deepsea_ladder.store.database import StorePart, added, now
-from deepsea_ladder.values import Int64, utc_time
 
 KEPT_MS = 30 * DAY_MS
 """How long rows are kept after they have ended."""

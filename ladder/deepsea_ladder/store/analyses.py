@@ -16,20 +16,22 @@ from sqlalchemy import Connection, Row, Select, func, insert, or_, select, updat
 
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import DAY_MS, RemoteLimits, check_author, check_queue
-from deepsea_ladder.model.games import (
+from deepsea_ladder.model import (
     AnalysedGame,
     AnalysisLease,
     AnalysisPlan,
     CurrentPlan,
+    Int64,
     LadderAnalysis,
     StoredSeason,
+    TaskKind,
+    TaskState,
+    utc_time,
 )
-from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import no_such_game
 from deepsea_ladder.store.tasks import TaskLine, Tasks
-from deepsea_ladder.values import Int64, utc_time
 
 _rows, _games = schema.analyses, schema.games
 _people = schema.person_games

@@ -12,9 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, func, select, update
 
 from deepsea_ladder.chain import lost_line
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import AttemptEnd, LostAttempt
-from deepsea_ladder.model.tasks import TaskKind, TaskState
+from deepsea_ladder.model import AttemptEnd, BotState, LostAttempt, TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link
 from deepsea_ladder.store.tasks import Tasks

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, bindparam, case, desc, func, insert, or_, sel
 
 from deepsea_ladder.accounts import NOBODY, Actor, AuditEntry, AuditKind
 from deepsea_ladder.chain import Line, next_head
+from deepsea_ladder.model import Int64, utc_time
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
-from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 RENAMED = "was called "

@@ -38,10 +38,10 @@ from deepsea_ladder.accounts import (
     SecretKind,
 )
 from deepsea_ladder.errors import AccountError, NotOnLadder, SubmissionError
+from deepsea_ladder.model import utc_time
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import RENAMED, forget, note
 from deepsea_ladder.store.database import StorePart, added, now
-from deepsea_ladder.values import utc_time
 
 _authors, _secrets = schema.authors, schema.secrets
 

@@ -37,8 +37,14 @@ from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.limits import RemoteLimits, check_bots
-from deepsea_ladder.model.bots import BotConduct, BotState, BotVersion, LadderBot
-from deepsea_ladder.model.games import AttemptEnd, StoredSeason
+from deepsea_ladder.model import (
+    AttemptEnd,
+    BotConduct,
+    BotState,
+    BotVersion,
+    LadderBot,
+    StoredSeason,
+)
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import cancel_games_of

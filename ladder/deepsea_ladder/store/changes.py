@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import BindParameter, Select, bindparam, case, func, or_, select
 
 from deepsea_ladder.accounts import AuditKind
-from deepsea_ladder.model.tasks import TaskKind, TaskState
+from deepsea_ladder.model import TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 

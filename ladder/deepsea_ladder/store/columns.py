@@ -34,7 +34,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from deepsea_ladder.accounts import Scope, scopes_text
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model.tasks import KINDS, TaskState
+from deepsea_ladder.model import KINDS, TaskState
 
 _E = TypeVar("_E", bound=Enum)
 _LATEST = 253_402_300_799_999

@@ -30,10 +30,16 @@ from sqlalchemy import (
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.limits import HOUR_MS
-from deepsea_ladder.model.bots import BotState, BotVersion
-from deepsea_ladder.model.games import StoredSeason
-from deepsea_ladder.model.tasks import TaskKind, TaskState
-from deepsea_ladder.model.verdicts import ComparisonLease, ComparisonStanding, StoredComparison
+from deepsea_ladder.model import (
+    BotState,
+    BotVersion,
+    ComparisonLease,
+    ComparisonStanding,
+    StoredComparison,
+    StoredSeason,
+    TaskKind,
+    TaskState,
+)
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now, readable
 from deepsea_ladder.store.seasons import by_id

@@ -16,8 +16,7 @@ from sqlalchemy import Connection, case, desc, func, select, text
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model.games import LadderCounts, QueueLoad, is_stalled
-from deepsea_ladder.model.tasks import TaskKind, TaskState
+from deepsea_ladder.model import LadderCounts, QueueLoad, TaskKind, TaskState, is_stalled
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import lost_counts
 from deepsea_ladder.store.database import UNREADABLE, StorePart, now

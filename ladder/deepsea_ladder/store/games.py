@@ -16,17 +16,19 @@ from sqlalchemy import Connection, Row, bindparam, insert, select
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.chain import game_line
 from deepsea_ladder.errors import StoreError
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import (
+from deepsea_ladder.model import (
     AttemptEnd,
+    BotVersion,
     GameLine,
+    Int64,
     Job,
     Receipt,
     ReceiptStatus,
     StoredGame,
     StoredSeason,
+    TaskState,
+    utc_time,
 )
-from deepsea_ladder.model.tasks import TaskState
 from deepsea_ladder.rating.totals import after_game, seat_results
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
@@ -44,7 +46,6 @@ from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.sums import add_sums
 from deepsea_ladder.store.versions import read_tallies, versions_of, write_tallies
 from deepsea_ladder.strikes import RetryPolicy
-from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import game_seed

@@ -26,14 +26,21 @@ from sqlalchemy import (
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import GameFilter, GameLine, GameSeat, StoredGame, StoredSeason
+from deepsea_ladder.model import (
+    BotVersion,
+    GameFilter,
+    GameLine,
+    GameSeat,
+    Int64,
+    StoredGame,
+    StoredSeason,
+    utc_time,
+)
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of, versions_by_id
-from deepsea_ladder.values import Int64, utc_time
 
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums

@@ -18,9 +18,9 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select
 
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind
 from deepsea_ladder.errors import NotOnLadder, SeasonClosed, SeasonPaused, StoreError
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import (
+from deepsea_ladder.model import (
     AttemptEnd,
+    BotState,
     Job,
     JobInfo,
     LostAttempt,
@@ -30,9 +30,10 @@ from deepsea_ladder.model.games import (
     Rotation,
     Seating,
     StoredSeason,
+    TaskKind,
+    TaskState,
     VoidReceipt,
 )
-from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import (

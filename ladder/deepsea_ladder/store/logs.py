@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Row, delete, exists, insert, select
 
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model.games import GameNote, SeatLog
+from deepsea_ladder.model import GameNote, SeatLog
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.store.history import no_such_game

@@ -24,9 +24,7 @@ from deepsea_ladder.errors import (
     StoreDamaged,
 )
 from deepsea_ladder.limits import DAY_MS, check_tables
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import PersonGame, Presence
-from deepsea_ladder.model.tasks import TaskKind, TaskState
+from deepsea_ladder.model import BotVersion, PersonGame, Presence, TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now, readable

@@ -28,8 +28,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, RecordedGame, prove
-from deepsea_ladder.model.bots import BotState, RatedVersion
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import BotState, Int64, RatedVersion, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, outcome_of
 from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
@@ -57,7 +56,6 @@ from deepsea_ladder.store.versions import (
     version_of,
     write_tallies,
 )
-from deepsea_ladder.values import Int64
 from deepsea_rules.randomness import game_seed
 
 _MOST_DIFFERENCES = 20

@@ -31,9 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from deepsea_ladder.accounts import AuditKind, AuthorState, Role, SecretKind
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import AttemptEnd, Presence
-from deepsea_ladder.model.tasks import TaskKind
+from deepsea_ladder.model import AttemptEnd, BotState, Presence, TaskKind
 from deepsea_ladder.store.columns import (
     Choice,
     HexFloat,

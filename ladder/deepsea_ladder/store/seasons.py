@@ -22,8 +22,7 @@ from deepsea_ladder.errors import (
     StoreDamaged,
     StoreError,
 )
-from deepsea_ladder.model.bots import BotState
-from deepsea_ladder.model.games import AttemptEnd, Extension, StoredSeason
+from deepsea_ladder.model import AttemptEnd, BotState, Extension, StoredSeason, utc_time
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
@@ -34,7 +33,6 @@ from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.submissions import IS_OPEN, bots_from_afar
 from deepsea_ladder.store.versions import read_tallies, versions_by_id
-from deepsea_ladder.values import utc_time
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 

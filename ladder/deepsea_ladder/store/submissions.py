@@ -26,20 +26,22 @@ from deepsea_ladder.limits import (
     Usage,
     check_limits,
 )
-from deepsea_ladder.model.bots import (
+from deepsea_ladder.model import (
     BotState,
+    Int64,
     NewSubmission,
     Submission,
     SubmissionLease,
     SubmissionRefusal,
+    TaskKind,
+    TaskState,
+    utc_time,
 )
-from deepsea_ladder.model.tasks import TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.authors import archive_bytes
 from deepsea_ladder.store.bots import accept, admissible
 from deepsea_ladder.store.database import added, now, readable
 from deepsea_ladder.store.tasks import TaskLine, Tasks
-from deepsea_ladder.values import Int64, utc_time
 from deepsea_rules.printable import printable
 
 _rows, _parts = schema.submissions, schema.submission_parts

@@ -30,7 +30,7 @@ from sqlalchemy import (
     update,
 )
 
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.scheduling.tournament import Score, summed_scores
 from deepsea_ladder.standings import OpponentLine, PairCell, SeatLine
 from deepsea_ladder.store import schema

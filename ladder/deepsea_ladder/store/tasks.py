@@ -35,8 +35,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.limits import check_order
-from deepsea_ladder.model.games import QueueLoad
-from deepsea_ladder.model.tasks import KINDS, UNDER_WAY, TaskKind, TaskState
+from deepsea_ladder.model import KINDS, UNDER_WAY, QueueLoad, TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.strikes import RetryPolicy

@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
 
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.games import StoredSeason
+from deepsea_ladder.model import BotVersion, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema

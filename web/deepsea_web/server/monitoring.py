@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.reports.status import not_ready
 from deepsea_ladder.accounts import Scope as TokenScope
-from deepsea_ladder.model.games import LadderCounts
+from deepsea_ladder.model import LadderCounts
 from deepsea_referee.timing.clock import time_limit
 from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access, Gate

@@ -25,7 +25,7 @@ from deepsea_arena.reports.frames import frames
 from deepsea_arena.reports.games import read_record
 from deepsea_ladder.accounts import Caller
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.model.games import GameLine
+from deepsea_ladder.model import GameLine
 from deepsea_referee.timing.clock import Alarm, time_limit
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line

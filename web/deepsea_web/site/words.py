@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from deepsea_ladder.model.bots import Submission
-from deepsea_ladder.model.games import GameLine, LadderAnalysis
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.model import GameLine, LadderAnalysis, Submission, TaskState
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import OptionValue
 

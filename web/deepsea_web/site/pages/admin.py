@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder
-from deepsea_ladder.values import parse_time
+from deepsea_ladder.model import parse_time
 from deepsea_referee.errors import UserError
 from deepsea_web.site.forms import Action, Form, OneTimePage, OwnPage, Redirect, Values
 from deepsea_web.site.page import Query, Visit

@@ -19,7 +19,7 @@ from deepsea_arena.documents import json_text, to_json, to_object
 from deepsea_arena.reports.analysis_frames import analysed_frames
 from deepsea_arena.reports.frames import Viewer
 from deepsea_arena.reports.games import GameReport, GamesPage, read_record
-from deepsea_ladder.model.games import SeatLog
+from deepsea_ladder.model import SeatLog
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import SEAT_LETTERS

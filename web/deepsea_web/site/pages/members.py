@@ -15,8 +15,7 @@ from deepsea_arena.documents import json_text
 from deepsea_arena.reports.verdicts import VerdictLine
 from deepsea_ladder.errors import NameNeeded
 from deepsea_ladder.limits import submissions_left
-from deepsea_ladder.model.bots import Submission
-from deepsea_ladder.values import milliseconds, utc_time
+from deepsea_ladder.model import Submission, milliseconds, utc_time
 from deepsea_rules.printable import quoted
 from deepsea_web.server.http_api import answer_stream
 from deepsea_web.site.forms import (

@@ -20,7 +20,7 @@ from deepsea_arena.api.person_games import HINT, NEXT, RANDOM
 from deepsea_arena.coach.ladder_analyses import record_file
 from deepsea_arena.reports.games import PersonGameReport, SeatText, read_record
 from deepsea_arena.reports.seat import THINKING, SeatDocument
-from deepsea_ladder.model.games import PERSON
+from deepsea_ladder.model import PERSON
 from deepsea_referee.choices import LAST_TURNS
 from deepsea_referee.errors import UserError
 from deepsea_rules.actions import LEVEL_OF, Unit

@@ -1,22 +1,284 @@
-"""Games: scheduled, from the queue to the end of an attempt; played, with what is kept of them; and
-their seasons and analyses.
+"""The types that are exchanged between the store, workers and front ends: bots, games, seasons, and
+what runners do.
+
+Invariants: plain values, compared by content; nothing here knows a database, so unpickling one in a
+worker loads no SQLAlchemy; a time of a document knows its zone, other times are the database's, in
+milliseconds since 1970.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from deepsea_ladder.model.bots import BotVersion
-from deepsea_ladder.model.tasks import TaskState
+from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
-from deepsea_ladder.values import Int64, Time
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import RuleSet, preset
+
+# Times and large integers
+
+Time = Annotated[datetime, Meta(tz=True)]
+"""A time of a document, which knows its zone."""
+NO_TIME = "no time with its offset, such as 2027-01-31T18:00Z"
+"""What another text is, after `is`."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Int64(int):
+    """An integer that may use 64 bits, such as a number that a database gives; JSON has a text."""
+
+
+def utc_time(ms: int) -> datetime:
+    """A time that is given in milliseconds since 1970, as the database has it."""
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+def parse_time(text: str) -> datetime | None:
+    """A time of RFC 3339 in UTC; None for what is none, has no year from 1 to 9999 there, or no
+    offset from UTC, so that it would be another one elsewhere."""
+    try:
+        time = datetime.fromisoformat(text)
+        return time.astimezone(UTC) if time.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def milliseconds(time: datetime) -> int:
+    """A time in milliseconds since 1970, as the database has it."""
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+# Tasks
+
+
+class TaskKind(StrEnum):
+    GAME = "game"
+    """A rated game."""
+    CHECK = "check"
+    """The check of a submission."""
+    ANALYSIS = "analysis"
+    COMPARISON = "comparison"
+    STEP = "step"
+    """A person's game, up to the next decision of the person."""
+
+
+class TaskState(StrEnum):
+    QUEUED = "queued"
+    """It waits for a runner."""
+    RUNNING = "running"
+    """A runner has a lease to do it."""
+    ASKED = "asked"
+    """It waits for a person."""
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    DONE = "done"
+    DECIDED = "decided"
+    """The comparison has a verdict."""
+    SPENT = "spent"
+    """All CPU time or blocks that the season gives the comparison are used, without a verdict."""
+    ENDED = "ended"
+    """A newer version came, or the season was closed."""
+    VOID = "void"
+    """The ladder could not play the game on, or its person dropped it."""
+    FAILED = "failed"
+    """It could not be done, however often it was tried."""
+    QUARANTINED = "quarantined"
+    """The game failed too often; it waits for the operator."""
+    CANCELLED = "cancelled"
+    """A bot of the game was taken out, or its season closed, before it was played."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether this is the last state, unless an operator changes it."""
+        return self not in UNDER_WAY
+
+
+UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.ASKED)
+"""The states of a task that has not ended."""
+
+
+class KindRules(NamedTuple):
+    """The states of a kind of tasks besides "queued" and "running", and when a task has failed."""
+
+    failed: TaskState
+    """The state after too many attempts without a result."""
+    most_failures: attrgetter[int]
+    """How many are too many, of a `RetryPolicy`."""
+    others: tuple[TaskState, ...]
+
+    @property
+    def states(self) -> tuple[TaskState, ...]:
+        """All states of the kind."""
+        return (TaskState.QUEUED, TaskState.RUNNING, *self.others, self.failed)
+
+
+KINDS: Mapping[TaskKind, KindRules] = {
+    TaskKind.GAME: KindRules(
+        TaskState.QUARANTINED, attrgetter("failures"), (TaskState.DONE, TaskState.CANCELLED)
+    ),
+    TaskKind.CHECK: KindRules(
+        TaskState.FAILED, attrgetter("checks"), (TaskState.ACCEPTED, TaskState.REFUSED)
+    ),
+    TaskKind.ANALYSIS: KindRules(TaskState.FAILED, attrgetter("analyses"), (TaskState.DONE,)),
+    TaskKind.COMPARISON: KindRules(
+        TaskState.FAILED,
+        attrgetter("comparisons"),
+        (TaskState.DECIDED, TaskState.SPENT, TaskState.ENDED),
+    ),
+    TaskKind.STEP: KindRules(
+        TaskState.VOID, attrgetter("steps"), (TaskState.ASKED, TaskState.DONE)
+    ),
+}
+
+
+# Bots and submissions
+
+
+class BotState(StrEnum):
+    """Whether games are scheduled for a bot."""
+
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    """Taken out by the ladder, with the reason; `disable --undo` or a new version ends that."""
+    WITHDRAWN = "withdrawn"
+    """Taken out by its author."""
+
+
+class BotVersion(Struct, frozen=True):
+    """One version of a bot: what plays, under the name that records give it."""
+
+    id: int
+    bot: str
+    author: str
+    number: int
+    digest: str
+    created_at: int
+
+    @property
+    def label(self) -> str:
+        """The name in records: the bot and its version."""
+        return f"{self.bot} v{self.number}"
+
+
+class LadderBot(Struct, frozen=True):
+    """A bot, with the version that plays."""
+
+    name: str
+    author: str
+    current: BotVersion
+    state: BotState
+    reason: str | None
+    """Why it is not active."""
+    changed_at: int
+
+
+class BotConduct(Struct, frozen=True, kw_only=True):
+    """What counts against an active bot: see `StrikeRules` for the limits."""
+
+    bot: str
+    absences: int
+    """Games in a row in which it did not start, or crashed."""
+    spoiled: int
+    """Of its last games, those that it forfeited or had two faults in."""
+    voids: int
+    """Of its last attempts, those that became void while it was asked."""
+
+
+class RatedVersion(Struct, frozen=True):
+    """A bot version in a season's standings."""
+
+    version: BotVersion
+    tally: RatingTotals
+    state: BotState
+    """The bot's."""
+    is_current: bool
+    """Whether this is the bot's newest version."""
+
+    def gets_games(self, season: Season) -> bool:
+        """Whether it plays in that season."""
+        playing = self.is_current or season.pairing.former_versions
+        return playing and self.state is BotState.ACTIVE
+
+
+class NewSubmission(Struct, frozen=True, kw_only=True):
+    """What an author uploads."""
+
+    author_id: int
+    bot: str
+    """The bot's name; "" is that of its bot.toml."""
+    key: str
+    """Chosen by the client: the same one again is the same submission."""
+    size: int
+    """Of the archive, in bytes."""
+    sha256: str
+    """Of the archive, in hex."""
+    needs_sandbox: bool = True
+    """False if it can only come from the ladder's own machine: such a bot may play in a season
+    without a sandbox."""
+    by_machine: bool = False
+    """Whether a command on the ladder's machine submits it, for which there are no limits."""
+
+
+class Submission(Struct, frozen=True, kw_only=True):
+    """A bot that was uploaded."""
+
+    id: Int64
+    bot: str
+    """Its name; "" as long as only its bot.toml says it."""
+    author: str
+    state: TaskState
+    ahead: int
+    """Of one that waits: how many are checked before it."""
+    games: int
+    """Admission games that were played."""
+    of_games: int
+    version: int | None
+    """The bot's version, if it was accepted."""
+    digest: str
+    """Of its files; "" before they were read."""
+    found: str
+    """Why it was not accepted."""
+    remedy: str
+    error: str
+    """The author's part of a traceback."""
+    log: tuple[str, ...]
+    """The end of its output."""
+    created_at: Time
+    changed_at: Time
+
+
+class SubmissionLease(Struct, frozen=True, kw_only=True):
+    """A submission that its owner is to check now."""
+
+    id: int
+    author_id: int
+    author: str
+    bot: str
+    needs_sandbox: bool
+    by_machine: bool
+    created_at: int
+    owner: str
+    attempt: int
+    """The number of the lease, from 1."""
+
+
+class SubmissionRefusal(Struct, frozen=True):
+    """Why a submission is not accepted; the store keeps it in a form that is safe to print."""
+
+    found: str
+    remedy: str = ""
+    log: tuple[str, ...] = ()
+    error: str = ""
+
+
+# Games, seasons, analyses, games of people
 
 Seating = Sequence[int]
 """The line-up of one game: ids of versions by seat."""
@@ -446,3 +708,69 @@ class PersonGame(Struct, frozen=True, kw_only=True):
         found = [version.label for version in self.versions]
         found.insert(self.seat, PERSON)
         return found
+
+
+# Comparisons
+
+Verdict = Literal["better", "worse", "level"]
+"""Of the version against the other; level: they differ by no more than the season's margin."""
+
+
+class ComparisonStanding(Struct, frozen=True, kw_only=True):
+    """The figures of a comparison after some blocks."""
+
+    blocks: int = 0
+    lead: float = 0.0
+    """Of the version in placement score, less the luck in it."""
+    low: float = -1.0
+    high: float = 1.0
+    """The interval of the lead, with 95 % at all times together."""
+    margin: float = 0.05
+    """The largest difference that counts as none."""
+    verdict: Verdict | None = None
+    blocks_to_go: int | None = None
+    """A guess; None with a verdict, and after a few blocks."""
+    faults: int = 0
+    """Faults of the version."""
+
+
+class StoredComparison(Struct, frozen=True, kw_only=True):
+    """A comparison as it stands."""
+
+    version: BotVersion
+    other: BotVersion
+    panel: str
+    """The name of the other in the panel; "" is a former version of the same bot."""
+    seed: str
+    """The text that `compare --seed` takes."""
+    state: TaskState
+    standing: ComparisonStanding
+    cpu_ms: int
+    reason: str
+    changed_at: int
+
+    @property
+    def against(self) -> str:
+        """What the other is called."""
+        return self.panel or f"version {self.other.number}"
+
+
+class ComparisonLease(Struct, frozen=True, kw_only=True):
+    """A comparison of which its owner is to play some blocks now."""
+
+    id: int
+    owner: str
+    attempt: int
+    """The number of the lease, from 1."""
+    season: Season
+    versions: tuple[BotVersion, BotVersion]
+    seed: str
+    kept: tuple[bytes, ...]
+    """The blocks that were played, as JSON, in order."""
+    cpu_ms: int
+    """The most CPU time to spend."""
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        return " against ".join(version.label for version in self.versions)
