@@ -10,7 +10,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deepsea_ladder.model import StoredSeason, TaskState
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,25 +30,22 @@ def is_gone(owner: str) -> bool:
     return _began(int(pid)) != began
 
 
-def take_back(store: Store, season: StoredSeason) -> int:
-    """Requeue the games of ended runs; returns their number.
+def take_back(store: Store) -> int:
+    """End the leases of runs that have ended; returns the number of tasks, of whatever kind.
 
     Without this they would wait until their leases expire.
     """
-    leased = store.queue.listed(season, TaskState.RUNNING)
-    gone = {job.owner for job in leased if job.owner and is_gone(job.owner)}
-    return sum(store.jobs.hand_back(owner) for owner in sorted(gone))
+    return sum(store.tasks.lose(owner) for owner in store.tasks.owners() if is_gone(owner))
 
 
 def release_leases(store: Store, owner: str) -> int:
     """Give up the leases of the run of that name; returns their number. `UserError` for none."""
-    games = store.jobs.hand_back(owner)
-    if not games:
-        seasons = store.seasons.all()
-        owners = sorted({name for season in seasons for name in store.queue.owners(season)})
+    tasks = store.tasks.hand_back(owner)
+    if not tasks:
+        owners = store.tasks.owners()
         known = f"there are {', '.join(owners)}" if owners else "nobody does"
         raise UserError(f"no run called {owner!r} has leases; {known}")
-    return games
+    return tasks
 
 
 def _place() -> str:

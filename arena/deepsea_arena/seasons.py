@@ -220,7 +220,7 @@ def close_season(
             games = max(1, store.seasons.get(name).season.pairing.provisional_games)
             return ClosedSeason(name, None, 0, Unfinished(tuple(bots), games, submissions))
     store.seasons.close(name, by)
-    take_back(store, store.seasons.get(name))  # of runs that were killed: these are not played
+    take_back(store)  # of runs that were killed: these are not played
     return ClosedSeason(name, *store.seasons.close(name))
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import update
 from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
 from deepsea_arena.coach.document import document
 from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.lease_owner import take_back
 from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
 from deepsea_arena.play.background_work import in_background
 from deepsea_arena.play.handlers import ANALYSES
@@ -197,7 +198,7 @@ def test_leases_of_runners_that_are_gone_are_taken_back(site: Site) -> None:
     gone = gone_owner()
     ask(site.store)
     assert site.store.analyses.claim(gone, 60) is not None
-    site.work.take_back()
+    assert take_back(site.store) == 1
     assert (site.found().state, site.found().reason) == (QUEUED, f"the runner {gone} was lost")
 
 

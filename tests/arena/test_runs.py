@@ -709,7 +709,7 @@ def test_games_of_a_killed_run_wait_again_at_once(played: Store) -> None:
     played.jobs.add(season, ladder.rotations(ladder.ids(played), 2))
     ladder.claim(played, season, gone_owner())
     ladder.claim(played, season, "somebody else")
-    assert lease_owner.take_back(played, season) == 1
+    assert lease_owner.take_back(played) == 1
     (left,) = played.queue.listed(season, TaskState.RUNNING)
     assert left.owner == "somebody else"
     with pytest.raises(UserError, match="'nobody' has leases; there are somebody else"):

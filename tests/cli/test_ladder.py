@@ -545,7 +545,7 @@ def test_leases_are_released_by_the_name_of_the_run(run: Run, played: Path) -> N
         job = ladder.claim(store, season, "elsewhere/1/2/3")
     assert "is played by elsewhere/1/2/3" in run("ladder", "status").out
     assert run("ladder", "requeue", "--run", "elsewhere").status == 2
-    assert run("ladder", "requeue", "--run", job.owner).out == "1 game will be played again\n"
+    assert run("ladder", "requeue", "--run", job.owner).out == "1 task will be done again\n"
 
 
 def test_a_former_version_does_not_come_back_because_a_season_is_closed(

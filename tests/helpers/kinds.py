@@ -141,6 +141,7 @@ def _beside(handler: Handler[Any]) -> Callable[[Store, InlineWorker, RunWatcher]
             closing(HastyStop()) as stop,
             closing(TaskLoop(handler, store, worker, stop=stop, watcher=watcher)) as loop,
         ):
+            loop.retry(lambda: take_back(store))
             loop.drain()
 
     return do
@@ -156,7 +157,7 @@ def _play_games(store: Store, worker: InlineWorker, watcher: RunWatcher) -> None
             return retry_until_available(call, stop, watcher.trouble)
 
         season = retried(lambda: store.seasons.get(SEASON))
-        retried(lambda: take_back(store, season))
+        retried(lambda: take_back(store))
         Runner(
             store,
             season,

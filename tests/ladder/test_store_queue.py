@@ -102,7 +102,7 @@ def _pair(store: Store, season: StoredSeason) -> None:
 CALLS: dict[str, Call] = {
     "claim": _claim,
     "pair": _pair,
-    "take back": take_back,
+    "take back": lambda store, _: take_back(store),
     "hand back": lambda store, _: store.jobs.hand_back("gone"),
     "leased": lambda store, season: store.queue.leased(season),
     "counts of a season": lambda store, season: store.queue.counts(season),

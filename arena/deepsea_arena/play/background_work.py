@@ -26,7 +26,7 @@ from itertools import count
 from math import inf
 from typing import Any, Generic, TypeVar
 
-from deepsea_arena.lease_owner import is_gone, own_name
+from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest, nth_pause, retry_until_available
 from deepsea_arena.play.tasks import HostTrouble, Times, VoidOutcome, outcome_of_event
@@ -145,15 +145,9 @@ class TaskLoop(Generic[_Lease]):
         self._has_worked = False  # a worker has ended a task, so that they can be started here
         self._began = 0.0
 
-    def take_back(self) -> None:
-        """End the leases of runners of this machine that were killed; others expire."""
-        for owner in filter(is_gone, self.retry(self.queue.owners)):
-            self.retry(partial(self.queue.lose, owner))
-
     def run(self) -> None:
         """Do what waits, and wait for more, until there is a request to stop."""
         with suppress(HandedBack):
-            self.take_back()
             while self._stop.requested is StopRequest.GO_ON:
                 try:
                     if self.next():
@@ -339,7 +333,7 @@ def do_now(
     loop = TaskLoop(handler, store, make_workers(store), stop=stop, watcher=watcher)
     with closing(loop), stop.on_signals():
         try:
-            loop.take_back()
+            loop.retry(lambda: take_back(store))
             while not loop.queue.state(number).is_final:
                 if stop.requested is not StopRequest.GO_ON:
                     return False

@@ -67,8 +67,8 @@ class RunWatcher:
     def expects(self, order: OrderReport) -> None:
         """A run begins that is to go on until the order is settled, which stands like this."""
 
-    def taken_back(self, games: int) -> None:
-        """Games of a killed run will be played again; their number."""
+    def taken_back(self, tasks: int) -> None:
+        """Tasks of a killed run will be done again; their number."""
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         """A result was stored or refused."""

@@ -436,6 +436,7 @@ def run(
     to_end, season = not request.forever, None
     if to_end or request.season is not None:
         season = _playable(store, request, watcher, stop)
+    _take_back(store, watcher, stop)
     with (
         in_background(ANALYSES, store, watcher, stop, to_end=to_end),
         in_background(CHECKS, store, watcher, stop, first=to_end),
@@ -532,6 +533,11 @@ def _run(
     return report
 
 
+def _take_back(store: Store, watcher: RunWatcher, stop: Stop) -> None:
+    if tasks := retry_until_available(lambda: take_back(store), stop, watcher.trouble):
+        watcher.taken_back(tasks)
+
+
 def play(
     store: Store,
     season: StoredSeason,
@@ -547,8 +553,7 @@ def play(
 
     Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
     """
-    if games := retry_until_available(lambda: take_back(store, season), stop, watcher.trouble):
-        watcher.taken_back(games)
+    _take_back(store, watcher, stop)
     pool = make_pool(season.season, watcher)
     clock = SystemClock()
     if expected is not None:

@@ -84,8 +84,8 @@ class RunOutput(RunWatcher):
             games = count(order.least_games, "game")
         print_error(f"until the order is settled: about {games} (by the ratings' uncertainty)")
 
-    def taken_back(self, games: int) -> None:
-        print_error(f"{count(games, 'game')} of a run that was killed will be played again")
+    def taken_back(self, tasks: int) -> None:
+        print_error(f"{count(tasks, 'task')} of a run that was killed will be done again")
 
     def checked(self, bot: str, author: str, state: TaskState, note: str) -> None:
         print_error(f"submission of {author}, {bot or 'a bot'}: {state}, {note}")

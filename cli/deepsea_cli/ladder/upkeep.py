@@ -179,13 +179,14 @@ def _strikes(line: BotConduct) -> str:
 @click.command("requeue")
 @click.argument("game_id", metavar="[GAME]", required=False)
 @click.option("--all", "every", is_flag=True, help="All games that were set aside.")
-@click.option("--run", "owner", metavar="OWNER", help="Games of a run, as `status` names it.")
+@click.option("--run", "owner", metavar="OWNER", help="What a run does, as `status` names it.")
 @store_option
 def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | None) -> None:
     """Retry GAME, which was set aside because it failed too often, or all of these.
 
     With --run those of a run that has ended without giving up its leases, on another machine: they
-    need not wait until the leases expire. If it still plays, the first result of a game counts.
+    need not wait until the leases expire, nor its checks and analyses. If it still plays, the first
+    result of a game counts.
     """
     if every + (game_id is not None) + (owner is not None) != 1:
         raise UserError("name a game, or --all, or --run OWNER")
@@ -193,7 +194,7 @@ def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | N
 
     with open_store(store_text) as store:
         if owner is not None:
-            echo(f"{count(release_leases(store, owner), 'game')} will be played again")
+            echo(f"{count(release_leases(store, owner), 'task')} will be done again")
         elif game_id is None:
             echo(f"{count(store.jobs.requeue_all(by=MACHINE), 'game')} will be tried again")
         else:
