@@ -295,6 +295,9 @@ def test_what_is_refused_is_said_as_on_the_ladders_machine(
     there.uploads = [begun() + state("refused", **{**why, "error": ""}, log=["a", "b\x1b[2J"])]
     out = run("ladder", "submit", "greedy", "--remote", server.url).out
     assert "its output:\n  a\n  b\\x1b[2J\n" in out
+    there.uploads = [begun() + state("refused", found="the bot 'greedy' is Bob's")]
+    out = run("ladder", "submit", "greedy", "--remote", server.url).out
+    assert out.splitlines()[:2] == ["greedy is refused: the bot 'greedy' is Bob's", "for more:"]
     there.uploads = [begun() + state("failed", found="the sandbox failed", remedy="try again")]
     done = run("ladder", "submit", "greedy", "--remote", server.url)
     assert done.status == 1
