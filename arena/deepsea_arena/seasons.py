@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from deepsea_arena.lease_owner import take_back
 from deepsea_ladder.accounts import MACHINE, Actor
-from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model import StoredSeason, Time, milliseconds, utc_time
 from deepsea_ladder.season import Isolation, Season
 from deepsea_referee.errors import UserError
@@ -139,6 +139,8 @@ def find_season(store: Store, name: str | None) -> StoredSeason:
         named = (season for season in seasons if season.name == name)
         return next(named, None) or store.seasons.get(name)  # which says so if there is none
     if not seasons:
+        for damage in store.seasons.damages():
+            raise StoreDamaged(damage)
         raise NotOnLadder("this ladder has no season: open one with `ladder season NAME`")
     opened = open_seasons(seasons)
     if len(opened) > 1:

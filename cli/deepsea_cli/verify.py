@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from deepsea_ladder.chain import Link
 
 _HEAD_BYTES = 4096
+_BESIDE_RECORDS = re.compile(r"(?:analysis|notes)-\d+\.json")
+"""The names of files that `analyse` and `match` write beside records."""
 
 
 class RecordCheck(NamedTuple):
@@ -50,8 +52,9 @@ def command(
 ) -> None:
     """Re-run each RECORD and compare commitment and result.
 
-    A folder stands for the records in it. The results.json of a match is skipped: it cannot be
-    verified; but records beside it must have the seeds that follow from that of the match.
+    A folder stands for the records in it. The results.json of a match, analyses and notes are
+    skipped: they cannot be verified; but records beside a results.json must have the seeds that
+    follow from that of the match.
 
     With --chain, EXPORT is a file of `ladder export`. Without HEAD it says which heads there are:
     compare one with what you kept.
@@ -92,7 +95,7 @@ def judge(path: Path) -> RecordCheck:
     try:
         record = load_record(path)
     except (InvalidRecord, UserError) as error:
-        if _match_seed(path) is not None:
+        if _match_seed(path) is not None or _BESIDE_RECORDS.fullmatch(path.name):
             return RecordCheck(str(path), "summary")
         return RecordCheck(str(path), "unreadable", None, str(error).removeprefix(f"{path}: "))
     try:

@@ -56,7 +56,16 @@ class StoreGone(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """The store's content contradicts itself."""
+    """The store's content contradicts itself.
+
+    `table` and `column` are those of a value that its column does not allow, as long as its row is
+    not known; else "".
+    """
+
+    def __init__(self, message: str, table: str = "", column: str = "") -> None:
+        super().__init__(message)
+        self.table = table
+        self.column = column
 
 
 class ChainBroken(LadderError):

@@ -427,6 +427,9 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
     backup_age_seconds: float | None
     store_bytes: int
     disk_free_bytes: int | None
+    damage: tuple[str, ...]
+    """A line for each value that cannot be read, and with which its bot, rating, season or record
+    is left out: in small tables, and in the newest records."""
 
     @property
     def is_stalled(self) -> bool:

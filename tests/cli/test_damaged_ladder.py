@@ -6,26 +6,46 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event, insert
+from sqlalchemy import (
+    Engine,
+    ForeignKeyConstraint,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    UniqueConstraint,
+    event,
+    insert,
+)
 
 from deepsea_arena.coach import ladder_analyses
 from deepsea_arena.coach.analysis import AnalysisSettings
+from deepsea_arena.play import runner
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.play.run_report import RunWatcher
+from deepsea_arena.play.runner import RunRequest
+from deepsea_arena.play.runner import run as run_ladder
+from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.play.tasks import FinishedGame, Outcome
 from deepsea_cli import main
 from deepsea_ladder.accounts import MACHINE, NewToken, Scope
-from deepsea_ladder.model import SeatLog
-from deepsea_ladder.store import schema
-from deepsea_ladder.store.columns import packed
+from deepsea_ladder.model import Job, Receipt, ReceiptStatus, SeatLog
+from deepsea_ladder.store import Store, schema
+from deepsea_ladder.store.columns import Record, packed
+from deepsea_ladder.store.database import damages
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
+from deepsea_web.serve import with_api
+from deepsea_web.server.http_api import http_api
 from helpers import comparisons, ladder, submissions
 from helpers.commands import Run, one_line
 from helpers.damage import damage
+from helpers.inline import InlineWorker
 from helpers.people import Runner, new_game
+from helpers.site import a_site, get
 from helpers.tiers import daily
 
 JUNK = (b"\xff\xfe\x00junk", "junk", -1, 2**62, "CAST(x'ff41' AS TEXT)", "[" * 100_000)
@@ -216,6 +236,113 @@ def _newest(table: str) -> str:
     """A query for the newest row; of tasks, for that of a check, which `status` reads."""
     which = " WHERE kind = 'check'" if table == "tasks" else ""
     return f"SELECT max(rowid) FROM {table}{which}"
+
+
+LOOKS = (("status",), ("games",), ("log", "s1-2"))
+PAGES = ("/", "/games", "/games/s1-1", "/bots/anna", "/tv", "/tournaments", "/play")
+METHODS = ("standings", "games", "games/s1-1", "bots/anna", "seasons", "tournaments", "export")
+
+
+class Patience(Stop):
+    """A stop that is requested when a run has waited five times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waits = 0
+
+    def pause(self, seconds: float) -> None:
+        self._waits += 1
+        if self._waits > 5:
+            self.ask(StopRequest.HAND_BACK)
+
+
+class TwoGames(RunWatcher):
+    """Ends a run after two results."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.games = 0
+        self.troubles: list[str] = []
+        self._stop = stop
+
+    def finished(self, job: Job, receipt: Receipt) -> None:
+        self.games += receipt.status is ReceiptStatus.ACCEPTED
+        if self.games == 2:
+            self._stop.ask(StopRequest.HAND_BACK)
+
+    def trouble(self, message: str) -> None:
+        self.troubles.append(message)
+
+
+@pytest.fixture(scope="module")
+def two_seasons(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same ladder with a later season, which is closed."""
+    path = tmp_path_factory.mktemp("later") / "ladder.db"
+    shutil.copy(sound, path)
+    with Store.open(path) as store:
+        store.seasons.open(ladder.a_season("later"), seed_from_text("later"))
+        store.seasons.close("later")
+    return path
+
+
+def values_of(table: Table) -> list[tuple[str, str]]:
+    """The columns of a table by which no row is found: others lead to other rows, or to none."""
+    keys = {
+        column.name
+        for constraint in table.constraints
+        if isinstance(constraint, PrimaryKeyConstraint | ForeignKeyConstraint | UniqueConstraint)
+        for column in constraint.columns
+    }
+    return [(table.name, column.name) for column in table.columns if column.name not in keys]
+
+
+VALUES = [values_of(table) for table in schema.metadata.sorted_tables]
+
+
+# A column of each table in every run; they meet a value of another kind.
+@pytest.mark.parametrize(
+    ("table", "column"),
+    daily(
+        [one for values in VALUES for one in values], [values[-1] for values in VALUES if values]
+    ),
+)
+def test_a_damaged_value_is_named_and_keeps_nobody_from_the_rest(
+    run: Run,
+    two_seasons: Path,
+    place: Path,
+    table: str,
+    column: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = schema.metadata.tables[table].columns[column].type
+    of_another_kind = "junk" if isinstance(kind, LargeBinary | Record) else b"\xff\xfe"
+    if not damaged(two_seasons, place, table, column, of_another_kind):
+        return
+    with closing(sqlite3.connect(place)) as connection:
+        ((row,),) = connection.execute(_newest(table))
+    monkeypatch.setattr(runner, "in_background", lambda *_, **__: nullcontext())
+    with Store.open(place) as store:
+        (named, *_) = damages(store.database)
+        assert named.startswith(f"table {table}, row {row}: {column} is ")
+        site = a_site(store)
+        api = http_api(site.gateway, site.access)
+        site.app = with_api(site.app, api, site.access)
+        for path in (*PAGES, *(f"/api/v1/{name}" for name in METHODS)):
+            caplog.clear()
+            status = get(site, path).status
+            assert status == 200 or (status == 500 and f"table {table}" in caplog.text), path
+        site.gateway.close()
+    for command in LOOKS:
+        done = run("ladder", *command)
+        assert done.status == 0 or f"table {table}" in one_line(done.err), command
+    with Store.open(place) as store, closing(Patience()) as stop:
+        watcher = TwoGames(stop)
+        run_ladder(store, RunRequest(forever=True), lambda *_: InlineWorker(play), watcher, stop)
+    assert watcher.games == 2, watcher.troubles
+
+
+def play(job: Job) -> Outcome:
+    return FinishedGame(ladder.play(job))
 
 
 DAMAGE = [

@@ -93,16 +93,20 @@ def test_json_has_the_same_in_one_document(run: Run, good: Path, altered: Path) 
     assert second["difference"].startswith("result.scores")
 
 
-def test_a_folder_stands_for_its_records_and_a_summary_is_skipped(run: Run, tmp_path: Path) -> None:
+def test_a_folder_stands_for_its_records_and_what_is_beside_them_is_skipped(
+    run: Run, tmp_path: Path
+) -> None:
     for number in (1, 2):
         written(tmp_path, played(salt=str(number)), f"game-000{number}.json")
+    for beside in ("analysis-0001.json", "notes-0001.json"):
+        (tmp_path / beside).write_text('{"format": "another"}')
     summary = tmp_path / "results.json"
     # That of a long match is larger than any record may be.
     summary.write_text('{\n "format": "deepsea-results/1",' + " " * LARGEST_FILE + "}")
     done = run("verify", tmp_path)
     assert done.status == 0
     words = [line.split()[0] for line in done.out.splitlines()]
-    assert words == ["ok", "ok", "skipped"]
+    assert words == ["skipped", "ok", "ok", "skipped", "skipped"]
     # Alone it proves nothing.
     assert run("verify", summary).status == 2
 

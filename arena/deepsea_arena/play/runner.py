@@ -467,12 +467,16 @@ def _await_season(
     store: Store, watcher: RunWatcher, stop: Stop, tournament: Callable[[], StoredSeason | None]
 ) -> StoredSeason | None:
     """Wait until a season is open; a tournament's, the newest one, or None at a request to stop."""
-    waits = False
+    waits, named = False, list[str]()
     with stop.on_signals():
         while stop.requested is StopRequest.GO_ON:
             if found := retry_until_available(tournament, stop, watcher.trouble):
                 return found
             opened = open_seasons(retry_until_available(store.seasons.all, stop, watcher.trouble))
+            damage = retry_until_available(store.seasons.damages, stop, watcher.trouble)
+            for line in damage if damage != named else ():
+                watcher.trouble(f"{line}; that season is not played")
+            named = damage
             if len(opened) > 1:
                 others = ", ".join(one.name for one in opened[:-1])
                 watcher.trouble(

@@ -18,6 +18,7 @@ from deepsea_arena import documents
 from deepsea_arena.coach.ladder_analyses import LadderAnalyses, analyses_of
 from deepsea_arena.documents import to_object
 from deepsea_arena.seasons import SeasonInfo, season_info
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model import (
     GameFilter,
@@ -121,7 +122,14 @@ def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
     """The chain of a season, or of all, the oldest first: see `deepsea_ladder.export`."""
     if season_name is not None:
         return export_lines(store, store.seasons.get(season_name))
-    return chain.from_iterable(export_lines(store, season) for season in store.seasons.all())
+    return chain.from_iterable(export_lines(store, season) for season in _all_seasons(store))
+
+
+def _all_seasons(store: Store) -> Iterator[StoredSeason]:
+    """Every season; raises `StoreDamaged` behind the last one if one cannot be read."""
+    yield from store.seasons.all()
+    for damage in store.seasons.damages():
+        raise StoreDamaged(damage)
 
 
 def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:

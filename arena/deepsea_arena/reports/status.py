@@ -134,7 +134,7 @@ def ladder_status(store: Store) -> LadderStatus:
 
 
 def upkeep(counts: LadderCounts) -> list[CheckResult]:
-    """The room, the backup and the runner of a ladder, and what to do where one is missing."""
+    """The room, the backup, the runner and the damage of a ladder, with what to do about them."""
     from deepsea_ladder.store.database import LEAST_FREE  # a client needs no database
 
     size, free, age = counts.store_bytes, counts.disk_free_bytes, counts.backup_age_seconds
@@ -152,6 +152,8 @@ def upkeep(counts: LadderCounts) -> list[CheckResult]:
     found = "no runner does what waits" if counts.is_stalled else "nothing waits without a runner"
     remedy = "start `ladder run --forever`, or `ladder serve`"
     checks.append(CheckResult("runner", not counts.is_stalled, True, found, remedy))
+    remedy = "`ladder refold --records` names all damage; restore a backup: `ladder restore`"
+    checks += [CheckResult("damage", False, True, line, remedy) for line in counts.damage]
     return checks
 
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import wraps
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 from click.core import ParameterSource
@@ -141,19 +141,7 @@ def default_store() -> str:
 
 
 def store_option(function: _F) -> _F:
-    """Add the parameter `store_text` to a command.
-
-    What the command cannot print because the ladder is damaged becomes a `StoreDamaged`, like what
-    it cannot read.
-    """
-
-    @wraps(function)
-    def command(*arguments: Any, store_text: str, **rest: Any) -> Any:
-        try:
-            return function(*arguments, store_text=store_text, **rest)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            _explain(error, store_text)
-
+    """Add the parameter `store_text` to a command."""
     option = click.option(
         "--store",
         "store_text",
@@ -162,19 +150,7 @@ def store_option(function: _F) -> _F:
         default=default_store,
         help=f"The ladder's file or URL.  [default: ${VARIABLE}, or a file in your data folder]",
     )
-    return cast("_F", option(command))
-
-
-def _explain(error: Exception, store_text: str) -> NoReturn:
-    from deepsea_ladder.errors import StoreDamaged, StoreError
-
-    try:
-        with open_store(store_text):
-            raise error  # the store looks for damage that explains it
-    except StoreDamaged:
-        raise
-    except StoreError:
-        raise error from None  # it was no ladder on this machine
+    return option(function)
 
 
 def read_time(

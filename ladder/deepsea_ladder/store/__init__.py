@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 
-from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.store import migrate
 from deepsea_ladder.store.accounts import Accounts
 from deepsea_ladder.store.analyses import Analyses
@@ -21,7 +20,7 @@ from deepsea_ladder.store.bots import Bots
 from deepsea_ladder.store.changes import Changes
 from deepsea_ladder.store.comparisons import Comparisons
 from deepsea_ladder.store.counts import Counts
-from deepsea_ladder.store.database import UNREADABLE, Database, damages, now
+from deepsea_ladder.store.database import Database, now
 from deepsea_ladder.store.games import Games
 from deepsea_ladder.store.history import History
 from deepsea_ladder.store.jobs import Jobs, Queue
@@ -99,9 +98,5 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Close it; an exception that damage can explain becomes a `StoreDamaged`."""
-        found = damages(self.database) if isinstance(error, UNREADABLE) else []
+    def __exit__(self, *_: object) -> None:
         self.close()
-        if found:
-            raise StoreDamaged(f"the ladder at {self.database} is damaged: {found[0]}") from error

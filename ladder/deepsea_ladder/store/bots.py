@@ -72,10 +72,10 @@ class Bots(StorePart):
         values = {"seasons": list(found), **_bounds(rules)}
         with self._database.read() as connection:
             rows = connection.execute(_APPEARANCES_OF_ALL, values).all()
-        for (season, bot), appearances in groupby(rows, key=attrgetter("of_season", "bot")):
-            counted, _ = conduct(bot, [_appearance(row) for row in appearances], rules)
-            if counted.spoiled or counted.voids:
-                found[season].append(counted)
+            for (season, bot), appearances in groupby(rows, key=attrgetter("of_season", "bot")):
+                counted, _ = conduct(bot, [_appearance(row) for row in appearances], rules)
+                if counted.spoiled or counted.voids:
+                    found[season].append(counted)
         return found
 
     def submit(self, name: str, author: str, bundle: BotBundle, by: Actor = NOBODY) -> BotVersion:
@@ -116,9 +116,9 @@ class Bots(StorePart):
             return _get(connection, name)
 
     def all(self) -> list[LadderBot]:
-        """Every bot, by name."""
-        with self._database.read() as connection:
-            return current_bots(connection)
+        """Every bot that can be read, by name."""
+        query = _CURRENT.order_by(schema.bots.c.name_key)
+        return self._database.readable(query, schema.bot_versions.c.id, _bot)[0]
 
     def versions(self, name: str) -> list[BotVersion]:
         """Every version of a bot, the oldest first."""

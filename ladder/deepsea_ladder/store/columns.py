@@ -2,9 +2,11 @@
 
 Invariants: `allowed` is the one place that says what a column may have; a database refuses other
 values (CHECK, and STRICT tables in SQLite), and the look for damage finds them in a file that was
-changed by something else. A row has the enum itself, not its text. A record that is read is the
-text that was written, to the byte: zlib with a dictionary, which is part of the format and never
-changed, since zlib refuses what was written with another one.
+changed by something else. A row has the enum itself, not its text. A value of another kind than its
+column's, which SQLite gives out as it stands in a damaged file, is a `StoreDamaged` where it is
+read, so that nothing behind the store meets it. A record that is read is the text that was written,
+to the byte: zlib with a dictionary, which is part of the format and never changed, since zlib
+refuses what was written with another one.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     String,
+    Text,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -35,10 +38,15 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from deepsea_ladder.accounts import Scope, scopes_text
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model import KINDS, TaskState
+from deepsea_rules.printable import printable
 
 _E = TypeVar("_E", bound=Enum)
 _LATEST = 253_402_300_799_999
 """The largest number of all: the last millisecond of the year 9999."""
+_NOWHERE = ("", "")
+"""The table and the column of a type that is no column's."""
+_LONGEST = 200
+"""Characters of the words on a value that is damaged."""
 
 
 # STRICT tables know these names of types alone.
@@ -77,7 +85,7 @@ class Choice(TypeDecorator[_E]):
         try:
             return self._members[value]
         except KeyError:
-            raise ValueError(f"{value!r} is no {self.kind.__name__}") from None
+            raise _wrong(self, value) from None
 
 
 class StateOfKind(Choice[TaskState]):
@@ -101,6 +109,12 @@ class HexFloat(TypeDecorator[str]):
 
     impl = String(32)
     cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
+        """Read the text of a float."""
+        if value is not None and (type(value) is not str or "p" not in value):
+            raise _wrong(self, value)
+        return value
 
 
 def allowed(column: Column[Any]) -> str:
@@ -150,11 +164,66 @@ def _literals(texts: Iterable[str]) -> str:
     return ", ".join(f"'{text}'" for text in texts)
 
 
+def _wrong(kind: TypeEngine[Any], value: object) -> StoreDamaged:
+    table, column = getattr(kind, "place", _NOWHERE)
+    words = f"table {table}: {column} is {value!r}"
+    return StoreDamaged(printable(words, _LONGEST), table, column)
+
+
+def _checked(kind: type[TypeEngine[Any]], accepts: Callable[[Any], bool]) -> type[TypeEngine[Any]]:
+    """The type of a column that raises `StoreDamaged` for a value, unless it is None or accepted.
+
+    SQLite gives out whatever stands in a file; other databases have values of a column's type.
+    """
+
+    def result_processor(self: Any, dialect: Dialect, coltype: object) -> Any:
+        process = kind.result_processor(self, dialect, coltype)
+        if dialect.name != "sqlite":
+            return process
+
+        def read(value: Any) -> Any:
+            if value is not None and not accepts(value):
+                raise _wrong(self, value)
+            return value if process is None else process(value)
+
+        return read
+
+    def adapt(self: Any, cls: type[TypeEngine[Any]], **more: Any) -> Any:
+        copy: Any = kind.adapt(self, cls, **more)
+        copy.place = self.place
+        return copy
+
+    methods = {"result_processor": result_processor, "adapt": adapt, "place": _NOWHERE}
+    return type(kind.__name__, (kind,), methods)
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str
+
+
+def _is_number(value: Any) -> bool:
+    # Of expressions, too: a mean has a fraction, a difference a sign.
+    return type(value) in (int, float) and value <= _LATEST
+
+
+_CHECKED: dict[type[Any], type[TypeEngine[Any]]] = {
+    **{kind: _checked(kind, _is_text) for kind in (String, Text)},
+    **{kind: _checked(kind, _is_number) for kind in (Integer, BigInteger, Boolean)},
+    LargeBinary: _checked(LargeBinary, lambda value: type(value) is bytes),
+}
+
+
 def forbid_other_values(metadata: MetaData) -> None:
-    """Let every table of a schema refuse values that its columns do not allow."""
+    """Let every table of a schema refuse values that its columns do not allow, written or read."""
     for table in metadata.tables.values():
         table.dialect_options["sqlite"]["strict"] = True
         for column in table.columns:
+            checked = _CHECKED.get(type(column.type))
+            if checked is not None:
+                column.type = column.type.adapt(checked)
+            elif isinstance(column.type, TypeDecorator):
+                column.type = column.type.copy()
+            column.type.place = (table.name, column.name)  # type: ignore[attr-defined]
             if condition := allowed(column):
                 table.append_constraint(CheckConstraint(condition, name=column.name))
 
@@ -178,11 +247,25 @@ def packed(record: bytes) -> bytes:
     return packer.compress(record) + packer.flush()
 
 
+def unpacked(stored: bytes) -> str:
+    """The record that is stored so. Raises `StoreDamaged`."""
+    try:
+        unpacker = zlib.decompressobj(zdict=_dictionary())
+        text = unpacker.decompress(stored).decode()
+    except (zlib.error, UnicodeDecodeError, TypeError) as damage:
+        raise StoreDamaged(f"a record is damaged: {damage}") from None
+    if not unpacker.eof:
+        raise StoreDamaged("a record is damaged: its end is missing")
+    return text
+
+
 class Record(TypeDecorator[str]):
     """A column of records. Equal texts are equal bytes."""
 
     impl = LargeBinary
     cache_ok = True
+    place = _NOWHERE
+    """The table and the name of the column."""
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
         """Pack what is written."""
@@ -195,10 +278,7 @@ class Record(TypeDecorator[str]):
         if value is None:
             return None
         try:
-            unpacker = zlib.decompressobj(zdict=_dictionary())
-            text = unpacker.decompress(value).decode()
-        except (zlib.error, UnicodeDecodeError, TypeError) as damage:
-            raise StoreDamaged(f"a record is damaged: {damage}") from None
-        if not unpacker.eof:
-            raise StoreDamaged("a record is damaged: its end is missing")
-        return text
+            return unpacked(value)
+        except StoreDamaged as damage:
+            table, column = self.place
+            raise StoreDamaged(f"table {table}: {damage}", table, column) from None

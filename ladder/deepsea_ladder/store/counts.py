@@ -12,14 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, case, desc, func, select, text
+from sqlalchemy import Connection, LargeBinary, case, desc, func, select, text, type_coerce
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model import LadderCounts, QueueLoad, TaskKind, TaskState, is_stalled
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import lost_counts
-from deepsea_ladder.store.database import UNREADABLE, StorePart, now
+from deepsea_ladder.store.columns import unpacked
+from deepsea_ladder.store.database import UNREADABLE, StorePart, damage_at_a_glance, now
+from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.tasks import NO_LOAD, loads
 
 LATELY = 1_000
@@ -67,10 +69,14 @@ class Counts(StorePart):
         return is_stalled(waiting, expired, len(_owners(queues)))
 
     def read(self) -> LadderCounts:
+        damage = Seasons(self._database, self._policy).damages()
         with self._database.read() as connection:
+            values = damage_at_a_glance(connection)
+            damage = [line for line in damage if not any(value[:-10] in line for value in values)]
             at = now(connection)
             queues = _queues(connection, at)
             sums = connection.execute(_SUMS).one()
+            play, damaged_records = _recent_play(connection)
             return LadderCounts(
                 games=int(sums.games),
                 lost_attempts=dict(sum(lost_counts(connection).values(), Counter())),
@@ -88,7 +94,8 @@ class Counts(StorePart):
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
                 backup_age_seconds=_backup_age_seconds(connection, at),
-                **_recent_play(connection),
+                damage=(*values, *damage, *damaged_records),
+                **play,
             )
 
 
@@ -104,26 +111,39 @@ def _owners(queues: Mapping[str, QueueLoad]) -> frozenset[str]:
     return frozenset().union(*(load.owners for load in queues.values()))
 
 
-def _recent_play(connection: Connection) -> dict[str, Any]:
-    """What bots did in the newest games, of which alone the records are read."""
+def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
+    """Decisions of bots in the newest games, of which alone the records are read; and a line for
+    each record that is damaged."""
     games = schema.games
-    newest = select(games.c.record).order_by(desc(games.c.seq)).limit(NEWEST_GAMES)
-    records = list(connection.execute(newest).scalars())
-    try:
-        decisions = [one for text in records for one in json.loads(text)["decisions"]]
-        times = sorted(one["us"] / 1_000_000 for one in decisions)
-        faults = dict(Counter(one["fault"] for one in decisions if one.get("fault")))
-    except UNREADABLE:
-        words = f"a record of the newest {NEWEST_GAMES} games is damaged: `ladder refold --records`"
-        raise StoreDamaged(words) from None
-    return {
-        "recent_games": len(records),
-        "recent_record_bytes": sum(map(len, records)),
-        "recent_faults": faults,
+    # Unpacked here, each by itself: one that is damaged keeps nobody from the others.
+    content = type_coerce(games.c.record, LargeBinary)
+    newest = select(games.c.seq, games.c.game_id, content).order_by(desc(games.c.seq))
+    sizes: list[int] = []
+    times: list[float] = []
+    faults: Counter[str] = Counter()
+    damaged: list[str] = []
+    for seq, game_id, packed in connection.execute(newest.limit(NEWEST_GAMES)):
+        try:
+            record = unpacked(packed)
+            decisions = json.loads(record)["decisions"]
+            seconds = [one["us"] / 1_000_000 for one in decisions]
+            faulty = [one["fault"] for one in decisions if one.get("fault")]
+        except (StoreDamaged, *UNREADABLE) as error:
+            damaged.append(f"table games, row {seq}: the record of {game_id} is damaged: {error}")
+            continue
+        sizes.append(len(record))
+        times += seconds
+        faults.update(faulty)
+    times.sort()
+    play = {
+        "recent_games": len(sizes),
+        "recent_record_bytes": sum(sizes),
+        "recent_faults": dict(faults),
         "recent_decision_seconds": {
             str(part / 100): times[len(times) * part // 100] for part in (50, 90, 99) if times
         },
     }
+    return play, damaged
 
 
 def _backup_age_seconds(connection: Connection, at: int) -> float | None:

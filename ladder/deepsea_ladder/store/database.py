@@ -14,12 +14,14 @@ no files of bots, so that it is quick on a large ladder.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +34,8 @@ from sqlalchemy import (
     Engine,
     Insert,
     Row,
+    Select,
+    Table,
     and_,
     create_engine,
     event,
@@ -246,6 +250,35 @@ class Database:
         found: T = shared.kept[key]
         return found
 
+    def readable(
+        self,
+        query: Select[Any],
+        key: Column[int],
+        made: Callable[[Row[Any]], T],
+        parameters: Mapping[str, Any] = {},
+    ) -> tuple[list[T], list[str]]:
+        """The values that are made of rows, and a line of damage for each row that cannot be read.
+
+        query  selects rows, in each of which `key` has another value
+        """
+        try:
+            with self.read() as connection:
+                return [made(row) for row in connection.execute(query, parameters)], []
+        except StoreDamaged:
+            pass  # row by row, then
+        values: list[T] = []
+        damage: list[str] = []
+        with self.read() as connection:
+            keys = connection.execute(query.with_only_columns(key), parameters).scalars().all()
+        for number in keys:
+            try:
+                with self.read() as connection:
+                    row = connection.execute(query.where(key == number), parameters).one()
+                    values.append(made(row))
+            except StoreDamaged as error:
+                damage.append(str(error))
+        return values, damage
+
     @contextmanager
     def _begin_read(self) -> Iterator[Connection]:
         with self.engine.connect() as connection:
@@ -264,7 +297,31 @@ class Database:
             refusal = _refusal(str(self), error)
             if refusal is None:
                 raise
+            if undecodable := _UNDECODABLE.match(str(error.orig)):
+                refusal = self._named(StoreDamaged(str(refusal), column=undecodable[1]))
             raise refusal from error
+        except StoreDamaged as error:
+            if not error.column:
+                raise
+            raise self._named(error) from None
+        except UNREADABLE:
+            # Values that make no sense together; or a mistake of this program's own, which stays.
+            if found := damages(self):
+                raise StoreDamaged(f"the ladder at {self} is damaged: {found[0]}") from None
+            raise
+
+    def _named(self, error: StoreDamaged) -> StoreDamaged:
+        """The same damage with its row, if it is found again."""
+        found: list[str] = []
+        with suppress(DBAPIError), self.engine.connect() as connection:
+            if self.path is not None and error.table:
+                table = schema.metadata.tables[error.table]
+                found += _wrong_values(connection, table, table.columns[error.column])
+            elif self.path is not None:
+                found += _undecodable(connection, error.column)
+        # An expression has the type of one of its columns; it may be another one.
+        first = [*(found or damages(self)), str(error)][0]
+        return StoreDamaged(f"the ladder at {self} is damaged: {first}")
 
 
 class StorePart:
@@ -422,6 +479,10 @@ _POSTGRESQL: dict[str, tuple[type[StoreError], str]] = {
 }
 
 
+_UNDECODABLE = re.compile(r"Could not decode to UTF-8 column '(\w+)'")
+"""SQLite's module for Python on a text that a database gave out, with the name of the column."""
+
+
 def _refusal(where: str, error: DBAPIError) -> StoreError | None:
     """The refusal that a driver's error stands for; None for a mistake of this program's own."""
     cause = error.orig
@@ -461,6 +522,14 @@ UNREADABLE = (
 _FEW = 3
 _SHOWN = 40
 _ROWID: ColumnElement[int] = literal_column("rowid")
+_SMALL = (
+    schema.authors,
+    schema.seasons,
+    schema.bots,
+    schema.bot_versions,
+    schema.ratings,
+    schema.settings,
+)
 _OF_COLUMNS = ("CHECK constraint failed in ", "NULL value in ", "non-")
 """The beginnings of what SQLite says of a value that its column forbids, without its row."""
 
@@ -469,7 +538,7 @@ def damages(database: Database) -> list[str]:
     """What is damaged, a line each; empty if nothing was found."""
     found: list[str] = []
     try:
-        with database.read() as connection:
+        with database.read() as connection, _as_lines(found):
             for look in (_stored, _references, _meanings) if database.path else (_meanings,):
                 found += look(connection)
                 if found:
@@ -479,25 +548,67 @@ def damages(database: Database) -> list[str]:
     return found
 
 
+@contextmanager
+def _as_lines(found: list[str]) -> Iterator[None]:
+    """Take what reading senseless values ends in as one more line of damage."""
+    try:
+        yield
+    except UNREADABLE as error:
+        found.append(f"it cannot be read: {error}")
+
+
 def _stored(connection: Connection) -> list[str]:
     """Damage in the pages of an SQLite file, else values that their columns forbid."""
     lines = connection.execute(text(f"PRAGMA integrity_check({_FEW})")).scalars().all()
     damage = [f"damaged: {line}" for line in lines if line != "ok"]
     if all(line.startswith(("ok", *_OF_COLUMNS)) for line in lines):
-        return list(_wrong_values(connection)) or damage
+        tables = schema.metadata.sorted_tables
+        wrong = [_wrong_values(connection, table, *table.columns) for table in tables]
+        return list(chain.from_iterable(wrong)) or damage
     return damage
 
 
-def _wrong_values(connection: Connection) -> Iterator[str]:
-    for table in schema.metadata.sorted_tables:
-        # A text: to put together an expression for each column takes longer than to look.
-        tests = [is_wrong(column) for column in table.columns]
-        where = f"FROM {table.name} WHERE {' OR '.join(tests)} LIMIT {_FEW}"
-        for rowid, *wrong in connection.execute(text(f"SELECT rowid, {', '.join(tests)} {where}")):
-            for column, is_bad in zip(table.columns, wrong, strict=True):
-                if is_bad:
-                    value = _shown(connection, column, rowid)
-                    yield f"table {table.name}, row {rowid}: {column.name} is {value}"
+def _wrong_values(connection: Connection, table: Table, *columns: Column[Any]) -> Iterator[str]:
+    """Values that some columns of a table forbid, each with its row."""
+    # A text: to put together an expression for each column takes longer than to look.
+    tests = [is_wrong(column) for column in columns]
+    where = f"FROM {table.name} WHERE {' OR '.join(tests)} LIMIT {_FEW}"
+    for rowid, *wrong in connection.execute(text(f"SELECT rowid, {', '.join(tests)} {where}")):
+        for column, is_bad in zip(columns, wrong, strict=True):
+            if is_bad:
+                value = _shown(connection, column, rowid)
+                yield f"table {table.name}, row {rowid}: {column.name} is {value}"
+
+
+def damage_at_a_glance(connection: Connection) -> list[str]:
+    """Values that their columns forbid in tables that are small and that everything needs.
+
+    One statement, and no value, which may be a secret; other tables are looked at by `damages`.
+    """
+    if connection.dialect.name != "sqlite":
+        return []
+    parts = []
+    for table in _SMALL:
+        tests = {column.name: is_wrong(column) for column in table.columns}
+        cases = " ".join(f"WHEN {test} THEN '{name}'" for name, test in tests.items())
+        where = " OR ".join(tests.values())
+        parts.append(
+            f"SELECT '{table.name}', rowid, CASE {cases} END FROM {table.name} WHERE {where}"
+        )
+    rows = connection.execute(text(" UNION ALL ".join(parts)))
+    return [f"table {table}, row {row}: {name} is damaged" for table, row, name in rows]
+
+
+def _undecodable(connection: Connection, name: str) -> Iterator[str]:
+    """Texts that are not UTF-8 in the columns of a name, each with its row."""
+    tables = (table for table in schema.metadata.sorted_tables if name in table.columns)
+    for table in tables:
+        rows = connection.execute(text(f"SELECT rowid, CAST({name} AS BLOB) FROM {table.name}"))
+        for rowid, content in rows:
+            try:
+                (content or b"").decode()
+            except UnicodeDecodeError:
+                yield f"table {table.name}, row {rowid}: {name} is text that is not UTF-8"
 
 
 def _shown(connection: Connection, column: Column[Any], rowid: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Row,
     Select,
     String,
     bindparam,
@@ -28,7 +29,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, RecordedGame, prove
-from deepsea_ladder.model import BotState, Int64, RatedVersion, StoredSeason
+from deepsea_ladder.model import Int64, RatedVersion, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, outcome_of
 from deepsea_ladder.rating.trueskill_fold import (
     METHOD,
@@ -102,7 +103,7 @@ class Ratings(StorePart):
     def entries(
         self, season: StoredSeason, former: Collection[int] | None = None
     ) -> list[RatedVersion]:
-        """Every version that plays or has played in the season, by its id.
+        """Every version that plays or has played in the season and can be read, by its id.
 
         former  the only former versions that are wanted, unless they play on; by default all
         """
@@ -114,17 +115,13 @@ class Ratings(StorePart):
                 query = _ENTRIES_OF_SOME
                 which["former"] = [*former]
         newcomer = RatingTotals(season.season.rating.newcomer)
-        with self._database.read() as connection:
-            rows = connection.execute(query, which).all()
-        return [
-            RatedVersion(
-                version_of(row),
-                newcomer if row.mu is None else tally_of(row),
-                BotState(row.state),
-                is_current=row.is_current,
-            )
-            for row in rows
-        ]
+
+        def entry(row: Row[Any]) -> RatedVersion:
+            tally = newcomer if row.mu is None else tally_of(row)
+            return RatedVersion(version_of(row), tally, row.state, is_current=row.is_current)
+
+        key = schema.bot_versions.c.id
+        return self._database.readable(query, key, entry, which)[0]
 
     def last_seq(self) -> int:
         """The number of the last game; numbers have no gaps, so also how many there are."""
@@ -200,7 +197,7 @@ class Ratings(StorePart):
             query = query.where(ratings.c.version_id.in_(CURRENT_IDS))
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        return {row.version_id: _in_order(row.words) for row in rows}
+            return {row.version_id: _in_order(row.words) for row in rows}
 
     def audit(self, season: StoredSeason) -> Audit:
         """Compare the fold over the season's games with that of the package `trueskill`."""

@@ -237,13 +237,22 @@ class Seasons(StorePart):
             return seed_of(connection, season.id).hex()
 
     def all(self) -> list[StoredSeason]:
-        """Every season, the oldest first; read once within a shared snapshot."""
-        return self._database.once("seasons", self._read_all)
+        """Every season that can be read, the oldest first; `damages` names the others."""
+        return self._read_all()[0]
 
-    def _read_all(self) -> list[StoredSeason]:
-        with self._database.read() as connection:
-            query = select(schema.seasons).order_by(schema.seasons.c.id)
-            return [_season(row) for row in connection.execute(query)]
+    def damages(self) -> list[str]:
+        """A line for each season that cannot be read, which is left out of `all`."""
+        return self._read_all()[1]
+
+    def _read_all(self) -> tuple[list[StoredSeason], list[str]]:
+        """The seasons and the lines of damage, read once within a shared snapshot."""
+        rows = schema.seasons
+
+        def read() -> tuple[list[StoredSeason], list[str]]:
+            every = select(rows).order_by(rows.c.id)
+            return self._database.readable(every, rows.c.id, _season)
+
+        return self._database.once("seasons", read)
 
 
 def _leave_out(connection: Connection, season: StoredSeason, entrants: Sequence[int]) -> None:
@@ -322,7 +331,8 @@ def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
     try:
         season, promised = _constants(row.settings, row.seed)
     except (SeasonError, ValueError, TypeError) as error:
-        raise StoreDamaged(f"season {quoted(row.name, 40)} is damaged: {error}") from None
+        where = f"table seasons, row {row.id}: season {quoted(row.name, 40)}"
+        raise StoreDamaged(f"{where} is damaged: {error}") from None
     return StoredSeason(
         id=row.id,
         season=season,

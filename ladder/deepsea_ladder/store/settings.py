@@ -1,12 +1,12 @@
 """The settings of the ladder that an operator has changed.
 
 Invariants: each is a number within its range, and every change of it is in the audit log; one that
-this program does not know is left alone.
+this program does not know is left alone; for one that is damaged the default is in force.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Integer, String, delete, insert, select, type_coerce
 
 from deepsea_ladder.accounts import Actor, AuditKind
 from deepsea_ladder.limits import (
@@ -20,6 +20,7 @@ from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import StorePart, now
 
 _rows = schema.settings
+_UNCHECKED = select(type_coerce(_rows.c.name, String()), type_coerce(_rows.c.value, Integer()))
 
 
 class Settings(StorePart):
@@ -53,4 +54,5 @@ def limits_now(connection: Connection) -> RemoteLimits:
 
 
 def _changed(connection: Connection) -> dict[str, int]:
-    return {row.name: row.value for row in connection.execute(select(_rows))}
+    rows = connection.execute(_UNCHECKED)
+    return {name: value for name, value in rows if type(name) is str and type(value) is int}

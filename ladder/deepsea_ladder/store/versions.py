@@ -51,8 +51,15 @@ _OF_JOB = (
 
 
 def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersion]:
+    """The versions with these ids; `StoreDamaged` for one that is not there."""
     rows = connection.execute(_BY_ID, {"ids": ids})
-    return {row.version_id: version_of(row) for row in rows}
+    versions = {row.version_id: version_of(row) for row in rows}
+    for version in ids:
+        if version not in versions:
+            raise StoreDamaged(
+                f"table bot_versions, row {version}: it is gone, or its bot, or its author"
+            )
+    return versions
 
 
 def versions_of(connection: Connection, job_id: int) -> tuple[BotVersion, ...]:

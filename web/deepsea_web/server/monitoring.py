@@ -143,6 +143,7 @@ def metrics(counts: LadderCounts, gateway: Gateway) -> Iterator[Metric]:
         "heavy": gateway.heavy.refused,
     }
     values = asdict(counts) | {
+        "damage": len(counts.damage),
         "requests": gateway.requests,
         "refusals": limits,
         "streams": {"events": gateway.streams.open, "downloads": gateway.heavy.open},
