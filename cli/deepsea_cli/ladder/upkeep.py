@@ -48,8 +48,12 @@ LISTED = 10
 @click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
-def status(*, place: Place, as_json: bool) -> None:
-    """Show each season's queue and leases, the rate of games, and problems."""
+@click.pass_context
+def status(ctx: click.Context, *, place: Place, as_json: bool) -> None:
+    """Show each season's queue and leases, the rate of games, and problems.
+
+    Exit status: 0, or 1 if something that is stored is damaged.
+    """
     from deepsea_arena.reports.status import status_document
 
     with place.opened(own=True) as ladder:
@@ -58,6 +62,7 @@ def status(*, place: Place, as_json: bool) -> None:
         print_json(status_document(found))
     else:
         _show_status(found, here=place.remote is None)
+    ctx.exit(NEGATIVE if found.counts.damage else DONE)
 
 
 @click.command("doctor")
