@@ -81,7 +81,7 @@ def test_what_waits_is_done_one_after_another(site: Site) -> None:
     assert site.watcher.seen == [f"s1-1: done, {COACH_VERSION}", f"s1-2: done, {COACH_VERSION}"]
     assert site.worker.tasks[0] == AnalyseGame(site.store.games.record("s1-1"), QUICK)
     assert site.store.analyses.document("s1-2") == '{"found":1}'
-    assert site.store.analyses.owners() == []
+    assert site.store.tasks.owners() == []
 
 
 def test_the_result_is_what_analyse_finds_in_the_same_record(played: Store, stop: Stop) -> None:
@@ -207,7 +207,7 @@ def test_a_run_without_end_gives_back_what_it_does(played: Store, stop: Stop) ->
     ask(played)
     with in_background(ANALYSES, played, watcher, stop, workers=worker):
         pass
-    assert played.analyses.owners() == []
+    assert played.tasks.owners() == []
     assert worker.closed
 
 
@@ -222,4 +222,4 @@ def test_sigterm_is_heard_where_the_body_does_not_look_for_it(played: Store, sto
             signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, former)
-    assert played.analyses.owners() == []
+    assert played.tasks.owners() == []

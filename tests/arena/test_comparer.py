@@ -137,13 +137,13 @@ def test_at_a_request_to_stop_it_is_given_back(site: Site) -> None:
     site.run_out()
     site.work.close()
     assert site.first() == "anna v2: anna v1, queued, 2 blocks"
-    assert site.store.comparisons.owners() == []
+    assert site.store.tasks.owners() == []
 
 
 def test_a_lease_that_another_runner_has_is_lost(site: Site) -> None:
     def slow(task: Task) -> Iterator[Event]:
         if len(site.worker.leases) == 1:
-            site.store.comparisons.lose("runner")
+            site.store.tasks.lose("runner")
         yield from blocks(task)
 
     site.worker.do = slow

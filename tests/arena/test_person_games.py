@@ -163,7 +163,7 @@ def test_a_machine_that_cannot_play_makes_no_game_void(store: Store, begun: Pers
     runner.worker.do = lambda task: iter([Failed(task, MemoryError())])
     runner.play_on()
     assert store.person_games.get(GAME).state is QUEUED
-    assert store.person_games.owners() == []
+    assert store.tasks.owners() == []
     assert "games of people cannot be played now" in runner.watcher.troubles[0]
 
 

@@ -231,7 +231,7 @@ def test_a_request_to_stop_leaves_the_submission_in_the_queue(store: Store, tmp_
 
         assert not do_now(CHECKS, store, submission.id, Interrupted(), stop)
     assert store.submissions.get(submission.id).state is TaskState.QUEUED
-    assert store.submissions.owners() == []
+    assert store.tasks.owners() == []
 
 
 @pytest.mark.parametrize(("counts", "gauge"), [(True, BotGauge), (False, WallGauge)])

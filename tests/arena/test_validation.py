@@ -249,7 +249,7 @@ def test_a_request_to_stop_gives_the_submission_back(site: Site) -> None:
     assert site.worker.killed == 1
     assert site.worker.closed
     assert site.now(number).state is QUEUED
-    assert site.store.submissions.owners() == []
+    assert site.store.tasks.owners() == []
 
 
 def test_a_request_to_stop_is_heard_while_the_store_is_away(
@@ -273,7 +273,7 @@ def test_a_request_to_finish_ends_the_present_check_alone(site: Site) -> None:
 
 def test_who_lost_the_lease_changes_nothing(site: Site) -> None:
     def lose() -> None:
-        if not site.store.submissions.lose("runner"):
+        if not site.store.tasks.lose("runner"):
             return
         lease = site.store.submissions.claim("another", 60)
         assert lease is not None
@@ -283,7 +283,7 @@ def test_who_lost_the_lease_changes_nothing(site: Site) -> None:
     site.work.drain()
     assert site.worker.killed == 1
     assert site.now(number).state is RUNNING
-    assert site.store.submissions.owners() == ["another"]
+    assert site.store.tasks.owners() == ["another"]
     assert site.watcher.troubles == [f"another runner has taken over submission {number} of Ada"]
 
 

@@ -122,8 +122,8 @@ def test_a_runner_that_is_killed_while_it_checks_leaves_one_version_in_the_end(
         runner.communicate()
         found = store.submissions.get(number)
         assert found.state is TaskState.RUNNING
-    assert store.submissions.owners() != []
+    assert store.tasks.owners() != []
     assert run("ladder", "run", "--games", 1).status == 0
     assert (verdict(store, number).state, verdict(store, number).version) == ("accepted", 1)
     assert len(store.bots.versions("mine")) == 1
-    assert store.submissions.owners() == []
+    assert store.tasks.owners() == []

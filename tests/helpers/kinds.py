@@ -185,7 +185,7 @@ def _check_game(store: Store, number: int) -> None:
     assert (counts.done, counts.waiting, counts.leased, counts.quarantined) == (games, 0, 0, 0)
     played = sorted(int(game.line.game_id.split("-")[1]) for game in store.history.games(season))
     assert played == [*range(1, games + 1)]
-    assert store.queue.owners(season) == []
+    assert store.tasks.owners() == []
 
 
 def _check_ratings(store: Store) -> None:
@@ -214,7 +214,7 @@ def _check_check(store: Store, number: int) -> None:
     submission = store.submissions.get(number + 1)
     assert (submission.state, submission.version) == (TaskState.ACCEPTED, 1)
     assert len(store.bots.versions(f"new{number}")) == 1
-    assert store.submissions.owners() == []
+    assert store.tasks.owners() == []
 
 
 # Analyses
@@ -235,7 +235,7 @@ def _check_analysis(store: Store, number: int) -> None:
     analysis = store.analyses.get(number + 1)
     assert (analysis.state, analysis.reason) == (TaskState.DONE, "")
     assert store.analyses.document(f"{SEASON}-1") == '{"found":1}'
-    assert store.analyses.owners() == []
+    assert store.tasks.owners() == []
 
 
 # Comparisons
@@ -263,7 +263,7 @@ def _check_comparison(store: Store, number: int) -> None:
     with store.database.read() as connection:
         query = select(func.count()).select_from(schema.comparison_blocks)
         assert connection.execute(query).scalar_one() == BLOCKS * len(comparisons)
-    assert store.comparisons.owners() == []
+    assert store.tasks.owners() == []
 
 
 # Steps of games of people
@@ -292,7 +292,7 @@ def _check_step(store: Store, number: int) -> None:
     assert (game.state, game.presence) == (TaskState.ASKED, Presence.HERE)
     begun = structs.replace(game, decisions=(), answer=None)
     assert game.decisions == people.step(begun).decisions
-    assert store.person_games.owners() == []
+    assert store.tasks.owners() == []
     store.person_games.leave(game.game_id, drop=True)  # there are so many tables at most
 
 
@@ -300,7 +300,7 @@ def _check_last_step(store: Store, number: int) -> None:
     game = store.person_games.get(f"person-{number}")
     assert game.state is TaskState.DONE
     verify(GameRecord.from_json(store.games.record(game.game_id)))
-    assert store.person_games.owners() == []
+    assert store.tasks.owners() == []
 
 
 TASKS = {

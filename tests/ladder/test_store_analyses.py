@@ -84,7 +84,7 @@ def test_an_analysis_waits_runs_and_is_kept(
     assert lease.record == store.games.record("s1-1")
     assert lease.settings == PLAN.settings
     assert store.analyses.get(asked.id).state is RUNNING
-    assert store.analyses.owners() == ["runner"]
+    assert store.tasks.owners() == ["runner"]
     assert store.analyses.renew(lease, 60)
     assert store.analyses.waiting() == 0
     assert finish(store, lease)
@@ -93,7 +93,7 @@ def test_an_analysis_waits_runs_and_is_kept(
     assert done is not None
     assert (done.state, done.policy) == (DONE, PLAN.policy)
     assert another().analyses.document("s1-1") == TEXT
-    assert store.analyses.owners() == []
+    assert store.tasks.owners() == []
     assert store.analyses.queue() == []
 
 

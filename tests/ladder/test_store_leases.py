@@ -12,10 +12,13 @@ import pytest
 from msgspec import structs
 from sqlalchemy import select
 
-from deepsea_ladder.model import AnalysisPlan, TaskKind
+from deepsea_arena.reports.status import ladder_status
+from deepsea_ladder.model import KINDS as RULES
+from deepsea_ladder.model import AnalysisPlan, Job, TaskKind
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.tasks import TaskLine
 from helpers import comparisons, ladder
+from helpers.damage import damage
 from helpers.people import new_game
 from helpers.submissions import LIMITS, add, an_author
 from helpers.tiers import daily
@@ -168,3 +171,42 @@ def test_a_lease_is_changed_by_who_has_it_and_by_no_former_or_foreign_one(
             seen.append(connection.execute(row).one())
     allowed = OF_GAMES if queue is games else BESIDE_GAMES
     assert (seen[0] != seen[1]) == (deed in allowed.get(lease, ()))
+
+
+NOT_UTF8 = "CAST(x'ff' AS TEXT)"
+DAMAGE: Mapping[Callable[[Store], Queue], str] = {
+    games: "DELETE FROM job_seats WHERE job_id",
+    checks: f"UPDATE submissions SET bot = {NOT_UTF8} WHERE id",
+    analyses: f"UPDATE analyses SET settings = {NOT_UTF8} WHERE id",
+    verdicts: f"UPDATE comparisons SET seed = {NOT_UTF8} WHERE id",
+    steps: "UPDATE person_games SET seed = 'no hex' WHERE id",
+}
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_task_that_cannot_be_read_is_set_aside_and_stops_nobody(
+    store: Store, queue: Callable[[Store], Queue]
+) -> None:
+    ours = queue(store)
+    held = ours.claim("ann", 60)
+    ours.deeds["give back"](held)
+    assert store.database.path is not None
+    damage(store.database.path, f"{DAMAGE[queue]} = {held.id}")
+    for _ in range(2):
+        next_one = ours.claim("ann", 60) if ours.kind is not TaskKind.GAME else _claimed(store)
+        assert next_one is None or next_one.id != held.id
+        store.tasks.hand_back("ann")
+        tasks = schema.tasks.c
+        row = select(schema.tasks).where(tasks.kind == ours.kind, tasks.subject == held.id)
+        with store.database.read() as connection:
+            task = connection.execute(row).one()
+        assert task.state is RULES[ours.kind].failed
+        assert task.words.startswith("it cannot be read: ")
+        # Who looks at the ladder or tries again is not stopped, either.
+        assert ladder_status(store).counts.waiting
+        assert store.jobs.requeue_all() == (1 if ours.kind is TaskKind.GAME else 0)
+
+
+def _claimed(store: Store) -> Job | None:
+    jobs = store.jobs.claim(store.seasons.get("s1"), "ann", 60)
+    return jobs[0] if jobs else None

@@ -24,10 +24,10 @@ FEW, MANY = 600, 2400
 @pytest.mark.databases
 def test_who_holds_leases_is_listed_once(store: Store) -> None:
     season = ladder.to_play(store)
-    assert store.queue.owners(season) == []
+    assert store.tasks.owners() == []
     store.jobs.claim(season, "bob", 60, [None, None])
     ladder.claim(store, season, "ann")
-    assert store.queue.owners(season) == ["ann", "bob"]
+    assert store.tasks.owners() == ["ann", "bob"]
 
 
 @pytest.mark.databases

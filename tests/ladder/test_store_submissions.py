@@ -178,7 +178,7 @@ def test_what_cannot_be_checked_three_times_has_failed(store: Store, ada: int) -
     added = add(store, ada, "one")
     assert store.submissions.fail(claim(store), "the game is void", 7) is QUEUED
     claim(store, "r2")
-    assert store.submissions.lose("r2") == 1
+    assert store.tasks.lose("r2") == 1
     claim(store, "r3", seconds=-1)
     assert store.submissions.claim("r4", 60) is None
     done = store.submissions.get(added.id)
@@ -195,10 +195,10 @@ def test_a_runner_that_stops_gives_its_lease_back_and_nothing_counts(
     added = add(store, ada, "one")
     for _ in range(5):
         claim(store)
-        assert store.submissions.owners() == ["runner"]
+        assert store.tasks.owners() == ["runner"]
         assert store.submissions.hand_back("runner") == 1
     assert store.submissions.get(added.id).state is QUEUED
-    assert store.submissions.owners() == []
+    assert store.tasks.owners() == []
 
 
 def test_the_files_of_the_present_version_make_no_new_one(store: Store, ada: int) -> None:

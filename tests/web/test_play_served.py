@@ -105,5 +105,5 @@ def test_a_game_goes_on_whatever_is_killed(
         verify(record)
         assert [fault for fault in record.decisions if fault.fault] == []
         assert store.seasons.get(stored.name).games > (rated or [0])[-1] > -1
-        assert store.person_games.owners() == []
+        assert store.tasks.owners() == []
         assert store.ratings.differences(stored, records=True) == []

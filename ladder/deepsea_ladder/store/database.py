@@ -162,7 +162,7 @@ class Database:
         if self.path is not None and self._written:
             # The last connection does it by itself; another process may hold the file open.
             quietly = suppress(StoreError, sqlite3.Error)
-            with quietly, self._translated(), self.engine.connect() as connection:
+            with quietly, self.translated(), self.engine.connect() as connection:
                 self.check_place(log=connection.info["log"])
                 driver = connection.connection.driver_connection
                 assert isinstance(driver, sqlite3.Connection)
@@ -186,7 +186,7 @@ class Database:
 
         Raises `StoreGone` if the file was removed or replaced since it was opened.
         """
-        with self._translated(), self.engine.connect() as connection:
+        with self.translated(), self.engine.connect() as connection:
             connection.execution_options(deepsea_writer=True)
             with connection.begin():
                 if self.path is None:
@@ -230,7 +230,7 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A snapshot of the database, or the shared one; keeps no writer waiting."""
         shared = _snapshot.get()
-        with self._translated():
+        with self.translated():
             if shared is None:
                 with self._begin_read() as connection:
                     yield connection
@@ -290,7 +290,8 @@ class Database:
                 yield connection
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """Raise the `StoreError` that an error of the database's driver stands for."""
         try:
             yield
         except DBAPIError as error:

@@ -3,7 +3,7 @@
 Invariants: a job has its game id and line-up from the start and keeps them; every attempt has a
 seed of its own, so that nobody plays a game that was watched; another runner may take over an
 expired lease, and the former owner's result still counts if it is the first; the queries of a run
-(`owners`, `leased`, `for_pairing`) do not read the jobs that are done.
+(`leased`, `for_pairing`) do not read the jobs that are done.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from msgspec import structs
 from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select
 
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind
-from deepsea_ladder.errors import NotOnLadder, SeasonClosed, SeasonPaused, StoreError
+from deepsea_ladder.errors import (
+    NotOnLadder,
+    SeasonClosed,
+    SeasonPaused,
+    StoreDamaged,
+    StoreError,
+)
 from deepsea_ladder.model import (
     AttemptEnd,
     BotState,
@@ -269,15 +275,19 @@ class Jobs(TaskQueue):
         seconds: float,
     ) -> Job | None:
         """Lease a game that waits; None if it cannot be read: then it is quarantined."""
-        # A game that was never leased has none.
-        voids = sorted(_void_seats(connection, task.subject)) if task.attempt else ()
         try:
+            with self._database.translated():
+                lineup = versions_of(connection, task.subject)
+                # A game that was never leased has none.
+                voids = sorted(_void_seats(connection, task.subject)) if task.attempt else ()
+            if len(lineup) not in season.season.seats:
+                raise StoreDamaged(f"its line-up has {len(lineup)} bots")
             job = Job(
                 id=task.subject,
                 game_id=task.game_id,
                 season=season.season,
                 seed=game_seed(seed, task.number, task.attempt),
-                seats=versions_of(connection, task.subject),
+                seats=lineup,
                 rotation=task.rotation,
                 attempt=task.attempt + 1,
                 owner=owner,
@@ -491,12 +501,6 @@ class Queue(StorePart):
                 pending=dict(connection.execute(_PENDING, {"season": season.id}).all()),
             )
 
-    def owners(self, season: StoredSeason) -> list[str]:
-        """The owners of leases of the season's jobs."""
-        query = select(_tasks.c.owner).where(GAMES.is_running, _tasks.c.season_id == season.id)
-        with self._database.read() as connection:
-            return sorted(set(connection.execute(query).scalars()))
-
     def listed(self, season: StoredSeason | None, *states: TaskState) -> list[JobInfo]:
         """The jobs, of a season if one is given, in one of these states, in their order."""
         seasons = schema.seasons
@@ -508,7 +512,7 @@ class Queue(StorePart):
         )
         with self._database.read() as connection:
             # Sorted here: a database might rather read all jobs in their order than sort some.
-            rows = sorted(connection.execute(query), key=lambda row: (row.season_id, row.number))
+            rows = sorted(connection.execute(query), key=lambda row: (row.season_id, row.subject))
             if not rows:
                 return []
             lineups = _lineups(connection, [row.subject for row in rows])
@@ -519,7 +523,7 @@ class Queue(StorePart):
                 game_id=row.game_id,
                 season=row.season,
                 status=row.state,
-                lineup=tuple(versions[version].label for version in lineups[row.subject]),
+                lineup=tuple(versions[version].label for version in lineups.get(row.subject, ())),
                 attempt=row.attempt,
                 failures=row.failures,
                 owner=row.owner,

@@ -32,6 +32,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.exc import NoResultFound
 
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.limits import check_order
@@ -63,7 +64,7 @@ class Lease(Protocol):
 
 
 _Lease = TypeVar("_Lease", bound=Lease)
-UNREADABLE_TASK = (StoreDamaged, ValueError, TypeError)
+UNREADABLE_TASK = (StoreDamaged, NoResultFound, LookupError, TypeError, ValueError)
 """The errors of a task whose rows are damaged: it is set aside, and the next one is tried."""
 
 
@@ -289,11 +290,6 @@ class TaskQueue(StorePart):
             self._hand_back(connection, task, at, reason)
         return len(held)
 
-    def lose(self, owner: str) -> int:
-        """End the leases of a runner that is gone, as if they had expired; their number."""
-        with self._database.write() as connection:
-            return self.lose_all(connection, self.tasks.held_by(connection, owner))
-
     def lose_all(self, connection: Connection, held: Sequence[Row[Any]]) -> int:
         """End leases of a runner that is gone, in a transaction of the caller."""
         at = now(connection)
@@ -359,12 +355,6 @@ class TaskLine(TaskQueue, Generic[_Lease]):
             query = query.where(or_(self.tasks.is_waiting, stale))
             return int(connection.execute(query).scalar_one())
 
-    def owners(self) -> list[str]:
-        """The owners of leases."""
-        query = select(_columns.owner).where(self.tasks.is_running).distinct()
-        with self._database.read() as connection:
-            return sorted(connection.execute(query).scalars())
-
     def state(self, subject: int) -> TaskState:
         """The state of a task."""
         with self._database.read() as connection:
@@ -384,7 +374,8 @@ class TaskLine(TaskQueue, Generic[_Lease]):
                     continue
                 task = self.tasks.get(connection, subject)
                 try:
-                    lease = self._read(connection, task, owner, at)
+                    with self._database.translated():
+                        lease = self._read(connection, task, owner, at)
                 except UNREADABLE_TASK as error:
                     self._set_failed(connection, task, f"it cannot be read: {error}", at)
                     continue
