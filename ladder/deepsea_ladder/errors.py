@@ -58,12 +58,15 @@ class StoreGone(StoreError):
 class StoreDamaged(StoreError):
     """The store's content contradicts itself.
 
-    `table` and `column` are those of a value that its column does not allow, as long as its row is
-    not known; else "".
+    damage         one line on the damage, which authors may read
+    ladder         the place of the store, which they may not; "" as long as nobody has added it
+    table, column  those of a value that its column does not allow, as long as its row is not known;
+                   else ""
     """
 
-    def __init__(self, message: str, table: str = "", column: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, damage: str, table: str = "", column: str = "", *, ladder: str = "") -> None:
+        super().__init__(f"the ladder at {ladder} is damaged: {damage}" if ladder else damage)
+        self.damage = damage
         self.table = table
         self.column = column
 

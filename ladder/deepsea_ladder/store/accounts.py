@@ -155,12 +155,12 @@ class Accounts(StorePart):
         """
         is_token = (_secrets.c.kind == SecretKind.TOKEN, _secrets.c.digest == token_digest)
         with self._database.read() as connection:  # so that guesses keep no writer waiting
-            if _proof(connection, *is_token) is None:
+            if _proof(connection, now(connection), *is_token) is None:
                 return None
         with self._database.write() as connection:
             at = now(connection)
             _delete_old(connection, at)
-            token = _proof(connection, *is_token)
+            token = _proof(connection, at, *is_token)
             if token is None:
                 return None
             former = _valid(connection, SecretKind.SESSION, token.author_id)
@@ -238,7 +238,7 @@ class Accounts(StorePart):
         """The holder of a valid token or session; the day of a token's use is kept."""
         with self._database.read() as connection:
             at = now(connection)
-            row = _proof(connection, _secrets.c.kind == kind, _secrets.c.digest == digest)
+            row = _proof(connection, at, _secrets.c.kind == kind, _secrets.c.digest == digest)
         if row is None:
             return None
         day = at - at % DAY_MS
@@ -296,20 +296,20 @@ def _valid_code(connection: Connection, digest: str) -> Row[Any]:
     return code
 
 
-def _proof(connection: Connection, *conditions: ColumnElement[bool]) -> Row[Any] | None:
+def _proof(connection: Connection, at: int, *conditions: ColumnElement[bool]) -> Row[Any] | None:
     """The valid token or session of an active author that meets the conditions."""
     return connection.execute(
         _WITH_AUTHORS.where(
             *conditions,
             _secrets.c.kind != SecretKind.CODE,
-            is_valid(now(connection)),
+            is_valid(at),
             _authors.c.state == AuthorState.ACTIVE,
         )
     ).first()
 
 
 def _still(connection: Connection, secret_id: int) -> Caller | None:
-    row = _proof(connection, _secrets.c.id == secret_id)
+    row = _proof(connection, now(connection), _secrets.c.id == secret_id)
     return None if row is None else _caller(row)
 
 

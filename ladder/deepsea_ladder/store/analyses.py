@@ -104,13 +104,13 @@ class Analyses(TaskLine[AnalysisLease]):
         self, season: StoredSeason, version_id: int, limit: int
     ) -> tuple[AnalysedGame, ...]:
         """The newest games of a version in the season that have an analysis."""
-        seats = schema.game_seats
+        seats, seq = schema.game_seats, _rows.c.seq + 0
         query = (
             select(func.max(_rows.c.id), _games.c.game_id, seats.c.seat)
-            .join(_games, _games.c.seq == _rows.c.seq)
-            .join(seats, seats.c.seq == _rows.c.seq)
+            # Sums, so that analyses are read first: few games have one.
+            .join(_games, _games.c.seq == seq)
+            .join(seats, seats.c.seq == seq)
             .where(
-                # A sum, so that analyses are read first: few games have one.
                 seats.c.version_id + 0 == version_id,
                 seats.c.season_id == season.id,
                 _IS_DONE,

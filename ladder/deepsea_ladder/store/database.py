@@ -308,7 +308,7 @@ class Database:
         except UNREADABLE:
             # Values that make no sense together; or a mistake of this program's own, which stays.
             if found := damages(self):
-                raise StoreDamaged(f"the ladder at {self} is damaged: {found[0]}") from None
+                raise StoreDamaged(found[0], ladder=str(self)) from None
             raise
 
     def _named(self, error: StoreDamaged) -> StoreDamaged:
@@ -322,7 +322,7 @@ class Database:
                 found += _undecodable(connection, error.column)
         # An expression has the type of one of its columns; it may be another one.
         first = [*(found or damages(self)), str(error)][0]
-        return StoreDamaged(f"the ladder at {self} is damaged: {first}")
+        return StoreDamaged(first, ladder=str(self))
 
 
 class StorePart:

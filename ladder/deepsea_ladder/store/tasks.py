@@ -377,7 +377,8 @@ class TaskLine(TaskQueue, Generic[_Lease]):
                     with self._database.translated():
                         lease = self._read(connection, task, owner, at)
                 except UNREADABLE_TASK as error:
-                    self._set_failed(connection, task, f"it cannot be read: {error}", at)
+                    damage = error.damage if isinstance(error, StoreDamaged) else error
+                    self._set_failed(connection, task, f"it cannot be read: {damage}", at)
                     continue
                 self.tasks.begin(connection, task, owner, at, seconds)
                 return lease
