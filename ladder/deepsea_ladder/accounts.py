@@ -60,7 +60,7 @@ USUAL_SCOPES = (Scope.READ, Scope.SUBMIT)
 
 
 class SecretKind(StrEnum):
-    """What a secret is for."""
+    """The purpose of a secret."""
 
     CODE = "code"
     """An invitation: its holder redeems it once, for a token."""

@@ -110,7 +110,7 @@ class KindRules(NamedTuple):
     failed: TaskState
     """The state after too many attempts without a result."""
     most_failures: attrgetter[int]
-    """How many are too many, of a `RetryPolicy`."""
+    """Gets the limit of failures from a `RetryPolicy`."""
     others: tuple[TaskState, ...]
 
     @property

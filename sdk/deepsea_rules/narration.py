@@ -71,7 +71,7 @@ def names(record: GameRecord) -> list[str]:
 
 
 class StepResult(NamedTuple):
-    """What a step brought to an end, between two positions."""
+    """The result of a step: the events between two positions."""
 
     happened: Sequence[Happening]
     before: GameState
@@ -232,7 +232,7 @@ class Story:
                 self._cargo[seat] = [unit.name for unit in units]
 
     def add(self, event: Event) -> list[str]:
-        """What happened in words, line by line."""
+        """The event in words, line by line."""
         if event["event"] == "dive":
             self._trail = [_name_in_trail(text) for text in event["trail"].split(" ")]
             self._homeward, self._cargo = set(), {}
@@ -274,7 +274,7 @@ class Story:
         return f"{course} {', '.join(deeds)}".rstrip()
 
     def _fates(self, event: CleanupEvent) -> Iterator[str]:
-        """Who brought home or lost what."""
+        """The cargo that each seat banked or lost, a line each."""
         for seat, (letter, chips) in enumerate(event["banked"].items()):
             if chips:
                 yield f"  {letter} banked {' '.join(chips)}"

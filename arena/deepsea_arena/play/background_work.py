@@ -51,7 +51,7 @@ _WAITING: Mapping[TaskKind, Callable[[Store], object]] = {
     TaskKind.ANALYSIS: lambda store: store.analyses.waiting(),
     TaskKind.COMPARISON: lambda store: store.comparisons.due(),
 }
-"""Whether a task of a kind waits."""
+"""Looks for a task of each kind that waits."""
 _PRIORITY: Mapping[TaskKind, int] = {
     TaskKind.STEP: 1,
     TaskKind.CHECK: 1,
@@ -63,7 +63,7 @@ _NOW: Mapping[TaskState, str] = {
     TaskState.QUEUED: "has no result and waits again",
     TaskState.VOID: "is void",
 }
-"""What an attempt without a result made of a task, in words."""
+"""Words for the state of a task after an attempt without a result."""
 
 
 class HandedBack(Exception):

@@ -74,7 +74,7 @@ def end_attempt(
 
 
 def lost_counts(connection: Connection) -> dict[int, Counter[AttemptEnd]]:
-    """How many attempts of each season, by its id, ended without a result, by how they ended."""
+    """The number of attempts without a result of each season, by its id and by how they ended."""
     found: dict[int, Counter[AttemptEnd]] = defaultdict(Counter)
     for season, ended, count in connection.execute(_LOST):
         found[season][ended] = count

@@ -453,7 +453,7 @@ comparison_blocks = Table(
     Index(None, "at"),
 )
 
-# How far the tasks of runners are; what was asked for, and what came of it, has each kind's table.
+# The states of runners' tasks. Each kind's own table has the request and the result.
 tasks = Table(
     "tasks",
     metadata,

@@ -6,10 +6,11 @@ nothing; a task that cannot be read is set aside with its reason and keeps nobod
 authors take turns, but for games, of which the pairing decides; every change of a state counts up
 `change`.
 
-Theory of operation: a row of `tasks` says how far a task is; the kind's own table says what was
-asked for and what came of it. `Tasks` has the statements of a kind. `TaskQueue` is the part of the
-store that a kind makes of it: it says what else is written when a task waits again or has failed;
-a `TaskLine`, which is all but games, also how a task is read. `AllTasks` is all kinds at once.
+Theory of operation: a row of `tasks` has the state of a task and its lease; the kind's own table
+has the request and the result. `Tasks` has the statements of a kind. `TaskQueue` is the base of
+the part of the store for a kind: its methods write what else changes when a task waits again or
+has failed. `TaskLine` is that of all kinds but games, and reads a task, too. `AllTasks` gives up
+the leases of all kinds at once.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _others = _tasks.alias()
 
 
 class Lease(Protocol):
-    """What a runner has leased."""
+    """A task that a runner has leased."""
 
     @property
     def id(self) -> int:
@@ -207,7 +208,7 @@ class Tasks:
         return check_order(waiting, begun, self.busy(connection))
 
     def places(self, connection: Connection) -> dict[int, int]:
-        """How many tasks are done before each one that waits, by its subject."""
+        """The number of tasks before each one that waits, by its subject."""
         waiting = self.line(connection)
         if not waiting:
             return {}
@@ -403,7 +404,7 @@ class TaskLine(TaskQueue, Generic[_Lease]):
         return self.tasks.order(connection, self.tasks.line(connection))
 
     def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> _Lease:
-        """What the owner is to do. Raises one of `UNREADABLE_TASK` for damage."""
+        """The task for its new owner. Raises one of `UNREADABLE_TASK` for damage."""
         raise NotImplementedError
 
 
