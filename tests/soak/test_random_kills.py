@@ -81,25 +81,25 @@ class Telling(RunWatcher):
         self._events = events
         self._sending = threading.Lock()
 
-    def _tell(self, event: str) -> None:
+    def _report(self, event: str) -> None:
         with self._sending, suppress(OSError):
             self._events.send(event)
 
     def finished(self, job: Job, receipt: Receipt) -> None:
         assert receipt.status is not ReceiptStatus.REFUSED, receipt.reason
-        self._tell("game")
+        self._report("game")
 
     def checked(self, bot: str, author: str, state: TaskState, note: str) -> None:
-        self._tell("check")
+        self._report("check")
 
     def analysed(self, game_id: str, state: TaskState, note: str) -> None:
-        self._tell("analysis")
+        self._report("analysis")
 
     def compared(self, found: StoredComparison) -> None:
-        self._tell("comparison")
+        self._report("comparison")
 
     def trouble(self, message: str) -> None:
-        self._tell("trouble")
+        self._report("trouble")
 
 
 def play_until_stopped(connection: Connection, target: str) -> None:
