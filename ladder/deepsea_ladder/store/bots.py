@@ -208,13 +208,39 @@ def accept(
 ) -> BotVersion:
     """Accept a bot that is `admissible`: its present version if it has these files, else a new one.
 
+    It is active from now on.
+
     packed  zlib of the packed files
     """
-    if bot is None or bot.current.digest != digest:
-        return _add_version(connection, author_id, bot, name, digest, packed, at, by)
-    if bot.state is BotState.WITHDRAWN:
-        enable(connection, bot.name, at, by)
-    return bot.current
+    if bot is not None and bot.current.digest == digest:
+        if bot.state is BotState.WITHDRAWN:
+            enable(connection, bot.name, at, by)
+        return bot.current
+    _keep(connection, digest, packed)
+    number = bot.current.number + 1 if bot else 1
+    state = {"version": number, "state": BotState.ACTIVE, "reason": None, "changed_at": at}
+    if bot:
+        bot_id = _row(connection, name).bot_id
+        connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(state))
+    else:
+        bot_id = added(
+            connection,
+            insert(schema.bots).values(
+                author_id=author_id,
+                name=name,
+                name_key=names.key(name),
+                created_at=at,
+                **state,
+            ),
+        )
+    connection.execute(
+        insert(schema.bot_versions).values(
+            bot_id=bot_id, number=number, digest=digest, created_at=at
+        )
+    )
+    words = f"version {number}: {digest}"
+    note(connection, at, AuditKind.SUBMITTED, name, words, author_id=author_id, by=by)
+    return _get(connection, name).current
 
 
 def _check_active(connection: Connection, author_id: int) -> None:
@@ -267,44 +293,6 @@ def _check_copy(connection: Connection, author_id: int, name: str, digest: str) 
             f"these files are those of {row.name!r}, which plays for {row.author} already; "
             "withdraw that bot, or submit other files"
         )
-
-
-def _add_version(
-    connection: Connection,
-    author_id: int,
-    bot: LadderBot | None,
-    name: str,
-    digest: str,
-    packed: bytes,
-    at: int,
-    by: Actor,
-) -> BotVersion:
-    """Store a new version, which is active from now on."""
-    _keep(connection, digest, packed)
-    number = bot.current.number + 1 if bot else 1
-    state = {"version": number, "state": BotState.ACTIVE, "reason": None, "changed_at": at}
-    if bot:
-        bot_id = _row(connection, name).bot_id
-        connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(state))
-    else:
-        bot_id = added(
-            connection,
-            insert(schema.bots).values(
-                author_id=author_id,
-                name=name,
-                name_key=names.key(name),
-                created_at=at,
-                **state,
-            ),
-        )
-    connection.execute(
-        insert(schema.bot_versions).values(
-            bot_id=bot_id, number=number, digest=digest, created_at=at
-        )
-    )
-    words = f"version {number}: {digest}"
-    note(connection, at, AuditKind.SUBMITTED, name, words, author_id=author_id, by=by)
-    return _get(connection, name).current
 
 
 def _keep(connection: Connection, digest: str, packed: bytes) -> None:
