@@ -148,7 +148,6 @@ def test_no_command_that_reads_a_table_gives_a_traceback(
 
 DOCUMENTS = [
     ("authors", "name", "author list"),
-    ("seasons", "head", "status"),
     ("seasons", "place", "standings"),
     ("game_seats", "faults", "games --bot ben"),
     ("bot_versions", "digest", "bot anna"),

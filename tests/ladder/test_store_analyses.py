@@ -235,7 +235,7 @@ def test_every_change_changes_its_game(store: Store, ada: int) -> None:
 
 def test_a_game_with_a_damaged_record_keeps_no_other_from_being_analysed(store: Store) -> None:
     damaged, sound = ask(store, 1), ask(store, 2)
-    ladder.write(store, "UPDATE games SET record = x'7800' WHERE seq = 1")
+    ladder.write(store, "UPDATE games SET record = :record WHERE seq = 1", record=b"x\0")
     assert claim(store).id == sound
     set_aside = store.analyses.get(damaged)
     assert set_aside.state is FAILED

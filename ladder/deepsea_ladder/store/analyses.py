@@ -249,7 +249,7 @@ def _analysis(
     return LadderAnalysis(
         id=Int64(row.id),
         game_id=row.game_id,
-        state=row.state,
+        state=_TASKS.state(row),
         ahead=order.get(row.id, 0),
         policy=row.policy,
         outdated=is_outdated,

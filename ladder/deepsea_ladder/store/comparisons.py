@@ -303,7 +303,7 @@ def _comparison(row: Row[Any], versions: Mapping[int, BotVersion]) -> StoredComp
         other=versions[row.other_id],
         panel=row.panel,
         seed=row.seed,
-        state=row.state,
+        state=_TASKS.state(row),
         standing=standing,
         cpu_ms=row.cpu_ms,
         reason=row.words or "",

@@ -269,7 +269,7 @@ def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
             seed=bytes.fromhex(row.seed),
             seat=row.seat,
             versions=tuple(versions),
-            state=row.state,
+            state=_TASKS.state(row),
             presence=row.presence,
             until=row.until if row.state is TaskState.ASKED else None,
             decisions=msgspec.json.decode(row.decisions, type=tuple[Decision, ...]),

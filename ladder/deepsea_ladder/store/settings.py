@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, Integer, String, delete, insert, select, type_coerce
 
 from deepsea_ladder.accounts import Actor, AuditKind
+from deepsea_ladder.errors import SeasonError
 from deepsea_ladder.limits import (
     USUAL_LIMITS,
     RemoteLimits,
@@ -54,5 +55,15 @@ def limits_now(connection: Connection) -> RemoteLimits:
 
 
 def _changed(connection: Connection) -> dict[str, int]:
-    rows = connection.execute(_UNCHECKED)
-    return {name: value for name, value in rows if type(name) is str and type(value) is int}
+    return {name: value for name, value in connection.execute(_UNCHECKED) if _is_one(name, value)}
+
+
+def _is_one(name: object, value: object) -> bool:
+    """Whether this can be a setting: for a damaged one the default is in force."""
+    if type(name) is not str or type(value) is not int:
+        return False
+    try:
+        check_setting(name, value)
+    except SeasonError:
+        return False
+    return True

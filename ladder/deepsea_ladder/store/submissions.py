@@ -289,7 +289,7 @@ def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
         id=Int64(row.id),
         bot=row.bot,
         author=row.author,
-        state=row.state,
+        state=_TASKS.state(row),
         ahead=order.get(row.id, 0),
         games=row.games,
         of_games=row.of_games,

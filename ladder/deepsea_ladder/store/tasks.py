@@ -118,6 +118,12 @@ class Tasks:
             _columns.changed_at,
         ).outerjoin(_tasks, and_(self.is_of_kind, _columns.subject == subject))
 
+    def state(self, row: Row[Any]) -> TaskState:
+        """The state of a row of `join`. Raises `StoreDamaged` if its task is missing."""
+        if row.state is None:
+            raise StoreDamaged(f"table tasks: the row of {self.kind} {row.id} is missing")
+        return TaskState(row.state)
+
     def add(self, connection: Connection, at: int, rows: Sequence[dict[str, Any]]) -> None:
         """Add tasks that wait: each with its `subject`, and what else differs of its columns."""
         waits = {
@@ -244,7 +250,7 @@ def loads(
         if owner is None:
             age = max(load.oldest_wait_ms, at - since)
             load = structs.replace(load, waiting=load.waiting + count, oldest_wait_ms=age)
-        elif until > at:
+        elif until is not None and until > at:  # a damaged lease may have no end
             owners = load.owners | {owner}
             load = structs.replace(load, leased=load.leased + count, owners=owners)
         else:
