@@ -183,6 +183,7 @@ DAMAGE: Mapping[Callable[[Store], Queue], str] = {
 }
 
 
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)  # in a file that was damaged
 @pytest.mark.parametrize("queue", QUEUES)
 def test_a_task_that_cannot_be_read_is_set_aside_and_stops_nobody(
     store: Store, queue: Callable[[Store], Queue]
