@@ -10,9 +10,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.service import MACHINE as OPERATOR
 from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.documents import json_text
 from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_web.site.app import KEPT_US, Site
 from deepsea_web.site.rendering import Cache, KeptAnswer, Rendered
@@ -157,6 +162,60 @@ CHANGES: dict[str, tuple[Callable[[Store], object], tuple[str, ...]]] = {
     "an analysis that is asked for": (ask, ("/games/s1-1",)),
     "the end of the season": (lambda store: store.seasons.close("s2"), ("/games/s2-1",)),
 }
+
+
+def shown(store: Store, site: Site, season: StoredSeason, game_id: str) -> dict[str, str]:
+    """All that visitors and admins read of a season and of its tournament, by where."""
+    name = season.name
+    urls = [
+        *("/", f"/?season={name}", f"/games?season={name}", f"/games/{game_id}", "/tournaments"),
+        *(f"/tournaments/{name}", f"/pairs?season={name}", f"/bots/anna?season={name}"),
+        f"/games/{game_id}/record.json",
+    ]
+    texts = {url: answer.text for url in urls if (answer := get(site, url)).status == 200}
+    machine = LocalLadder(site.gateway.service, OPERATOR)
+    texts["the season"] = json_text(machine.season(season=name))
+    texts["the game"] = json_text(machine.game(game_id=game_id))
+    texts["the status"] = json_text(machine.status())
+    if season.tournament is not None:
+        texts["the tournament"] = json_text(machine.tournament(tournament=name))
+    texts["the export"] = "".join(export_lines(store, season))
+    return texts
+
+
+SHOWING = {
+    "s2": {"/games/s2-1", "the game", "the export"},
+    "cup": {"/games/cup-1", "/tournaments/cup", "the game", "the tournament", "the export"},
+}
+"""Where the seed of a closed season is shown."""
+
+
+@pytest.mark.parametrize("name", SHOWING)
+@pytest.mark.parametrize("end", ["a result", "no result", "an expired lease"])
+def test_a_seed_is_shown_nowhere_until_the_last_game_of_its_closed_season_has_ended(
+    store: Store, site: Site, name: str, end: str
+) -> None:
+    if name == "cup":
+        ladder.a_cup(store)
+    season = store.seasons.get(name)
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[: max(season.season.seats)], 1))
+    job = ladder.claim(store, season)
+    store.seasons.close(name)
+    season, seed = store.seasons.get(name), store.seasons.revealed_seed(store.seasons.get("s1"))
+    assert seed is not None  # the same as that of the other seasons
+    texts = shown(store, site, season, f"{name}-1")
+    assert {where for where, text in texts.items() if seed in text} == set()
+    match end:
+        case "a result":
+            store.games.report(job, ladder.play(job))
+        case "no result":
+            store.jobs.fail(job, "no luck")
+        case _:
+            ladder.write(store, "UPDATE tasks SET until = 0 WHERE state = 'running'")
+            assert seed not in "".join(shown(store, site, season, f"{name}-1").values())
+            store.seasons.close(name)
+    texts = shown(store, site, store.seasons.get(name), f"{name}-1")
+    assert {where for where, text in texts.items() if seed in text} == SHOWING[name]
 
 
 @pytest.mark.parametrize("what", CHANGES)

@@ -33,7 +33,7 @@ from deepsea_ladder.model import (
     utc_time,
 )
 from deepsea_referee.errors import UserError
-from deepsea_rules.randomness import commitment, game_seed
+from deepsea_rules.randomness import commitment
 from deepsea_rules.record import GameRecord
 
 if TYPE_CHECKING:
@@ -156,12 +156,7 @@ def game_report(store: Store, game_id: str) -> GameReport:
     """The report of a game. Raises StoreError if there is none."""
     stored = store.history.get(game_id)
     game, season = stored.line, store.seasons.get(stored.line.season)
-    revealed = store.seasons.revealed_seed(season)
-    if stored.record:
-        seed = read_record(stored.record).seed
-    else:  # which is done to closed seasons
-        number = int(game_id.removeprefix(f"{game.season}-"))
-        seed = game_seed(bytes.fromhex(revealed or ""), number, game.attempt)
+    seed = read_record(stored.record).seed
     return GameReport(
         game=game,
         season=season_info(season),
@@ -169,7 +164,7 @@ def game_report(store: Store, game_id: str) -> GameReport:
         record=stored.record,
         seed=seed.hex(),
         commitment=commitment(seed),
-        season_seed=revealed,
+        season_seed=store.seasons.revealed_seed(season),
         analyses=analyses_of(store, game_id),
     )
 

@@ -2,7 +2,8 @@
 
 Invariants: what pages show of a game that was played, or of a closed season, is a function of the
 numbers here: as long as these are the same, so is that; to read them takes as long on a ladder with
-a million games as on a new one.
+a million games as on a new one. The number of games that closed seasons still have in play is among
+them, since the seed is shown when there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 
 LastChanges: TypeAlias = tuple[int, ...]
-"""Numbers that only grow, to be compared."""
+"""Numbers to be compared. All of them grow, but for the games in play, which become fewer until
+another season is closed, which is an entry."""
 _INVISIBLE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION, AuditKind.BACKUP)
 """Entries of the audit log that change nothing that everybody sees."""
 _entries, _games, _people = schema.audit.c, schema.games.c, schema.person_games.c
@@ -39,6 +41,17 @@ _LAST_BLOCK = (
     .where(_comparisons.season_id == _seasons.id)
     .scalar_subquery()
 )
+_closed = schema.seasons.alias("closed").c
+_CLOSED = select(_closed.id).where(_closed.closed_at.is_not(None))
+_played = schema.tasks.alias("played").c
+_IN_PLAY = (
+    select(func.count())
+    .where(_played.kind == TaskKind.GAME, _played.state == TaskState.RUNNING)
+    .where(_played.season_id.in_(_CLOSED))
+    .scalar_subquery()
+)
+"""The number of games of closed seasons that are leased: as long as there are any, their seasons'
+seeds are secret."""
 _NAME: BindParameter[str] = bindparam("name")
 _RATED = select(_games.seq).where(_games.game_id == _NAME).scalar_subquery()
 _PERSONS = select(_people.id).where(_people.game_id == _NAME).scalar_subquery()
@@ -48,6 +61,7 @@ _IS_ANALYSIS = (_tasks.kind == TaskKind.ANALYSIS) & (_tasks.subject == _analyses
 _OF_GAME = (
     select(
         _LAST_ENTRY,
+        _IN_PLAY,
         func.max(_tasks.change),
         # As long as one waits, what is done before it counts.
         case((func.max(case((_WAITS, 1), else_=0)) == 1, _LAST_ANALYSIS), else_=0),
@@ -55,7 +69,7 @@ _OF_GAME = (
     .select_from(schema.analyses.outerjoin(schema.tasks, _IS_ANALYSIS))
     .where(or_(_analyses.seq == _RATED, _analyses.person_game_id == _PERSONS))
 )
-_OF_SEASON = select(_seasons.place, _LAST_ENTRY, _LAST_BLOCK, _LAST_ANALYSIS).where(
+_OF_SEASON = select(_seasons.place, _IN_PLAY, _LAST_ENTRY, _LAST_BLOCK, _LAST_ANALYSIS).where(
     _seasons.name == _NAME, _seasons.closed_at.is_not(None)
 )
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
 
 from deepsea_ladder.accounts import MACHINE, Actor, AuditKind
 from deepsea_ladder.errors import (
@@ -205,9 +206,8 @@ class Seasons(StorePart):
                 ours = tasks.c.season_id == stored.id
                 GAMES.cancel_waiting(connection, at, "the season was closed", ours)
                 note(connection, at, AuditKind.SEASON, name, "closed", by=by)
-            leased = select(tasks).where(GAMES.is_running, tasks.c.season_id == stored.id)
             in_play = 0
-            for task in connection.execute(leased).all():
+            for task in connection.execute(_leased_games(stored.id)).all():
                 if task.until > at:
                     in_play += 1
                 else:
@@ -230,10 +230,16 @@ class Seasons(StorePart):
             return _get(connection, name)
 
     def revealed_seed(self, season: StoredSeason) -> str | None:
-        """The seed of a season that is closed, in hex; None while it is open."""
+        """The seed of a closed season, in hex; None while it is open or a game of it is leased.
+
+        A game whose lease has expired may still get its result, until `close` is called again.
+        """
         if season.closed_at is None:
             return None
         with self._database.read() as connection:
+            leased = _leased_games(season.id).with_only_columns(schema.tasks.c.subject).limit(1)
+            if connection.execute(leased).first() is not None:
+                return None
             return seed_of(connection, season.id).hex()
 
     def all(self) -> list[StoredSeason]:
@@ -299,6 +305,11 @@ def _taking_bots(connection: Connection, name: str, until: int | None) -> tuple[
 def _end_extensions(connection: Connection, season_id: int) -> None:
     table = schema.extensions
     connection.execute(delete(table).where(table.c.season_id == season_id))
+
+
+def _leased_games(season_id: int) -> Select[Any]:
+    """Selects the tasks of a season's games that are being played."""
+    return select(schema.tasks).where(GAMES.is_running, schema.tasks.c.season_id == season_id)
 
 
 def _shown(until: int | None) -> str:
