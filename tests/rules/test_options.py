@@ -23,7 +23,7 @@ TABLE: dict[str, tuple[Any, Any, Any, Any, Any]] = {
     "turn_needs_treasure": (False, False, True, True, False),
     "forced_turn": ("when_cannot_advance", "never", "never", "never", "never"),
     "home_empty_handed": ("allowed", "barred", "allowed", "barred", "barred"),
-    "barred_release": (None, "on_pickup", None, "on_pickup", "on_pickup"),
+    "barred_release": (None, "never_this_dive", None, "on_pickup", "on_pickup"),
     "drop_last_after_turn": (True, True, True, False, True),
     "reveal": ("game_end", "dive_end", "dive_end", "dive_end", "dive_end"),
     "owner_peek": ("on_return", "none", "none", "none", "on_return"),

@@ -39,12 +39,12 @@ SAMPLES: dict[str, type[Bot]] = {
 }
 """The bots that decide by the game alone, however long they have."""
 DECISIONS = {
-    "cautious": "83f0e361262977abe128789cc5de9e57b9926be7bf2c216c40d57de3f5f16421",
-    "greedy": "c0121cb7d86346ece7ef5edbd8675dbd6cc91d07f741b46d3b51b534e079a4f4",
-    "heuristic": "6fd3781fc0838c1c827d65d44c20691b5afa9f1767deb893a242839cfa867b5d",
-    "pearl": "7dfcf20fd8bed729cf9d2356c421963bfa7ed9b7d430746d2e08a3077d2b865f",
-    "random_bot": "f6ab2a152b108198a99156253f2eefce732e91b7b9a4c5b4d3ca4ff720a60d6f",
-    "steady": "b6f6bfa630ce79e1e8a4b852023179e46dda4461fcfed6a5f5173f5304f8b26e",
+    "cautious": "aeaeda002cf0fbb5411599ef0ace2a2a7dedf01cee29f6e1dddbbe169965fd10",
+    "greedy": "b6bc3e27b62ff9434f58d27b100ec23b25fe92d3e89dc80b76e5dbf0439117d6",
+    "heuristic": "c01c8b81df8aa78c329006d95b2fe651dbd16fb88beb06c04be8b5799a793ac6",
+    "pearl": "d3f2b7cf2a72c199f5ffffaacd51a8e07e4a4c5f631ad71413f29e8d532f3647",
+    "random_bot": "c5720ab4497a94e4f8db5276bf98d5a182f858a18a5646719793bab57078e659",
+    "steady": "2f54b29d486731560e8604235400c96160767b6a4a4c52742ccf1adfe80f8aec",
 }
 """SHA-256 of what they decide in fifteen games."""
 FOLDER = Path(deepsea_bots.__file__).parent
