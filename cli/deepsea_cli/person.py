@@ -84,18 +84,19 @@ class TerminalPerson:
         self._hint_effort = hint_effort
         self._closed = False
         self._deciding = threading.Lock()
-        self._prepare(())
-
-    def begin(self, game: RefereedGame, seat: int) -> None:
-        self._prepare(game.names)
-
-    def _prepare(self, names: Sequence[str]) -> None:
         self.hints = 0
         """The number of hints that were shown in this game."""
-        self._names = names
-        self._story = narration.Story()
+        self._names: Sequence[str] = ()
+        self._story: narration.Story
         self._lines: list[str] = []
-        """What happened in this game, in words."""
+        """The course of this game in words."""
+        self._told = self._drawn = 0
+
+    def begin(self, game: RefereedGame, seat: int) -> None:
+        self.hints = 0
+        self._names = game.names
+        self._story = narration.Story(game.game.rules, seat=seat)
+        self._lines = []
         self._told = self._drawn = 0
 
     def wake(self, why: str) -> None:

@@ -184,7 +184,7 @@ class _Table:
         self.state = state
         self.happened: list[Happening] = []
         self._written = written
-        self._story = narration.Story(state)
+        self._story = narration.Story(state.rules, state)
 
     @property
     def known(self) -> Mapping[int, int]:

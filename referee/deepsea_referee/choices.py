@@ -22,9 +22,11 @@ LAST_TURNS = 18
 BOARD = (
     "The dice show 2 to 6, less one step for each piece that you carry.",
     "Each of these takes one air from all, too, at the start of your turn.",
-    "Spaces with a diver are skipped.",
+    "Spaces with a diver are skipped and not counted.",
+    "A stack, such as [12], is one piece: one step, one air, taken and laid as a whole.",
     "A number is the level of a piece: 1 has 0 to 3 points, 2 4 to 7, 3 8 to 11, 4 12 to 15.",
-    "Only what you bring home before the air is used up counts.",
+    "Only what you bring home counts. The turn that uses the last air is still played to its end.",
+    "A dive also ends when all are home, or when nothing changes in a turn of each diver outside.",
 )
 MOMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "declare": (

@@ -23,11 +23,12 @@ from deepsea_rules.events import (
 )
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.position import Position, position_text
+from deepsea_rules.reasons import NO_TREASURE_NO_ENTRY, NO_TREASURE_NO_TURN, OUT_FOR_THIS_DIVE
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS, RuleSet
 from deepsea_rules.scoring import Result
 from deepsea_rules.state import GameState
-from deepsea_rules.view import View, view_for
+from deepsea_rules.view import view_for
 
 ARROWS = "▼▲"
 """Where a diver is heading: down or homeward."""
@@ -117,7 +118,7 @@ class SeenPosition(NamedTuple):
 
 def seen(game: Game, seat: int) -> list[SeenPosition]:
     """The game so far as a seat saw it, up to the position in which it stands."""
-    course = moments(game, lambda state: view_for(state, seat).known)
+    course = moments(game, lambda state: view_for(state, seat).known, seat)
     return [
         SeenPosition(
             moment.turn,
@@ -129,12 +130,15 @@ def seen(game: Game, seat: int) -> list[SeenPosition]:
     ]
 
 
-def moments(game: Game, knowing: Knowing | None = None) -> Iterator[NarratedPosition]:
+def moments(
+    game: Game, knowing: Knowing | None = None, seat: int | None = None
+) -> Iterator[NarratedPosition]:
     """Every position of a game so far: as each dive begins, after each roll and each turn.
 
     A turn that ends a dive has two: before the clean-up, and after it.
 
     knowing  what the viewer knows; without it every value
+    seat     the viewer's seat: the lines name the rules that stop its diver
     """
     every = dict(enumerate(game.state.values))
     knows = knowing or (lambda _: every)
@@ -142,7 +146,7 @@ def moments(game: Game, knowing: Knowing | None = None) -> Iterator[NarratedPosi
     assert isinstance(opening, DiveBegan)
     state = GameState.opening(game.rules, game.state.values, game.players, opening.starter)
     orders = _Orders(game.decisions)
-    story = Story(state)
+    story = Story(game.rules, state, seat)
     turn, known = 0, knows(state)
     lines = story.add(event_for(opening, known))
     yield NarratedPosition(turn, state.clone(), None, tuple(lines), known, None)
@@ -218,31 +222,57 @@ class _Orders:
 class Story:
     """Tells a game by the events that one viewer gets, in order."""
 
-    def __init__(self, position: Position | View | None = None) -> None:
-        """Begin at a position, or without one at the first event, the beginning of a dive."""
+    def __init__(
+        self, rules: RuleSet, position: Position | None = None, seat: int | None = None
+    ) -> None:
+        """Begin at a position, or without one at the first event, the beginning of a dive.
+
+        seat  the one whose diver the reader moves: it reads which rule stopped it
+        """
+        self._rules = rules
+        self._seat = seat
         self._trail: list[str] = []
         """The name of the unit on each space."""
         self._homeward: set[int] = set()
+        self._places: dict[int, int] = {}
+        """The space of each diver that has left the submarine."""
         self._cargo: dict[int, list[str]] = {}
         """The names of the units that a seat carries."""
         if position is not None:
             self._trail = [unit.name for unit in position.trail[1:]]
             self._homeward = {seat for seat in range(position.players) if position.homeward[seat]}
-            for seat, units in enumerate(position.cargo):
-                self._cargo[seat] = [unit.name for unit in units]
+            self._places = dict(enumerate(position.place))
+            for owner, units in enumerate(position.cargo):
+                self._cargo[owner] = [unit.name for unit in units]
 
     def add(self, event: Event) -> list[str]:
         """The event in words, line by line."""
         if event["event"] == "dive":
             self._trail = [_name_in_trail(text) for text in event["trail"].split(" ")]
-            self._homeward, self._cargo = set(), {}
+            self._homeward, self._places, self._cargo = set(), {}, {}
             starter = SEAT_LETTERS[event["starter"]]
             return [f"dive {event['dive']}: {starter} begins, air {event['air']}"]
         if event["event"] == "turn":
-            return [self._turn(event)]
+            rules = [f"  {rule}" for rule in self._stops(event) if event["seat"] == self._seat]
+            return [self._turn(event), *rules]
         if event["event"] == "cleanup":
             return [f"dive {event['dive']} ends: {REASONS[event['reason']]}", *self._fates(event)]
         return []
+
+    def _stops(self, event: TurnEvent) -> Iterator[str]:
+        """The rules that kept the diver from turning back or from boarding in its turn."""
+        seat, origin, dice = event["seat"], event["from_space"], event["dice"]
+        if origin is None or dice is None:
+            return
+        cargo = self._cargo.get(seat)
+        if seat not in self._homeward and event["declare"] != BACK:
+            if origin > ABOARD and self._rules.turn_needs_treasure and not cargo:
+                yield NO_TREASURE_NO_TURN
+        elif self._rules.home_empty_handed == "barred" and not event["home"]:
+            others = {place for other, place in self._places.items() if other != seat}
+            free = sum(space not in others for space in range(1, origin))
+            if sum(dice) - len(cargo or ()) > free:
+                yield OUT_FOR_THIS_DIVE if cargo else NO_TREASURE_NO_ENTRY
 
     def _turn(self, event: TurnEvent) -> str:
         """One turn in one line: who, dice less load, from and to, air, and what it did there."""
@@ -252,6 +282,7 @@ class Story:
         origin = "?" if event["from_space"] is None else str(event["from_space"] or "sub")
         goal = "home" if event["home"] else str(to_space or "sub")
         here = to_space - 1
+        self._places[seat] = HOME if event["home"] else to_space
         deeds = []
         if event["declare"] == BACK:
             self._homeward.add(seat)

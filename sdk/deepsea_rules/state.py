@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import cleanup
-from .actions import BACK, BLANK, CHIPS, DOWN, LEAVE, TAKE, Unit, drop, kind_of, split_order
+from .actions import BACK, BLANK, CHIPS, DOWN, LEAVE, TAKE, Unit, drop, split_order
 from .errors import IllegalAction
 from .events import CleanedUp, DiveBegan, EndReason, Happening, TurnPlayed, new_tuple
 from .position import Position, position_text
+from .reasons import why_illegal
 from .ruleset import ABOARD, DIVES, FACES, FULL_AIR, HOME, SEAT_LETTERS, RuleSet
 from .scoring import Result, final_result, points
 
@@ -330,7 +331,6 @@ class GameState(UncheckedMoves):
         Raises `InvalidAction` if the text is no action, `IllegalAction` if it is not legal here.
         """
         if action not in self.legal and not self.is_legal(action):
-            kind_of(action)
             raise IllegalAction(self._why_not(action))
         self.unchecked_apply(action)
 
@@ -388,4 +388,5 @@ class GameState(UncheckedMoves):
 
     def _why_not(self, action: str) -> str:
         legal = ", ".join(self.legal) or "nothing"
-        return f"{action} is not legal: {self._whose_turn()} and may do {legal} in {self}"
+        why = why_illegal(self, action)
+        return f"{action} is not legal: {why}; {self._whose_turn()} and may do {legal} in {self}"

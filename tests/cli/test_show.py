@@ -62,7 +62,7 @@ def test_a_forfeited_seat_is_shown_with_its_default_actions() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_viewer_is_told_by_events_what_a_reader_of_the_record_is(preset: str) -> None:
     game = played(preset)
-    story, values = narration.Story(), dict(enumerate(game.state.values))
+    story, values = narration.Story(game.rules), dict(enumerate(game.state.values))
     told = [line for item in game.events for line in story.add(event_for(item, values))]
     assert told == [line for moment in narration.moments(game) for line in moment.lines]
     words = {word for line in told for word in line.split()}

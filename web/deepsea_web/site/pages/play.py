@@ -133,7 +133,9 @@ def waits(document: SeatDocument) -> bool:
 
 
 def _read_position(position: str) -> tuple[GameState, dict[int, int]]:
-    # Where cargo is laid, nobody moves: a position in which the mover has no choice is read too.
+    # By any rules: under the default ones nobody is kept out for a dive (!), and who lays its cargo
+    # may have no choice.
+    position = position.replace("!", "")
     if position.endswith(" order"):
         position = position.replace("*", "").removesuffix("order") + "over"
     return read_position(position, PRESETS[DEFAULT])

@@ -1,0 +1,60 @@
+"""Reasons in words: why an action is not legal, and which rule stops a diver on its way.
+
+Invariants: what is legal, the engine decides (`state.py`); here stands why, and no decision depends
+on it. A reason of an option names it, so that docs/rules.md can be looked up.
+"""
+
+from __future__ import annotations
+
+from .actions import DOWN, TAKE, drop, kind_of
+from .cleanup import items_of
+from .position import Position
+from .ruleset import ABOARD
+
+NO_TREASURE_NO_TURN = "only a diver with treasure may turn back (turn_needs_treasure)"
+NO_TREASURE_NO_ENTRY = "a diver without treasure may not board (home_empty_handed)"
+OUT_FOR_THIS_DIVE = "a diver that was turned away stays out for this dive (barred_release)"
+
+
+def why_illegal(position: Position, action: str) -> str:
+    """The reason for which the seat to move may not do this; the action is not legal there.
+
+    Raises `InvalidAction` for a text that is no action.
+    """
+    kind, phase = kind_of(action), position.phase
+    if phase == "over":
+        return "the game is over"
+    if phase == "roll" or (phase == "declare" and not position.legal):
+        return "the dice are next"
+    if kind != phase:
+        return {
+            "declare": "the diver declares before it rolls",
+            "search": "a space is searched after the move",
+            "order": "cargo is ordered when the dive has ended",
+        }[kind]
+    if phase == "declare":
+        return _why_not_declare(position, action)
+    if phase == "search":
+        return _why_not_search(position, action)
+    items = items_of(position.rules, position.cargo[position.to_move])
+    return f"an order names each item once: {','.join(item.name for item in items)}"
+
+
+def _why_not_declare(position: Position, action: str) -> str:
+    if action == DOWN:
+        return "a diver with no free space deeper has to turn back (forced_turn)"
+    if position.place[position.to_move] == ABOARD:
+        return "a diver in the submarine goes down first"
+    return NO_TREASURE_NO_TURN
+
+
+def _why_not_search(position: Position, action: str) -> str:
+    seat = position.to_move
+    cargo = position.cargo[seat]
+    if action == TAKE:
+        return "nothing lies on a blank"
+    if position.trail[position.place[seat]]:
+        return "a unit is dropped on a blank only, and here lies one"
+    if action not in map(drop, cargo):
+        return f"the diver carries {' '.join(unit.name for unit in cargo) or 'nothing'}"
+    return "having turned back, a diver keeps its last unit (drop_last_after_turn)"
