@@ -5,9 +5,8 @@ Invariant: a check compares bit for bit, and changes nothing.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, islice
 from typing import TypeAlias
 
@@ -20,8 +19,7 @@ from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.rating.trueskill_fold import Audit
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.database import damages
-from deepsea_referee.errors import RefereeError
-from deepsea_referee.workers import Died, Done, Failed, Link, LocalWorkers, Perform, Task
+from deepsea_referee.workers import Link, Perform, results_in_order
 
 Progress: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], object]]]
 PORTION = 50
@@ -98,46 +96,27 @@ def prove_with(
 
     def look(games: Iterable[RecordedGame]) -> Iterator[str]:
         left = iter(games)
-        portions = iter(lambda: list(islice(left, portion)), [])
+        portions: Iterator[list[RecordedGame]] = iter(lambda: list(islice(left, portion)), [])
         first = list(islice(portions, 2))
+        portions = chain(first, portions)
         if workers == 1 or len(first) < 2:
-            for some in chain(first, portions):
-                yield from prove(some)
-                on_games(len(some))
+            results: Iterable[tuple[int, list[str]]] = map(_proved, portions)
         else:
-            yield from _share(chain(first, portions), workers, on_games)
+            name = "a worker that re-runs records"
+            results = results_in_order(_prover, portions, workers, name)
+        for number, differences in results:
+            yield from differences
+            on_games(number)
 
     return look
 
 
-def _share(
-    portions: Iterator[Sequence[RecordedGame]], workers: int, on_games: Callable[[int], object]
-) -> Iterator[str]:
-    begun: deque[Task] = deque()
-    """In the order of the games, until their differences were given."""
-    ended: dict[Task, list[str]] = {}
-    # One more portion waits at each worker, so that none is idle while this process reads.
-    with closing(LocalWorkers(_prover, workers, ahead=1)) as pool:
-        while True:
-            for worker, some in zip(pool.free(), portions, strict=False):
-                begun.append(pool.start(some, worker))
-            if not begun:
-                return
-            for event in pool.wait(None):
-                match event:
-                    case Done(task, found):
-                        ended[task] = found
-                        assert isinstance(task.argument, list)
-                        on_games(len(task.argument))
-                    case Failed(_, error):
-                        raise error
-                    case Died(_, ending):
-                        raise RefereeError(f"a worker that re-runs records ended: {ending}")
-            while begun and begun[0] in ended:
-                yield from ended.pop(begun.popleft())
+def _proved(games: Sequence[RecordedGame]) -> tuple[int, list[str]]:
+    """The number of the games, and their differences."""
+    return len(games), list(prove(games))
 
 
 @contextmanager
 def _prover(link: Link) -> Iterator[Perform]:
     """The setup of a worker."""
-    yield lambda games: list(prove(games))
+    yield _proved

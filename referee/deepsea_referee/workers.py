@@ -19,8 +19,8 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from io import FileIO
 from multiprocessing.connection import Connection
@@ -275,6 +275,37 @@ class LocalWorkers:
         code = worker.process.wait()
         worker.exit.close()
         return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+
+def results_in_order(
+    setup: Setup, arguments: Iterable[object], workers: int, name: str
+) -> Iterator[Any]:
+    """The results of tasks with these arguments, by so many workers, in the order of the tasks.
+
+    name  that of a worker, such as "a worker of the analysis"
+    Raises RefereeError if a worker ended, and what a task raised.
+    """
+    waiting = iter(arguments)
+    begun: deque[Task] = deque()
+    """Tasks whose results were not given yet."""
+    results: dict[Task, Any] = {}
+    # One more task waits at each worker, so that none is idle while this process reads.
+    with closing(LocalWorkers(setup, workers, ahead=1)) as pool:
+        while True:
+            for worker, argument in zip(pool.free(), waiting, strict=False):
+                begun.append(pool.start(argument, worker))
+            if not begun:
+                return
+            for event in pool.wait(None):
+                match event:
+                    case Done(task, result):
+                        results[task] = result
+                    case Failed(_, error):
+                        raise error
+                    case Died(_, ending):
+                        raise RefereeError(f"{name} ended: {ending}")
+            while begun and begun[0] in results:
+                yield results.pop(begun.popleft())
 
 
 # In a worker

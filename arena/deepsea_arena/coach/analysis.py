@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import starmap
 from math import fsum, sqrt
 from typing import NamedTuple
 
-from deepsea_referee.errors import RefereeError
-from deepsea_referee.workers import Died, Done, Failed, Link, LocalWorkers, Perform, Task
+from deepsea_referee.workers import Link, Perform, results_in_order
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.faults import Fault
 from deepsea_rules.record import GameRecord, RecordSeat, verify
@@ -261,17 +261,22 @@ class Analysis:
 
     def _look(self, workers: int, on_steps: Callable[[int], object]) -> None:
         shares = [
-            (index, job.wanted[first : first + SHARE])
-            for index, job in enumerate(self._jobs)
+            (job, job.wanted[first : first + SHARE])
+            for job in self._jobs
             for first in range(0, len(job.wanted), SHARE)
         ]
+        arguments = [(job.text, wanted) for job, wanted in shares]
         if workers == 1 or len(shares) < 2:
-            for index, wanted in shares:
-                job = self._jobs[index]
-                job.found |= _look_at(self._settings, job.text, wanted)
-                on_steps(len(wanted))
+            results: Iterable[dict[int, Finding]] = starmap(
+                partial(_look_at, self._settings), arguments
+            )
         else:
-            _share(self._jobs, shares, self._settings, min(workers, len(shares)), on_steps)
+            name, workers = "a worker of the analysis", min(workers, len(shares))
+            setup = partial(_analyst, self._settings)
+            results = results_in_order(setup, arguments, workers, name)
+        for (job, wanted), found in zip(shares, results, strict=True):
+            job.found |= found
+            on_steps(len(wanted))
 
 
 class _Note(NamedTuple):
@@ -372,33 +377,6 @@ def _look_at(settings: AnalysisSettings, text: str, numbers: Sequence[int]) -> d
 
 
 # Workers
-
-
-def _share(
-    jobs: Sequence[_Job],
-    shares: Sequence[tuple[int, Sequence[int]]],
-    settings: AnalysisSettings,
-    workers: int,
-    on_steps: Callable[[int], object],
-) -> None:
-    waiting = iter([(jobs[index], wanted) for index, wanted in shares])
-    running: dict[Task, _Job] = {}
-    with closing(LocalWorkers(partial(_analyst, settings), workers)) as pool:
-        while True:
-            for worker, (job, wanted) in zip(pool.free(), waiting, strict=False):
-                running[pool.start((job.text, wanted), worker)] = job
-            if not running:
-                return
-            for event in pool.wait(None):
-                job = running.pop(event.task)
-                match event:
-                    case Done(_, result):
-                        job.found |= result
-                        on_steps(len(result))
-                    case Failed(_, error):
-                        raise error
-                    case Died(_, ending):
-                        raise RefereeError(f"a worker of the analysis ended: {ending}")
 
 
 @contextmanager
