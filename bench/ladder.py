@@ -34,7 +34,7 @@ from deepsea_ladder.rating.trueskill_fold import (
 from deepsea_ladder.scheduling.pairing import LATELY, SHARE, Candidate, LineUp, choose
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings
-from deepsea_ladder.standings import CONFIDENCE, TOLERANCE, level_difference
+from deepsea_ladder.standings import CONFIDENCE, TOLERANCE, is_settled, level_difference
 from deepsea_ladder.standings import order as order_of
 from variants import TEN, game
 
@@ -402,11 +402,11 @@ def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000)
                 f"{seed}",
             )
             for fold in islice(ladder, 10 * seats - 1, limit, 10 * seats):
-                found = order_of(PARAMETERS, fold.ratings)
-                if not found.settled or len(fold.ratings) < bots:
+                neighbours = order_of(PARAMETERS, fold.ratings)
+                if not is_settled(neighbours) or len(fold.ratings) < bots:
                     continue
                 lengths.append(fold.sequence)
-                for pair in found.neighbours:
+                for pair in neighbours:
                     verdicts += 1
                     ahead = skills[pair.upper] - skills[pair.lower]
                     wrong += ahead <= 0.0 if pair.verdict == "apart" else abs(ahead) > level

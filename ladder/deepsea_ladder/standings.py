@@ -214,15 +214,6 @@ class Neighbours(NamedTuple):
     """The same if they prove to be further apart by a standard deviation of their difference."""
 
 
-class OrderConfidence(NamedTuple):
-    """The verdicts on all neighbours of the standings."""
-
-    neighbours: tuple[Neighbours, ...]
-    settled: bool
-    certainty: float
-    """A lower bound of the probability that all verdicts are right at once."""
-
-
 def certainty(one: Rating, other: Rating) -> float:
     """The probability that `one` is more skilled than `other`."""
     return cdf((one.mu - other.mu) / sqrt(one.sigma * one.sigma + other.sigma * other.sigma))
@@ -232,20 +223,21 @@ def order(
     parameters: RatingParameters,
     ratings: Mapping[int, Rating],
     confidence: float = CONFIDENCE,
-) -> OrderConfidence:
-    """Judge the order of these bots; leave out bots without games."""
+) -> tuple[Neighbours, ...]:
+    """The verdicts on all neighbours of the standings; leave out bots without games."""
     if not 0.5 < confidence <= 0.9999:
         raise RatingError(f"a confidence lies above 0.5 and up to 0.9999, not {confidence}")
     level = level_difference(parameters, TOLERANCE)
     ranked = sorted(ratings, key=lambda bot: (-ratings[bot].conservative, bot))
-    found = []
-    doubt = 0.0
-    for upper, lower in pairwise(ranked):
-        pair = _compare(parameters, ratings, upper, lower, confidence, level)
-        found.append(pair)
-        doubt += 1.0 - pair.certainty
-    settled = all(pair.verdict != "open" for pair in found)
-    return OrderConfidence(tuple(found), settled, max(0.0, 1.0 - doubt))
+    return tuple(
+        _compare(parameters, ratings, upper, lower, confidence, level)
+        for upper, lower in pairwise(ranked)
+    )
+
+
+def is_settled(neighbours: Iterable[Neighbours]) -> bool:
+    """Whether the order of no two is open."""
+    return all(pair.verdict != "open" for pair in neighbours)
 
 
 def level_difference(parameters: RatingParameters, tolerance: float) -> float:

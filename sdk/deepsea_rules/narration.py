@@ -22,13 +22,12 @@ from deepsea_rules.events import (
     event_for,
 )
 from deepsea_rules.game import Decision, Game
-from deepsea_rules.position import Position, position_text
+from deepsea_rules.position import Position
 from deepsea_rules.reasons import NO_TREASURE_NO_ENTRY, NO_TREASURE_NO_TURN, OUT_FOR_THIS_DIVE
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS, RuleSet
 from deepsea_rules.scoring import Result
 from deepsea_rules.state import GameState
-from deepsea_rules.view import view_for
 
 ARROWS = "▼▲"
 """Where a diver is heading: down or homeward."""
@@ -102,32 +101,6 @@ def make_step(state: GameState, step: Step) -> StepResult:
     state.log = None
     # Orders are chosen before anything moves.
     return StepResult(log, before, log.turn_end or before)
-
-
-class SeenPosition(NamedTuple):
-    """A position of a game under way, with what one seat may know of it."""
-
-    turn: int
-    """How many turns of the game have been begun."""
-    text: str
-    """In notation."""
-    dice: tuple[int, int] | None
-    lines: tuple[str, ...]
-    """What just happened."""
-
-
-def seen(game: Game, seat: int) -> list[SeenPosition]:
-    """The game so far as a seat saw it, up to the position in which it stands."""
-    course = moments(game, lambda state: view_for(state, seat).known, seat)
-    return [
-        SeenPosition(
-            moment.turn,
-            position_text(view_for(moment.state, seat), moment.known),
-            moment.dice,
-            moment.lines,
-        )
-        for moment in course
-    ]
 
 
 def moments(

@@ -33,8 +33,8 @@ CONTENTS = _contents
 def _meetings(store: Store, season: StoredSeason) -> dict[tuple[int, int], list[float]]:
     """What each game was for a version against another: 1 better, 0.5 level, 0 worse."""
     games: dict[tuple[int, int], list[float]] = {}
-    for game in store.history.outcomes(season):
-        for own, other in permutations(game.seats, 2):
+    for seats in store.history.outcomes(season).values():
+        for own, other in permutations(seats, 2):
             ahead, level = own.placement < other.placement, own.placement == other.placement
             pair = games.setdefault((own.version_id, other.version_id), [])
             pair.append(ahead + 0.5 * level)
@@ -90,9 +90,9 @@ def test_seats_tell_table_sizes_apart_and_add_up(store: Store, season: StoredSea
         assert sum(line.faults for line in parts) == total.faults
     own = [
         seat
-        for game in store.history.outcomes(season)
-        for seat in game.seats
-        if seat.version_id == eve and len(game.seats) == 3
+        for seats in store.history.outcomes(season).values()
+        for seat in seats
+        if seat.version_id == eve and len(seats) == 3
     ]
     of_eve, _ = store.sums.seats(season, eve)
     whole = next(line for line in of_eve if line.players == 3)

@@ -21,10 +21,12 @@ from deepsea_referee.choices import QUESTIONS, Choosing, rules_of
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
 from deepsea_rules.game import Game
+from deepsea_rules.position import position_text
 from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.scoring import Result
+from deepsea_rules.view import view_for
 
 YOU = "you"
 """The person's name on the page of its seat."""
@@ -135,8 +137,13 @@ def _add_course(document: SeatDocument, game: PersonGame) -> None:
     """The course as the seat saw it, and what is asked."""
     played = _played(game)
     document["frames"] = [
-        {"t": one.turn, "p": one.text, "dice": one.dice, "say": one.lines}
-        for one in narration.seen(played, game.seat)
+        {
+            "t": moment.turn,
+            "p": position_text(view_for(moment.state, game.seat), moment.known),
+            "dice": moment.dice,
+            "say": moment.lines,
+        }
+        for moment in narration.moments(played, lambda state: view_for(state, game.seat).known)
     ]
     if (found := choosing_of(game, played)) is not None:
         number, choosing = found

@@ -22,6 +22,7 @@ from deepsea_ladder.standings import (
     PairCell,
     StandingLine,
     by_standing,
+    is_settled,
     order,
     standings,
 )
@@ -192,7 +193,7 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
     entries = [entry for entry in every if entry.gets_games(season.season)]
     pairing = season.season.pairing
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
-    found = order(season.season.rating, ratings, confidence)
+    neighbours = order(season.season.rating, ratings, confidence)
     # What each bot needs: to be provisional no longer, and to be apart from both of its neighbours.
     fewest = {entry.version.id: pairing.lacking(entry.tally.games) for entry in entries}
     provisional = tuple(
@@ -201,15 +202,15 @@ def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDE
         if fewest[entry.version.id]
     )
     most = max(fewest.values(), default=0)
-    for pair in found.neighbours:
+    for pair in neighbours:
         most = max(most, pair.games_left or 0)
         for bot in (pair.upper, pair.lower):
             fewest[bot] = max(fewest[bot], pair.least_left)
-    endless = any(pair.games_left is None for pair in found.neighbours)
+    endless = any(pair.games_left is None for pair in neighbours)
     return OrderReport(
-        settled=found.settled and not provisional,
+        settled=is_settled(neighbours) and not provisional,
         confidence=confidence,
-        neighbours=found.neighbours,
+        neighbours=neighbours,
         provisional=provisional,
         least_games=-(-sum(fewest.values()) // max(season.season.seats)),
         most_games=None if endless else -(-most * len(entries) // min(season.season.seats)),

@@ -142,9 +142,7 @@ def state_of(store: Store, season: StoredSeason) -> TournamentState:
     jobs, exits = [], {}
     if has_draws or season.closed_at is None:
         jobs, exits = store.queue.arranged(season), store.seasons.exits(season)
-    results = (
-        {game.game_id: game.seats for game in store.history.outcomes(season)} if has_draws else {}
-    )
+    results = store.history.outcomes(season) if has_draws else {}
     games = [
         TournamentGame(
             job.number, job.rotation, job.lineup, job.is_open, results.get(job.game_id, ())

@@ -57,13 +57,6 @@ _SEATS_OF = (
 )
 
 
-class GameOutcomes(NamedTuple):
-    """How a game went, by seat."""
-
-    game_id: str
-    seats: tuple[SeatResult, ...]
-
-
 class Pace(NamedTuple):
     """The newest games of a season."""
 
@@ -156,8 +149,8 @@ class History(StorePart):
         those = union_all(select(newest.c.seq), select(with_faults.c.seq))
         return self._numbered(those)
 
-    def outcomes(self, season: StoredSeason) -> Iterator[GameOutcomes]:
-        """Every game of a season without its record, in the order in which they were rated."""
+    def outcomes(self, season: StoredSeason) -> dict[str, tuple[SeatResult, ...]]:
+        """The results of every seat of a season's games, by the game's id."""
         query = (
             select(_games.c.game_id, _seats)
             .join(_seats, _seats.c.seq == _games.c.seq)
@@ -166,8 +159,10 @@ class History(StorePart):
             .execution_options(yield_per=2000)
         )
         with self._database.read() as connection, connection.execute(query) as rows:
-            for game_id, group in groupby(rows, key=lambda row: str(row.game_id)):
-                yield GameOutcomes(game_id, tuple(map(seat_result, group)))
+            return {
+                game_id: tuple(map(seat_result, seats))
+                for game_id, seats in groupby(rows, key=lambda row: str(row.game_id))
+            }
 
     def get(self, game_id: str) -> StoredGame:
         """The game of that id. Raises NotOnLadder if there is none."""
