@@ -328,6 +328,17 @@ def needs_linux(what: str) -> None:
         raise UserError(f"{what} needs Linux: run the ladder there, and match and compare here")
 
 
+def plays_here(what: str) -> None:
+    """Prepare this machine for bots. Raises UserError, elsewhere than on Linux.
+
+    Called before the command starts a thread or a process.
+    """
+    from deepsea_referee.system import SYSTEM
+
+    needs_linux(what)
+    SYSTEM.make_room()
+
+
 def load_rules(text: str) -> RuleSet:
     """Load a rule set by a preset's name or the path of a TOML file."""
     path = Path(text)

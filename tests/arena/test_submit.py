@@ -162,7 +162,8 @@ def test_a_season_that_requires_control_groups_is_not_played_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wanted = BotLimits(require_cgroups=True)
-    everything = Hierarchies(*[Path("/sys/fs/cgroup")] * len(Hierarchies._fields))
+    place = Path("/sys/fs/cgroup")
+    everything = Hierarchies(memory=place, pids=place, core=place, pressure=place, cpu=place)
     monkeypatch.setattr(rated_games, "hierarchies", lambda: everything)
     assert hosting("process", wanted).limits == ResourceLimits()
     monkeypatch.setattr(rated_games, "hierarchies", lambda: everything._replace(memory=None))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import cgroup
+from deepsea_referee.sandbox import cgroup, delegation
 from deepsea_referee.sandbox.cgroup import (
     OWN_TASKS,
     SHARES,
@@ -34,6 +34,12 @@ MIXED_GROUPS = """\
 # Inside a container the mount shows a part of the hierarchy only.
 UNIFIED_MOUNTS = "30 25 0:26 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n"
 UNIFIED_GROUPS = "0::/user.slice/user-1000.slice/run-7.scope\n"
+
+
+@pytest.fixture(autouse=True)
+def no_systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Folders that look like groups are nobody's units."""
+    monkeypatch.setattr(delegation, "SYSTEMD", tmp_path / "no-systemd")
 
 
 def places(tmp_path: Path, mounts: str, groups: str) -> dict[str, Path]:
@@ -155,16 +161,33 @@ def test_version_2_without_the_controllers_bounds_nothing(tmp_path: Path) -> Non
     assert cgroup.find([place]) == Hierarchies()
 
 
-def refuse_to_hand_on(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """As the kernel does while the group has processes of its own."""
+def refuse_to_hand_on(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, ended: int = 0, born: int = 0
+) -> list[int]:
+    """As the kernel does while the group has processes of its own; returns those that move.
+
+    ended  a process that has ended when it is moved
+    born   one that is started at that moment
+    """
     written = Path.write_text
+    moved: list[int] = []
 
     def write_text(self: Path, data: str) -> int:
-        if self.name == "cgroup.subtree_control" and not (folder / cgroup.LEAF).exists():
+        procs = folder / "cgroup.procs"
+        if self.name == "cgroup.subtree_control" and procs.read_text().split():
             raise OSError(16, "busy")
+        if self.parent.name == cgroup.LEAF and self.name == "cgroup.procs":
+            moved.append(int(data))
+            left = {*procs.read_text().split()} - {data}
+            if moved == [ended, os.getpid()]:
+                left.add(str(born))
+            written(procs, "\n".join(sorted(left)))
+            if int(data) == ended:
+                raise ProcessLookupError
         return written(self, data)
 
     monkeypatch.setattr(Path, "write_text", write_text)
+    return moved
 
 
 def test_the_referee_moves_into_a_leaf_so_that_bounds_can_be_handed_on(
@@ -180,14 +203,52 @@ def test_the_referee_moves_into_a_leaf_so_that_bounds_can_be_handed_on(
     assert cgroup.find([again]).memory == tmp_path
 
 
-def test_a_group_with_others_in_it_is_left_alone(
+SHELL, SERVER, WORKER, TEE, INIT, STRANGER, UNSEEN = 11, 12, 13, 14, 1, 77, 0
+
+
+@pytest.mark.parametrize(
+    ("inside", "stay"),
+    [
+        ((), ()),
+        ((SHELL,), ()),  # behind a shell, make or uv
+        ((SHELL, TEE), ()),  # in a pipeline
+        ((SERVER, WORKER), ()),  # the runner of a server, and what it has started
+        ((INIT, SHELL, TEE, STRANGER), ()),  # in a container, whose first process has started all
+        ((TEE,), (TEE,)),  # of a shell that is elsewhere
+        ((SHELL, STRANGER), (STRANGER,)),
+        ((SHELL, UNSEEN), (UNSEEN,)),  # from outside of a container
+    ],
+)
+def test_the_referees_family_moves_and_a_stranger_stops_it(
+    inside: tuple[int, ...],
+    stay: tuple[int, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = os.getpid()
+    parents = {own: SERVER, WORKER: own, SERVER: SHELL, TEE: SHELL, SHELL: INIT, STRANGER: INIT}
+    monkeypatch.setattr(delegation, "_parent_of", lambda pid: parents.get(pid, 0))
+    place = delegated(tmp_path, own, *inside)
+    (tmp_path / "cgroup.subtree_control").write_text("")
+    moved = refuse_to_hand_on(monkeypatch, tmp_path)
+    found = cgroup.find([place])
+    assert found.memory == (None if stay else tmp_path)
+    assert sorted(moved) == ([] if stay else sorted((own, *inside)))
+    assert all(f"{pid} (" in found.refused for pid in stay)
+    if stay:
+        assert not (tmp_path / cgroup.LEAF).exists()
+
+
+def test_processes_that_come_or_end_while_room_is_made_do_not_stop_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = delegated(tmp_path, os.getpid(), 1)
+    child, ended = 21, 22
+    monkeypatch.setattr(delegation, "_parent_of", {os.getpid(): 0, child: os.getpid()}.get)
+    place = delegated(tmp_path, os.getpid(), ended)
     (tmp_path / "cgroup.subtree_control").write_text("")
-    refuse_to_hand_on(monkeypatch, tmp_path)
-    assert cgroup.find([place]).memory is None
-    assert not (tmp_path / cgroup.LEAF).exists()
+    moved = refuse_to_hand_on(monkeypatch, tmp_path, ended=ended, born=child)
+    assert cgroup.find([place]).memory == tmp_path
+    assert moved == [ended, os.getpid(), child]
 
 
 def test_a_group_that_an_administrator_gave_is_used(tmp_path: Path) -> None:

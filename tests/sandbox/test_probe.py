@@ -202,10 +202,33 @@ def test_what_control_groups_lack_is_named_with_how_to_get_it(
     check = probe.control_groups_check(places)
     assert check.ok is not bool(missing)
     assert check.found == (f"missing for: {missing}" if missing else "used for all")
-    assert "Delegate=yes" in check.remedy
-    assert "Delegate=cpu memory pids" in check.remedy
+    assert "-p Delegate=yes" in check.remedy
+    assert "`Delegate=cpu memory pids` and `OOMPolicy=continue`" in check.remedy
     assert "complete" in probe.verdict([check])
     assert ("not complete" in probe.verdict([check])) is bool(missing)
+
+
+def test_the_reason_why_a_group_has_no_bounds_is_said() -> None:
+    refused = "session-7.scope has no Delegate=yes"
+    check = probe.control_groups_check(Hierarchies(core=SOME, refused=refused))
+    assert check.found == f"missing for: memory, processes, CPU shares: {refused}"
+
+
+def test_each_user_is_told_the_scope_that_works(tmp_path: Path) -> None:
+    known, scope = tmp_path / "1000", "systemd-run --user --scope -p Delegate=yes"
+    known.mkdir()
+
+    def told(user: int, **environment: str) -> str:
+        return probe.own_scope(user, environment, tmp_path)
+
+    assert "`systemd-run --scope -p Delegate=yes" in told(0)
+    logged_in = told(1000, XDG_RUNTIME_DIR=str(known))
+    assert scope in logged_in
+    assert "ends when you log out, unless root has run `loginctl enable-linger 1000`" in logged_in
+    changed = told(1000)  # by su or sudo: the user has a manager
+    assert f"{scope} deepsea-referee ...`, after `export XDG_RUNTIME_DIR={known}`" in changed
+    alone = told(1001)  # the user has none
+    assert "after `loginctl enable-linger 1001` as root, then `export XDG_RUNTIME_DIR" in alone
 
 
 def test_where_nobody_counts_what_a_bot_was_denied_doctor_says_so() -> None:

@@ -29,8 +29,8 @@ from deepsea_cli.ladder.options import (
 from deepsea_cli.options import (
     bot_uids_option,
     cluster_option,
-    needs_linux,
     number_option,
+    plays_here,
     workers_option,
 )
 from deepsea_cli.output import (
@@ -216,7 +216,7 @@ def run(
 
     Exit status: 0 done, 1 too many games failed, 130 interrupted.
     """
-    needs_linux("ladder run")
+    plays_here("ladder run")
     check_is_here(store_text)
     if games is not None and (forever or until is not None):
         raise UserError("--games excludes --until and --forever")
@@ -312,7 +312,7 @@ def tournament(
         else:
             _show_begun(begun.tournament, place.remote.url)
         return
-    needs_linux("ladder tournament")
+    plays_here("ladder tournament")
     from deepsea_arena.play.runner import RunStopped, open_ladder
     from deepsea_arena.tournaments import TournamentRequest, play_tournament
 

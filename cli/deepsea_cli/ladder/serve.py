@@ -19,7 +19,13 @@ import click
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.ladder.options import check_is_here, store_option, until_option
-from deepsea_cli.options import needs_linux, number_option, path_option, workers_option
+from deepsea_cli.options import (
+    needs_linux,
+    number_option,
+    path_option,
+    plays_here,
+    workers_option,
+)
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
@@ -82,7 +88,10 @@ def serve(
     """
     if no_run and (workers is not None or until is not None):
         raise UserError("--workers and --until are those of the runner, and --no-run starts none")
-    needs_linux("ladder serve")
+    if no_run:
+        needs_linux("ladder serve")
+    else:
+        plays_here("ladder serve")
     check_is_here(store_text)
     from deepsea_web.serve import ServeOptions, serve
 

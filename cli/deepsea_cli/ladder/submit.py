@@ -23,7 +23,7 @@ from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.logins import Target
 from deepsea_cli.ladder.options import Place, open_store, place_option
 from deepsea_cli.ladder.tables import minute
-from deepsea_cli.options import bot_uids_option, complete_bot, needs_linux, number_option
+from deepsea_cli.options import bot_uids_option, complete_bot, number_option, plays_here
 from deepsea_cli.output import (
     Column,
     echo,
@@ -88,6 +88,7 @@ def submit(
     elif author is None:
         raise click.UsageError("Missing option '--author'.", ctx)
     else:
+        plays_here("ladder submit to a ladder here")
         bundle = bundle_for_ladder(path, name)
         ended = _submit_here(place, bundle, author)
     _print_end(ended, bundle, path)
@@ -99,7 +100,6 @@ def submit(
 
 def _submit_here(place: Place, bundle: BotBundle, author: str) -> Submission:
     """The submission in its last state, after its check on this machine."""
-    needs_linux("ladder submit to a ladder here")
     from deepsea_arena.api.local import ladder_of
     from deepsea_arena.play.background_work import do_now
     from deepsea_arena.play.handlers import CHECKS

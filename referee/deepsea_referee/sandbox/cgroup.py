@@ -4,7 +4,7 @@ Invariants: a mechanism counts as available only if a group could be made and re
 mechanism may come from another hierarchy, and each may be missing: a reading that this kernel lacks
 is None. Groups are made for one bot and removed after it, below this process's own group, so its
 own limits hold for bots too, or else below a group `deepsea` that an administrator has given to
-this user.
+this user. In version 2 they have bounds only where the group was delegated (delegation.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from deepsea_referee.sandbox import cleanup
+from deepsea_referee.sandbox import cleanup, delegation
 from deepsea_referee.sandbox.interface import ResourceLimits
 
 GIVEN = "deepsea"
@@ -28,6 +28,11 @@ LEAF = "deepsea-referee"
 OWN_TASKS = 2
 # The same for all, which is also the kernel's default; v2 and v1.
 SHARES = (("cpu.weight", "100"), ("cpu.shares", "1024"))
+_BOUNDS = frozenset({"memory", "pids"})
+"""The controllers that bound what a bot takes."""
+_HAND_ON = "+memory +pids"
+_TRIES = 5
+"""How often room is made: a process may come while it is being made."""
 LONGEST_S = 1.0
 """The longest time for killed members to leave their group."""
 PAUSE_S = 0.005
@@ -44,6 +49,8 @@ class Hierarchies(NamedTuple):
     """The same, if there is a cpu.pressure."""
     cpu: Path | None = None
     """Every bot has the same share of the CPU, however many processes and sessions it makes."""
+    refused: str = ""
+    """The reason why no group of version 2 with its controllers can have bounds here, in words."""
 
     @property
     def counts_cpu(self) -> bool:
@@ -63,7 +70,8 @@ class Hierarchies(NamedTuple):
 
     def folders(self) -> tuple[Path, ...]:
         """All of them, each once."""
-        return tuple(dict.fromkeys(folder for folder in self if folder is not None))
+        places = (self.memory, self.pids, self.core, self.pressure, self.cpu)
+        return tuple(dict.fromkeys(place for place in places if place is not None))
 
 
 class Mounted(NamedTuple):
@@ -77,7 +85,11 @@ class Mounted(NamedTuple):
 
 @cache
 def hierarchies() -> Hierarchies:
-    """The hierarchies that work for this process."""
+    """The hierarchies that work for this process.
+
+    A command that may start bots calls this before it starts anything: the fewer processes have to
+    be moved, the better.
+    """
     found = find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
     cleanup.remove_what_killed_referees_left()
     cleanup.remove_groups(found.folders())
@@ -110,7 +122,7 @@ def find(places: list[Mounted]) -> Hierarchies:
     """Try each mechanism in each place, cgroup v2 first."""
     by_controller = {name: place for place in places for name in place.controllers}
     unified = next((place for place in places if not place.controllers), None)
-    bounded = _bounding_v2(unified) if unified else None
+    bounded, refused = _bounding_v2(unified) if unified else (None, "")
     core = pressure = bounded or (_writable(unified) if unified else None)
     if core is not None and not _has(core, "cgroup.kill", "cgroup.freeze", "cpu.stat"):
         core = None
@@ -127,21 +139,29 @@ def find(places: list[Mounted]) -> Hierarchies:
         core=core,
         pressure=pressure,
         cpu=bounded if bounded and _delegates(bounded, "cpu") else v1("cpu"),
+        refused=refused,
     )
+
+
+def _candidates(place: Mounted) -> tuple[Path, Path]:
+    """The folders of a file system in which groups may be made, the best first."""
+    own = place.own.parent if place.own.name == LEAF else place.own
+    return own, place.point / GIVEN
 
 
 def _writable(place: Mounted) -> Path | None:
     """The folder of this file system in which groups can be made."""
-    own = place.own.parent if place.own.name == LEAF else place.own
-    for folder in (own, place.point / GIVEN):
-        trial = folder / cleanup.new_name()
-        try:
-            trial.mkdir()
-            trial.rmdir()
-        except OSError:
-            continue
-        return folder
-    return None
+    return next((folder for folder in _candidates(place) if _can_have_children(folder)), None)
+
+
+def _can_have_children(folder: Path) -> bool:
+    trial = folder / cleanup.new_name()
+    try:
+        trial.mkdir()
+        trial.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def _has(folder: Path, *names: str) -> bool:
@@ -157,38 +177,53 @@ def _has(folder: Path, *names: str) -> bool:
         trial.rmdir()
 
 
-def _bounding_v2(place: Mounted) -> Path | None:
-    """A cgroup v2 folder whose children can have limits on memory and tasks."""
-    folder = _writable(place)
-    if folder is None:
-        return None
-    wanted = {"memory", "pids"}
+def _bounding_v2(place: Mounted) -> tuple[Path | None, str]:
+    """A cgroup v2 folder whose children can have limits on memory and tasks, or why there is none.
+
+    The reason is "" if it is only that nothing can be written, or there are no such controllers.
+    """
+    own, _ = _candidates(place)
+    refused = ""
+    for folder in _candidates(place):
+        if not (_has_controllers(folder) and _can_have_children(folder)):
+            continue
+        # In the leaf, who made it has asked.
+        asks = folder == own and place.own.name != LEAF
+        reason = delegation.refusal(own, place.point) if asks else ""
+        if not reason:
+            try:
+                _hand_on(folder)
+            except OSError as error:
+                reason = f"{folder} is {error}" if error.errno is None else str(error)
+            else:
+                return folder, ""
+        refused = refused or reason
+    return None, refused
+
+
+def _has_controllers(folder: Path) -> bool:
     try:
-        if not wanted <= set((folder / "cgroup.controllers").read_text().split()):
-            return None
-        given = folder / "cgroup.subtree_control"
-        if not wanted <= set(given.read_text().split()) and not write(given, "+memory +pids"):
-            # Only a group without processes of its own may delegate controllers.
-            _move_into_leaf(folder)
-            given.write_text("+memory +pids")
-        if not _delegates(folder, "cpu"):
-            write(given, "+cpu")  # not everybody has it
+        return set((folder / "cgroup.controllers").read_text().split()) >= _BOUNDS
     except OSError:
-        return None
-    return folder
+        return False
+
+
+def _hand_on(folder: Path) -> None:
+    """Let the children of a group have bounds: only of one without processes of its own."""
+    children = folder / "cgroup.subtree_control"
+    if not set(children.read_text().split()) >= _BOUNDS:
+        for _ in range(_TRIES - 1):
+            if write(children, _HAND_ON):
+                break
+            delegation.make_room(folder, folder / LEAF)
+        else:
+            children.write_text(_HAND_ON)
+    if not _delegates(folder, "cpu"):
+        write(children, "+cpu")  # not everybody has it
 
 
 def _delegates(folder: Path, controller: str) -> bool:
     return controller in (folder / "cgroup.subtree_control").read_text().split()
-
-
-def _move_into_leaf(folder: Path) -> None:
-    inside = [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
-    if inside != [os.getpid()]:
-        raise OSError("other processes are in this control group: it is not the referee's alone")
-    leaf = folder / LEAF
-    leaf.mkdir(exist_ok=True)
-    (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
 
 def write(file: Path, text: str) -> bool:

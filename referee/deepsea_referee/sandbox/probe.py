@@ -15,7 +15,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import (
     AbstractContextManager,
     ExitStack,
@@ -134,9 +134,8 @@ _CHECKS = (
         "the kernel limits each bot's memory, freezes it, gives it its share of the CPU and "
         "counts the CPU time of all its processes; otherwise a watchdog, signals and a sum over "
         "the processes that are left are used, and rated games are charged by the wall clock",
-        "cgroup v2: start the referee with `systemd-run --user --scope -p Delegate=yes "
-        "deepsea-referee ...`, as a service with `Delegate=yes` in its unit; if that lacks "
-        "the controllers, write `[Service]` and `Delegate=cpu memory pids` to "
+        "as a service: `Delegate=cpu memory pids` and `OOMPolicy=continue` in its unit. If "
+        "controllers are missing then: write `[Service]` and `Delegate=cpu memory pids` to "
         "/etc/systemd/system/user@.service.d/delegate.conf and log in again. cgroup v1 "
         "beside v2: as root, `mkdir /sys/fs/cgroup/{memory,pids,cpu,unified}/deepsea` and "
         "chown these folders and the files in them to the referee's user",
@@ -375,7 +374,28 @@ def control_groups_check(places: cgroup.Hierarchies) -> Check:
     """What control groups do here, and how to get those that are missing."""
     missing = places.missing()
     found = f"missing for: {', '.join(missing)}" if missing else "used for all"
-    return _check("control groups", not missing, found)
+    if missing and places.refused:
+        found = f"{found}: {places.refused}"
+    usual = _check("control groups", not missing, found)
+    remedy = f"start it with {own_scope(os.geteuid(), os.environ)}; {usual.remedy}"
+    return usual._replace(remedy=remedy)
+
+
+def own_scope(user: int, environment: Mapping[str, str], users: Path = Path("/run/user")) -> str:
+    """The command that gives the referee a delegated group of its own, and what it needs.
+
+    users  has a folder for each user who has a manager of systemd's
+    """
+    if user == 0:
+        return "`systemd-run --scope -p Delegate=yes deepsea-referee ...`"
+    scope = "`systemd-run --user --scope -p Delegate=yes deepsea-referee ...`"
+    stays = f"`loginctl enable-linger {user}`"
+    if environment.get("XDG_RUNTIME_DIR"):
+        return f"{scope}, which ends when you log out, unless root has run {stays}"
+    before = f"`export XDG_RUNTIME_DIR={users}/{user}`, which su and sudo leave out"
+    if not (users / str(user)).is_dir():
+        before = f"{stays} as root, then {before}"
+    return f"{scope}, after {before}"
 
 
 def pressure_check(places: cgroup.Hierarchies) -> Check:

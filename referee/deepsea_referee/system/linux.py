@@ -54,6 +54,12 @@ class LinuxSystem:
         """
         return 0.0
 
+    def make_room(self) -> None:
+        """Prepare the control groups of bots: called before anything else is started."""
+        from deepsea_referee.sandbox import cgroup
+
+        cgroup.hierarchies()
+
     def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
         """Start the test of a sandbox early, beside other work; `choose` takes what it gives."""
         from deepsea_referee.sandbox import probe

@@ -113,6 +113,9 @@ class PortableSystem:
     def late_share(self) -> float:
         return 0.0 if self._pulse is None else self._pulse.late_share()
 
+    def make_room(self) -> None:
+        pass
+
     def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
         return nullcontext()
 

@@ -1,0 +1,181 @@
+"""Delegation of a control group of version 2, and the processes that have to leave it.
+
+systemd alone divides the tree of groups, except below units with `Delegate=`. Elsewhere it takes
+the end of one bot for its memory for a failure of the whole unit and ends that (`OOMPolicy=`), with
+the referee in it. Where systemd does not run, as in a container, what can be written is ours.
+
+A group whose children have bounds may have no process of its own. It was delegated to the first of
+those processes in it that we descend from: with us a shell, make or a server may be in it, and what
+these have started. All of them move into one group below it, where they are as they were: that
+group has no bounds and no controllers of its own. Any other process is a stranger, which may divide
+the group itself; then nobody is moved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from deepsea_referee.sandbox import process_tree
+
+SYSTEMD = Path("/run/systemd/system")
+"""A folder that is there if systemd runs."""
+SYSTEMCTL_S = 20.0
+"""Timeout of a question to systemd."""
+_MANAGER = re.compile(r"user@(\d+)\.service")
+
+
+class Unit(NamedTuple):
+    """A unit of systemd's."""
+
+    name: str
+    group: Path
+    user: int | None = None
+    """The user whose manager has it; None for the system's."""
+
+
+Properties = Mapping[str, str]
+ReadProperties = Callable[[Unit], "Properties | None"]
+
+
+def refusal(group: Path, point: Path, read: ReadProperties | None = None) -> str:
+    """The reason why a group must not be divided, in words; "" if it may be.
+
+    point  where its file system is mounted
+    read   asks systemd for the properties of a unit; None if it cannot be asked
+    """
+    if not SYSTEMD.is_dir():
+        return ""
+    unit = unit_of(group, point)
+    if unit is None:
+        inner = group == point or group.name.endswith(".slice")
+        return "this process is in a group that systemd has for itself" if inner else ""
+    properties = (read or ask_systemd)(unit)
+    if properties is None:
+        properties = {"Delegate": "yes" if _is_marked(unit.group) else "no"}
+    if properties.get("Delegate") != "yes":
+        return f"{unit.name} has no Delegate=yes"
+    policy = properties.get("OOMPolicy", "continue")
+    if policy != "continue":
+        return f"{unit.name} has OOMPolicy={policy}: it would end with a bot that takes much memory"
+    return ""
+
+
+def unit_of(group: Path, point: Path) -> Unit | None:
+    """The unit that a group belongs to, by its path; None for no unit's or a slice."""
+    user = None
+    parts = Path(os.path.relpath(group, point)).parts
+    for depth, name in enumerate(parts, 1):
+        if not name.endswith((".service", ".scope")):
+            continue
+        if user is None and depth < len(parts) and (manager := _MANAGER.fullmatch(name)):
+            user = int(manager[1])
+            continue
+        return Unit(name, point.joinpath(*parts[:depth]), user)
+    return None
+
+
+def ask_systemd(unit: Unit) -> Properties | None:
+    """The properties of a unit that matter here; None if its manager cannot be asked."""
+    manager: list[str] = []
+    environment = dict(os.environ)
+    if unit.user is not None:
+        manager = ["--user"]
+        if unit.user != os.geteuid():
+            manager.append(f"--machine={unit.user}@.host")
+        environment.setdefault("XDG_RUNTIME_DIR", f"/run/user/{unit.user}")
+    command = ["systemctl", *manager, "show", "--property=Delegate,OOMPolicy", "--", unit.name]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SYSTEMCTL_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = (line.partition("=") for line in done.stdout.splitlines())
+    properties = {name: value for name, _, value in lines}
+    return properties if done.returncode == 0 and "Delegate" in properties else None
+
+
+def _is_marked(group: Path) -> bool:
+    """Whether systemd has marked the group of a unit as delegated: the system's manager does."""
+    for name in ("user.delegate", "trusted.delegate"):
+        with suppress(OSError):
+            if os.getxattr(group, name) == b"1":
+                return True
+    return False
+
+
+# Making room
+
+
+def make_room(group: Path, leaf: Path) -> None:
+    """Move the processes of a group into `leaf`, a child that is made if need be.
+
+    Raises OSError if there is a stranger in it, or the kernel refuses.
+    """
+    moved: set[int] = set()
+    # A process that has not yet moved may have started another one.
+    while new := sorted(members(group) - moved):
+        if strangers := outsiders(new, moved):
+            names = ", ".join(f"{pid} ({_name(pid)})" for pid in strangers[:3])
+            raise OSError(f"not the referee's alone: there are other processes in it, {names}")
+        leaf.mkdir(exist_ok=True)
+        for pid in new:
+            with suppress(ProcessLookupError):
+                (leaf / "cgroup.procs").write_text(str(pid))
+        moved.update(new)
+
+
+def members(group: Path) -> set[int]:
+    """The processes of a group; 0 stands for those that this process cannot see."""
+    return {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
+
+
+def outsiders(inside: Collection[int], moved: Collection[int]) -> list[int]:
+    """Those of the processes in a group that do not belong to this one, sorted.
+
+    This process, its ancestors in the group and all descendants of these belong together.
+
+    moved  those that have left the group and belong to this one
+    """
+    family = {*inside, *moved}.intersection(_with_ancestors(os.getpid()))
+    return [pid for pid in sorted(inside) if not _is_of(family, pid)]
+
+
+def _is_of(family: set[int], pid: int) -> bool:
+    """Whether a process descends from one of the family, or has ended."""
+    if pid == 0:
+        return False
+    return _parent_of(pid) is None or not family.isdisjoint(_with_ancestors(pid))
+
+
+def _with_ancestors(pid: int) -> list[int]:
+    line = [pid]
+    while (parent := _parent_of(line[-1])) and parent not in line:
+        line.append(parent)
+    return line
+
+
+def _parent_of(pid: int) -> int | None:
+    """The parent of a process: 0 if it cannot be seen from here; None if the process has ended."""
+    fields = process_tree.stat_fields(pid)
+    return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[1])
+
+
+def _name(pid: int) -> str:
+    try:
+        return process_tree.read_proc(f"/proc/{pid}/comm").decode(errors="replace").strip()
+    except OSError:
+        return "?"
