@@ -11,9 +11,8 @@ import numpy as np
 from deepsea_rules.actions import CHIPS_PER_LEVEL, LEVELS, values_of_level
 from deepsea_rules.ruleset import HOME, MAX_PLAYERS
 
-from .batch.engine import Batch
+from .batch.engine import Batch, points_of
 from .batch.policies import first_of_name
-from .batch.results import points_of
 from .batch.units import CHIP_BITS, LAID, Array, level_counts
 from .features import DROPS, HEAD, LENGTH, PER_DIVER, PER_SPACE, SPACES, WORDS, Features
 

@@ -4,12 +4,11 @@
 `roll_out` roll-outs, `positions` the way from a position of the reference engine and back.
 """
 
-from .engine import Batch, Dice, Policy, Turn
+from .clean_up import Orders
+from .engine import Batch, Dice, Policy, Results, Turn
 from .luck import GivenDice, Luck, RandomDice, deal_many, draw_luck, given_luck, open_random
-from .orders import Orders
 from .policies import BySeat, RandomPolicy, SteadyPolicy
 from .positions import put, state_of
-from .results import Results
 from .roll_out import end_dives_many, play_on_many, roll_out_many
 
 __all__ = [

@@ -24,14 +24,16 @@ is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from deepsea_rules.errors import IllegalAction, InvalidRules
 from deepsea_rules.ruleset import (
+    ABOARD,
     DIVES,
     FACES,
     FULL_AIR,
@@ -43,20 +45,70 @@ from deepsea_rules.ruleset import (
 )
 
 from . import clean_up
-from .clean_up import SLOTS, WIDTH, Stranded
-from .moves import (
-    AHEAD,
-    BELOW_TRAIL,
-    BEYOND,
-    LOWEST_FREE,
-    MOST_STEPS,
-    MOVES,
-    TRAIL_BITS,
-    next_seats,
+from .clean_up import (
+    SLOTS,
+    WIDTH,
+    Orders,
+    Runs,
+    Stranded,
+    asked_at_once,
+    asked_in_turn,
+    check_orders,
+    in_order,
+    runs_of,
 )
-from .orders import Orders, Runs, asked_at_once, asked_in_turn, check_orders, in_order, runs_of
-from .results import Results, results_of
-from .units import CHIP_BITS, LAID, SUMMED, U64, Array, checked, name_bits, singles
+from .units import CHIP_BITS, LAID, SUMMED, U64, Array, checked, level_counts, name_bits, singles
+
+# Tables of how divers move, so that many of them move by one look-up
+
+AHEAD = 11
+"""Spaces that a diver may have to look at: six free ones and five with other divers."""
+MOST_STEPS = 2 * max(FACES)
+BELOW_TRAIL = 15
+"""In `taken` space n is bit n + 15, so that what is ahead of any space is inside; all bits beyond
+the trail's end are set."""
+TRAIL_BITS = U64(2**64 - 2 ** (BELOW_TRAIL + 1))
+BEYOND = np.array([2**64 - 2 ** (BELOW_TRAIL + 1 + last) for last in range(WIDTH)], U64)
+"""By the last space: the bits of all spaces beyond it."""
+
+
+def taken_bits(last: int, places: Iterable[int]) -> int:
+    """`taken` of a game with this last space, and divers in these places."""
+    divers = sum(1 << place + BELOW_TRAIL for place in places if place > ABOARD)
+    return divers + int(BEYOND[last])
+
+
+def _moves() -> Array:
+    """By direction, steps, and which of the spaces ahead are taken: how far a diver comes."""
+    windows = np.arange(2**AHEAD)
+    table = np.zeros((2, MOST_STEPS + 1, 2**AHEAD), np.int8)
+    for homeward in (0, 1):
+        free = np.zeros(2**AHEAD, np.int8)
+        for ahead in range(1, AHEAD + 1):
+            bit = AHEAD - ahead if homeward else ahead - 1
+            is_free = windows >> bit & 1 == 0
+            free += is_free
+            for steps in range(1, MOST_STEPS + 1):
+                table[homeward, steps, is_free & (free <= steps)] = -ahead if homeward else ahead
+    return table.ravel()
+
+
+@cache
+def next_seats(players: int) -> Array:
+    """By 8 × the seats that are home, as bits, + the seat that has moved: who is next."""
+    table = np.zeros(8 << players, np.int64)
+    for homes in range((1 << players) - 1):
+        for seat in range(players):
+            ring = [(seat + i) % players for i in range(1, players + 1)]
+            table[8 * homes + seat] = next(other for other in ring if not homes >> other & 1)
+    return table
+
+
+MOVES = _moves()
+LOWEST_FREE = np.array(
+    [next(n for n in range(1, AHEAD + 2) if not w >> n - 1 & 1) for w in range(2**AHEAD)], np.int8
+)
+"""By which of the first spaces are taken: the first one that is not."""
 
 _NOBODY = np.zeros(0, np.int64)
 """No rows."""
@@ -522,3 +574,44 @@ class Batch:
             other.by_seat(getattr(other, name))[:] = self.by_seat(getattr(self, name))[games]
         other.idle = int((other.dive % (DIVES + 1) == 0).sum())
         return other
+
+
+# Points and placements: `deepsea_rules.scoring` on arrays
+
+
+class Results(NamedTuple):
+    """How games stand or ended, both [games, seats]."""
+
+    points: Array
+    halves: Array
+    """As `scoring.halves_ahead`: a 2 for each seat that one is ahead of, and a 1 for a tie."""
+
+
+def results_of(banks: Array, values: Array, tiebreak: str) -> Results:
+    """From what has been brought home: banks [games, seats] as bits, values [games, 32]."""
+    points = points_of(banks, values)
+    counts = level_counts(banks).astype(np.int64)
+    keys = points << 20 | _tie_keys(points, counts, tiebreak)
+    own, other = keys[:, :, None], keys[:, None, :]
+    return Results(points, (own > other).sum(axis=2) + (own >= other).sum(axis=2) - 1)
+
+
+def points_of(banks: Array, values: Array) -> Array:
+    """The points of each seat."""
+    octets = banks.astype("<u4")[..., None].view(np.uint8)
+    chips = np.unpackbits(octets, axis=-1, bitorder="little")
+    points: Array = np.einsum("gsc,gc->gs", chips, values, dtype=np.int64)
+    return points
+
+
+def _tie_keys(points: Array, counts: Array, tiebreak: str) -> Array:
+    """What decides among equal points: more is better; counts [games, seats, level]."""
+    if tiebreak == "level4":
+        return np.asarray(counts[:, :, 3])
+    if tiebreak == "lexicographic":
+        return np.asarray(counts @ np.array([1, 16, 256, 4096]))
+    # top_level: the count at the highest level that any of the tied holds.
+    tied = points[:, :, None] == points[:, None, :]
+    held = (tied[..., None] & (counts[:, None] > 0)).any(axis=2)
+    top = 3 - held[:, :, ::-1].argmax(axis=2)
+    return np.take_along_axis(counts, top[..., None], 2)[..., 0]

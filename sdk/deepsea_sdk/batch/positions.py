@@ -15,8 +15,7 @@ from deepsea_rules.ruleset import DIVES, HOME, SEAT_LETTERS
 from deepsea_rules.state import GameState
 
 from .clean_up import SLOTS, WIDTH
-from .engine import Batch
-from .moves import taken_bits
+from .engine import Batch, taken_bits
 from .units import SUMMED, U64, Array, chip_bits, pack, unpack, unpack_trail
 
 

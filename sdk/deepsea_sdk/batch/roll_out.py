@@ -16,10 +16,9 @@ from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 
 from .clean_up import next_starters
-from .engine import Batch, Policy
+from .engine import Batch, Policy, Results, results_of
 from .luck import GivenDice, Luck, draw_luck
 from .positions import put
-from .results import Results, results_of
 from .units import CHIP_BITS, U64, Array, chip_bits
 
 EndOf: TypeAlias = Literal["game", "dive"]

@@ -14,8 +14,8 @@ import numpy as np
 from deepsea_rules.actions import LEVELS
 from deepsea_sdk.batch import Batch, Policy, Turn
 from deepsea_sdk.batch.clean_up import BELOW
+from deepsea_sdk.batch.engine import points_of
 from deepsea_sdk.batch.policies import PER_BREATH, TURNS_LEFT
-from deepsea_sdk.batch.results import points_of
 from deepsea_sdk.batch.units import U64, WORTH_AT, Array, level_counts
 from deepsea_sdk.policies import home_chances
 
