@@ -21,6 +21,7 @@ from deepsea_referee.person import Asked
 from deepsea_rules.game import Game
 from deepsea_rules.notation import read_position
 from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.reasons import NO_TREASURE_NO_TURN
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
@@ -93,6 +94,15 @@ def test_whole_games_by_pipe(
     assert [game["seats"].index(0) for game in results["games"]] == [
         -n % seats for n in range(games)
     ]
+
+
+def test_the_rule_that_keeps_a_diver_going_down_is_named(
+    rival: Path, tmp_path: Path, play: Play
+) -> None:
+    source = tmp_path / "answers"
+    source.write_text("n\n" * 400 + "q\nq\n")
+    said = play(source, rival, "--rules", "manual", "--seat", "A", *QUICK).out
+    assert f"  {NO_TREASURE_NO_TURN}" in said.splitlines()
 
 
 # Sample bots are played as processes in tests/referee/test_processes.py.

@@ -23,6 +23,7 @@ from deepsea_ladder.store import Store
 from deepsea_rules import randomness
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, seed_from_text
+from deepsea_rules.reasons import NO_TREASURE_NO_ENTRY, NO_TREASURE_NO_TURN
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from helpers import ladder
@@ -87,6 +88,23 @@ def test_a_member_plays_to_the_end_without_a_script(world: World, rules: str) ->
     assert ANNA in everybody.text
     frames = world.person().get(f"/games/{game.game_id}/frames.json?seat=B")
     assert json.loads(frames.body)["viewer"] == "B"
+
+
+@pytest.mark.parametrize(
+    ("rules", "rule"), [("manual", NO_TREASURE_NO_TURN), ("publisher", NO_TREASURE_NO_ENTRY)]
+)
+def test_a_page_names_the_rule_that_stops_a_diver(world: World, rules: str, rule: str) -> None:
+    anna = world.person(ANNA)
+    address = begin(world, anna, rules=rules)
+    for _ in range(100):
+        page = anna.get(address)
+        if rule in page.text:
+            return
+        offered = answers(page.text)
+        key = "b" if "b" in offered else offered[0]  # home at once, and nothing is taken
+        anna.send(page, f"{address}/deed", {"action": key})
+        Runner(world.service.store).play_on()
+    raise AssertionError("nothing has stopped it")
 
 
 def test_its_analysis_is_asked_for_on_its_page(world: World) -> None:

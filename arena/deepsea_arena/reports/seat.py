@@ -143,7 +143,9 @@ def _add_course(document: SeatDocument, game: PersonGame) -> None:
             "dice": moment.dice,
             "say": moment.lines,
         }
-        for moment in narration.moments(played, lambda state: view_for(state, game.seat).known)
+        for moment in narration.moments(
+            played, lambda state: view_for(state, game.seat).known, game.seat
+        )
     ]
     if (found := choosing_of(game, played)) is not None:
         number, choosing = found
