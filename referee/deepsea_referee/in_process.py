@@ -36,6 +36,7 @@ from deepsea_referee.results.summary import BotHangs, GameResult, MatchResult
 from deepsea_referee.timing.clock import ThreadClock
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import AnyBot, misspelt
+from deepsea_sdk.errors import skip_odd_sources
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play_to_end
 
@@ -166,6 +167,7 @@ class _Games:
         while modules and modules[-1].startswith(f"{_PACKAGE}."):  # it prints
             modules.pop()
         first = next((i for i, name in enumerate(modules) if name.startswith(MODULE_PREFIX)), 0)
+        skip_odd_sources(frame.f_code.co_filename for frame, _ in frames)
         stack = traceback.StackSummary.extract(iter(frames[first : len(modules)]))
         last = stack[-1]
         return BotHangs(

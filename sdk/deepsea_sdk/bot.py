@@ -12,6 +12,7 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, Unit, order_by_name
@@ -134,7 +135,11 @@ class Bot:
         if number is None:
             self._note = note_of(text, before.numbers.items())
         else:
-            numbers = [*before.numbers.items(), (text, float(number))]
+            try:
+                value = float(number)
+            except OverflowError:  # no float is so large: left out, as what is not finite
+                value = inf
+            numbers = [*before.numbers.items(), (text, value)]
             self._note = note_of(before.text, numbers)
 
     # Hooks

@@ -8,12 +8,17 @@
 
 Invariants: every message is one line for the bot's author; `run` prints it and exits, with status 2
 for `NotInMatch`, else 1. A traceback has at most `ERROR_BYTES` bytes and keeps its end, as the last
-line has the exception; a summary is one printable line, whatever a bot sent.
+line has the exception; a summary is one printable line, whatever a bot sent. An explanation of a
+fault never raises, and reads no file that is not an ordinary one.
 """
 
 from __future__ import annotations
 
+import linecache
+import os
+import stat
 import traceback
+from collections.abc import Callable, Iterable
 from types import TracebackType
 
 from deepsea_rules.printable import one_line
@@ -21,6 +26,8 @@ from deepsea_rules.printable import one_line
 ERROR_BYTES = 8 * 1024
 """The limit of an error's text, in bytes."""
 LONGEST_SUMMARY = 200
+_LARGEST_SOURCE = 4 * 1024 * 1024
+"""The limit of a file whose lines are shown in a traceback, in bytes."""
 
 
 class SdkError(Exception):
@@ -55,14 +62,56 @@ def own_traceback(error: BaseException) -> str:
 
     Its last line is the exception, also if that is text of many lines.
     """
-    frames: TracebackType | None = error.__traceback__
-    while frames is not None and _is_sdk(frames):
-        frames = frames.tb_next
-    text = "".join(traceback.format_exception(error.with_traceback(frames))).rstrip("\n")
-    what = "".join(traceback.format_exception_only(error)).rstrip("\n")
-    if "\n" in what:
-        text = f"{text}\n{' '.join(what.split())[:LONGEST_SUMMARY]}"
-    return cut(text)
+
+    def text() -> str:
+        frames: TracebackType | None = error.__traceback__
+        while frames is not None and _is_sdk(frames):
+            frames = frames.tb_next
+        text = formatted(error.with_traceback(frames)).rstrip("\n")
+        what = "".join(traceback.format_exception_only(error)).rstrip("\n")
+        return f"{text}\n{' '.join(what.split())[:LONGEST_SUMMARY]}" if "\n" in what else text
+
+    return cut(explained(text, f"{type(error).__name__}: this fault"))
+
+
+def explained(explain: Callable[[], str], what: str = "this fault") -> str:
+    """The text of an explanation, or a sentence that there is none: no game ends by it."""
+    try:
+        return explain()
+    except Exception as failed:  # noqa: BLE001  (an author's exception may have any methods)
+        return f"{what} could not be explained: {type(failed).__name__}"
+
+
+def formatted(error: BaseException) -> str:
+    """The whole text of an exception, as Python prints it."""
+    chain: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while chain:
+        link = chain.pop()
+        if link is not None and id(link) not in seen:
+            seen.add(id(link))
+            frames = traceback.walk_tb(link.__traceback__)
+            skip_odd_sources(frame.f_code.co_filename for frame, _ in frames)
+            chain += [link.__cause__, link.__context__]
+            chain += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+    return "".join(traceback.format_exception(error))
+
+
+def skip_odd_sources(files: Iterable[str]) -> None:
+    """Have tracebacks show no lines of files that are no ordinary ones, or huge.
+
+    Python reads a file whole for one line of it, and would wait for a pipe.
+    """
+    for file in set(files):
+        try:
+            status = os.stat(file)  # noqa: PTH116  (it is no path, perhaps)
+            is_odd = not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_SOURCE
+        except OSError:  # Python looks for it elsewhere
+            continue
+        except ValueError:  # not even the name is one
+            is_odd = True
+        if is_odd:
+            linecache.cache[file] = (0, None, [], file)  # an entry that is never looked up again
 
 
 def cut(text: str, limit: int = ERROR_BYTES) -> str:

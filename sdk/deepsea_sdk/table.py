@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -23,7 +24,7 @@ from deepsea_rules.time_control import TimeControl
 
 from .bot import AnyBot, Bot, SeatedBot
 from .clock import Clock, now_us
-from .errors import summary
+from .errors import explained, summary
 from .refereed_game import RefereedGame
 
 OnError = Literal["raise", "forfeit"]
@@ -182,7 +183,7 @@ class _Chair:
         except SystemExit as error:
             if self.raises:
                 raise
-            self.crash = summary(f"{type(error).__name__}: {error}")
+            self.crash = summary(explained(partial("{}: {}".format, type(error).__name__, error)))
             return None
 
     def events(self, game: Game) -> list[Event]:

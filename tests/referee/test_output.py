@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from deepsea_referee.bots.output import (
     escaped,
     frames,
     last_words,
+    show_hints,
     where,
     with_short_stack,
 )
@@ -27,6 +30,7 @@ from deepsea_referee.match import MatchSettings, run_match
 from deepsea_referee.results.folder import log_names
 from deepsea_referee.results.summary import MatchResult
 from deepsea_rules.randomness import seed_from_text
+from deepsea_sdk.bot import HINT
 from helpers.in_loop import run
 from helpers.programs import PATIENT, lines_bot, opponent, program, written
 from helpers.tiers import daily
@@ -71,6 +75,35 @@ def test_a_file_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     sinks[0](b"one\n")
     output.close()
     assert not output.in_file
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+def test_a_full_disk_and_a_terminal_that_is_gone_stop_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        output = BotOutput(Path("/dev/full"), "bot| ")
+        sinks = output.sinks()
+        assert sinks is not None
+        sinks[0](b"one\ntwo\n")
+        output.close()
+        show_hints("bot", HINT + "a method is misspelt\n")
+        monkeypatch.undo()
+        with suppress(OSError):
+            terminal.close()
+    assert not output.in_file
+
+
+def test_an_author_whose_folder_has_a_name_of_any_bytes_has_a_log(tmp_path: Path) -> None:
+    output = BotOutput(
+        tmp_path / "log", None, lambda text: text.replace("COPY", "/\udcff\n/bot.py")
+    )
+    sinks = output.sinks()
+    assert sinks is not None
+    sinks[0](b"in COPY\n")
+    output.close()
+    assert (tmp_path / "log").read_text() == "in /\\udcff\\n/bot.py\n"
 
 
 Play = Callable[[MatchSettings], MatchResult]
@@ -303,6 +336,138 @@ def test_a_syntax_error_keeps_its_line(tmp_path: Path) -> None:
     below = ["    def (", "        ^", "SyntaxError: invalid syntax"]
     text = "\n".join([f'  File "{tmp_path}/bot.py", line 3', *below])
     assert author_error(text, tmp_path).splitlines() == ['  File "bot.py", line 3', *below]
+
+
+HOSTILE_PATHS = [
+    "{here}/.idea/loop/bot.py",
+    "{here}/.idea/" + "loop/" * 50,
+    "{here}/" + "x" * 20_000 + "/bot.py",
+    "{here}/nul\0/bot.py",
+    "{here}/\udcff\ud800/bot.py",
+    "{here}/pipe",
+    "{here}/gone/bot.py",
+    "/dev/zero",
+    "/proc/self/mem",
+    "~/bot.py",
+    "",
+    "/",
+    "../" * 5_000,
+    '", line 1, in f' * 500,
+]
+"""Files that a bot's traceback may name; `here` is its folder."""
+
+
+def hostile_folder(here: Path) -> None:
+    """Make the files of those names that can be made."""
+    (here / ".idea").mkdir()
+    (here / ".idea" / "loop").symlink_to("loop")
+    os.mkfifo(here / "pipe")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without such files")
+@pytest.mark.parametrize("path", HOSTILE_PATHS, ids=lambda path: repr(path[:30]))
+def test_a_traceback_may_name_any_file(tmp_path: Path, path: str) -> None:
+    hostile_folder(tmp_path)
+    hostile = path.format(here=tmp_path) if "{here}" in path else path
+    own = f'"{tmp_path}/bot.py", line 7, in search'
+    error = author_error(traceback(own, f'"{hostile}", line 3, in f'), tmp_path)
+    assert frames(error)[0] == '  File "bot.py", line 7, in search'
+    assert error.endswith("KeyError: 'x'")
+    assert all(line.isprintable() for line in error.splitlines())
+
+
+def test_in_a_folder_that_is_gone_errors_are_shown_with_all_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    shown = author_error(traceback('"/bot.py", line 7, in search', '"b.py", line 1, in f'), None)
+    assert len(frames(shown)) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without such files")
+def test_a_process_with_a_hostile_traceback_forfeits_and_the_match_goes_on(tmp_path: Path) -> None:
+    paths = [
+        path.format(here=tmp_path / "hostile") for path in HOSTILE_PATHS if "\ud800" not in path
+    ]
+    text = traceback(*(f'"{path}", line 1, in f' for path in paths))
+    end = f"(sys.stderr.write({text!r}), sys.stderr.flush(), os._exit(3))"
+    hostile = lines_bot(tmp_path, "hostile", end)
+    hostile_folder(tmp_path / "hostile")
+    result = run_match(settings([hostile, opponent(tmp_path)], OutputPlan()))
+    assert result.games == 2
+    assert result.faults.count == 2
+    assert all("KeyError: 'x'" in kind.first.error for kind in result.faults)
+
+
+HOSTILE_ERRORS = {
+    "a file with no name": "run_as('a\\0b')",
+    "a pipe": "run_as(pipe)",
+    "no end": "run_as('/dev/zero')",
+    "a huge file": "run_as(huge)",
+    "a loop of causes": "raise_in_a_loop()",
+    "deep recursion in repr": "[][Deep()]",
+    "no text": "raise_(Evil('__str__'))",
+    "no notes": "raise_(Evil('__notes__'))",
+    "no traceback": "raise_(Evil('with_traceback'))",
+    "a group": "raise_(ExceptionGroup('g', [Evil('__str__')]))",
+    "an exit without a text": "raise_(EvilExit())",
+    "a note without an end": "self.note('chance', 10 ** 400)",
+    "notes of odd characters": "self.note('\\udcff\\0' * 200, float('nan'))",
+}
+"""How a bot in this process may fail."""
+EVIL = """
+import os
+pipe, huge = {pipe!r}, {huge!r}
+
+def run_as(name):
+    exec(compile("1 / 0", "plain", "exec").replace(co_filename=name))
+
+def raise_(error):
+    raise error
+
+def raise_in_a_loop():
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    raise one
+
+class Deep:
+    def __repr__(self):
+        return repr(self)
+    __str__ = __index__ = __repr__
+
+class Evil(Exception):
+    def __init__(self, what):
+        self.what = what
+    def __getattribute__(self, name):
+        if name == Exception.__getattribute__(self, "what"):
+            raise RuntimeError(name)
+        return Exception.__getattribute__(self, name)
+    def __str__(self):
+        return self.__str__()
+
+class EvilExit(SystemExit):
+    def __str__(self):
+        raise RuntimeError
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without such files")
+@pytest.mark.parametrize("error", HOSTILE_ERRORS.values(), ids=HOSTILE_ERRORS)
+def test_whatever_a_bot_in_this_process_raises_is_its_own_fault(tmp_path: Path, error: str) -> None:
+    pipe, huge = tmp_path / "pipe", tmp_path / "huge"
+    os.mkfifo(pipe)
+    with huge.open("wb") as file:
+        file.truncate(1 << 30)
+    evil = EVIL.format(pipe=str(pipe), huge=str(huge))
+    bots = [program(tmp_path, "hostile", error, evil), resolve("greedy")]
+    result = in_this_process(settings(bots, OutputPlan(), games=1))
+    assert result.games == 1
+    if "note" in error.partition("(")[0]:
+        assert result.faults.count == 0
+    else:
+        assert result.faults.count > 0
 
 
 def test_only_the_last_traceback_counts(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -26,6 +26,7 @@ from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_referee.system import SYSTEM
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot
+from deepsea_sdk.errors import explained, formatted
 from deepsea_sdk.launch import Parameters, apply_parameters
 
 MODULE_PREFIX = "_deepsea_bot_"
@@ -123,8 +124,9 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
             del sys.modules[name]
             raise UserError(
                 f"bot {bot.name!r} cannot be imported: {type(error).__name__}: "
-                f"{bot.own_paths(str(error))}{_where(error, bot.own_paths(str(file)))}",
-                bot_error("".join(traceback.format_exception(error)), bot),
+                f"{bot.own_paths(explained(partial(str, error)))}"
+                f"{_where(error, bot.own_paths(str(file)))}",
+                bot_error(explained(partial(formatted, error)), bot),
             ) from error
     return module
 
@@ -200,7 +202,9 @@ def _home(module: ModuleType) -> Path | None:
 def _where(error: BaseException, file: str) -> str:
     lines = [
         frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
+        for frame in traceback.StackSummary.extract(
+            traceback.walk_tb(error.__traceback__), lookup_lines=False
+        )
         if frame.filename == file
     ]
     return f" ({Path(file).name}, line {lines[-1]})" if lines else ""

@@ -16,13 +16,15 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TextIO
 
 from deepsea_referee.system import SYSTEM, System
 from deepsea_rules.printable import printable
 from deepsea_sdk.bot import HINT
+from deepsea_sdk.errors import explained
 
 if TYPE_CHECKING:
     from deepsea_referee.bots.resolve import BotSpec
@@ -84,8 +86,9 @@ def hints_in(log: str) -> list[str]:
 
 def show_hints(name: str, log: str) -> None:
     """Write the SDK's hints on stderr, each in a line with the bot's name."""
-    for hint in hints_in(log):
-        sys.stderr.write(f"{printable(name)}: {hint}\n")
+    with suppress(OSError, ValueError):  # nobody sees stderr, or it is closed
+        for hint in hints_in(log):
+            sys.stderr.write(f"{printable(name)}: {hint}\n")
 
 
 def log_name(bot: int, start: int, worker: int = 0) -> str:
@@ -150,13 +153,19 @@ class BotOutput:
         for stream in self._streams:
             stream.finish()
         if self._opened is not None:
-            self._opened.close()
+            try:
+                self._opened.close()
+            except OSError as error:  # what it could not write before, it tries again
+                self._fail(error)
 
-    def _line(self, line: str) -> None:
-        line = self._own_paths(line)
+    def _line(self, text: str) -> None:
+        line = printable(self._own_paths(text), keep="\t")
         if self._prefix is not None:
-            self._terminal.write(f"{self._prefix}{line}\n")
-            self._terminal.flush()
+            try:
+                self._terminal.write(f"{self._prefix}{line}\n")
+                self._terminal.flush()
+            except (OSError, ValueError):  # nobody sees it, or it is closed
+                self._prefix = None
         if self._file is None or self._failed or self._bytes > MOST_BYTES:
             return
         self._bytes += len(line) + 1
@@ -168,12 +177,16 @@ class BotOutput:
             self._opened.write(f"{line}\n")
             self._opened.flush()
         except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        if not self._failed:
             self._failed = True
             _log.error("cannot write %s: %s", self._file, error.strerror)
 
 
 class _Lines:
-    """Bytes of one stream as lines that are safe to show."""
+    """Bytes of one stream as lines."""
 
     def __init__(self, line: Callable[[str], None]) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
@@ -185,7 +198,7 @@ class _Lines:
         if len(self._rest) > _LONGEST_LINE:
             lines, self._rest = [*lines, self._rest], ""
         for line in lines:
-            self._line(printable(line.removesuffix("\r"), keep="\t"))
+            self._line(line.removesuffix("\r"))
 
     def finish(self) -> None:
         self.take(b"\n" if self._rest else b"")
@@ -297,7 +310,7 @@ def author_error(text: str, folder: Path | None) -> str:
     if start is None:
         kept = lines[-LAST_LINES:]
     else:
-        kept = _own_frames(lines[start:], (folder or Path()).resolve())
+        kept = _own_frames(lines[start:], _places(folder))
         if len(kept) > LONGEST_ERROR:
             half = LONGEST_ERROR // 2
             kept = [*kept[:half], "  ...", *kept[-half:]]
@@ -305,8 +318,8 @@ def author_error(text: str, folder: Path | None) -> str:
 
 
 def bot_error(text: str, bot: BotSpec) -> str:
-    """The author's part of a bot's error (`author_error`), with the author's paths."""
-    return author_error(bot.own_paths(text), bot.home)
+    """The author's part of a bot's error, with the author's paths; never raises."""
+    return explained(lambda: author_error(bot.own_paths(text), bot.home))
 
 
 def last_words(error: str, but: str = "\n") -> str:
@@ -360,7 +373,16 @@ def _last_traceback(lines: list[str]) -> int | None:
     return next((n for n, line in enumerate(lines) if _FRAME.fullmatch(line)), None)
 
 
-def _own_frames(lines: list[str], folder: Path) -> list[str]:
+def _places(folder: Path | None) -> list[str]:
+    """The paths by which frames may name the bot's folder; None is the working directory."""
+    try:
+        path = os.path.abspath(folder or "")  # noqa: PTH100  (text: no file is looked at)
+    except OSError:  # somebody has removed it
+        return []
+    return [path, os.path.realpath(path)]
+
+
+def _own_frames(lines: list[str], places: list[str]) -> list[str]:
     """The traceback without frames of files outside of the folder; all frames if all are."""
     own: list[str] = []
     every: list[str] = []
@@ -369,7 +391,7 @@ def _own_frames(lines: list[str], folder: Path) -> list[str]:
     for line in lines:
         shown, frame = line, _FRAME.fullmatch(line)
         if frame is not None:
-            name = _relative(frame["file"], folder)
+            name = _relative(frame["file"], places)
             keeps = name is not None
             if name is not None:
                 found = True
@@ -382,12 +404,17 @@ def _own_frames(lines: list[str], folder: Path) -> list[str]:
     return own if found else every
 
 
-def _relative(file: str, folder: Path) -> str | None:
-    """The file's name within the folder; None if it is elsewhere, as an installed library is."""
+def _relative(file: str, places: list[str]) -> str | None:
+    """The file's name within the folder; None if it is elsewhere, as an installed library is.
+
+    Paths are compared as text: a bot may name any file, such as a link that leads to itself.
+    """
     if file.startswith("<"):
         return None
-    try:
-        inside = (folder / file).resolve().relative_to(folder)
-    except (ValueError, OSError):
-        return None
-    return None if {"site-packages", "node_modules"} & set(inside.parts) else str(inside)
+    for place in places:
+        path = PurePath(os.path.normpath(os.path.join(place, file)))  # noqa: PTH118
+        if path.is_relative_to(place):
+            inside = path.relative_to(place)
+            is_library = {"site-packages", "node_modules"} & set(inside.parts)
+            return None if is_library else str(inside)
+    return None

@@ -16,6 +16,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from deepsea_referee.bots.output import (
@@ -44,9 +45,11 @@ from deepsea_referee.transport.lines import LinesServer
 from deepsea_referee.transport.server import SeatServer
 from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
+from deepsea_rules.printable import printable
 from deepsea_sdk.bot import HINT
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.entropy import fresh_token
+from deepsea_sdk.errors import explained
 from deepsea_sdk.launch import PARAMETERS, TOKEN
 
 START_PATIENCE = 6
@@ -255,12 +258,16 @@ class BotProcess:
         if self._contained is None or self._contained.returncode is None:
             return "still running"
         self._stderr.finish()
-        status = _exit_text(self._contained.returncode)
-        if limit := self._contained.over_limit():
+        return explained(partial(self._end_text, self._contained, when), "how it ended")
+
+    def _end_text(self, ended: IsolatedProcess, when: str) -> str:
+        assert ended.returncode is not None
+        status = _exit_text(ended.returncode)
+        if limit := ended.over_limit():
             status = f"{status} because it exceeded a limit ({limit})"
         # A hint explains why a program ended well and too early; an error says so itself.
         error = self.error_text()
-        failed = self._contained.returncode != 0
+        failed = ended.returncode != 0
         words = (last_words(error, but=HINT) if failed else "") or last_words(error)
         return f"{status}{when}: {words}" if words else f"{status}{when}"
 
@@ -277,10 +284,11 @@ class BotProcess:
         """The end of its stdout and of its stderr, as text that is safe to show."""
         self._stdout.drain()
         self._stderr.drain()
-        stdout, stderr = map(
-            self.bot.own_paths, (self._stdout.tail.text(), self._stderr.tail.text())
+        stdout, stderr = (
+            printable(self.bot.own_paths(stream.tail.text()), keep="\n\t")
+            for stream in (self._stdout, self._stderr)
         )
-        return stdout, with_short_stack(stderr, self.bot.home)
+        return stdout, explained(lambda: with_short_stack(stderr, self.bot.home))
 
     def _note(self, text: str) -> None:
         """Tell the author of a bot that has no SDK to do so: a line beside its own on stderr."""
