@@ -20,6 +20,7 @@ import io
 import sys
 import threading
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from deepsea_referee.bots.loading import MODULE_PREFIX, load
+from deepsea_referee.bots.meetings import Meetings
 from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, bot_error, show_hints
 from deepsea_referee.bots.resolve import BotSpec, copies
 from deepsea_referee.interrupts import StopRequests
@@ -107,6 +109,9 @@ class _Games:
     stop: StopRequests
     says_so: bool
     """Say that a game is being finished after Ctrl-C."""
+    _meetings: Meetings = field(default_factory=Meetings)
+    _players: defaultdict[int, list[AnyBot]] = field(default_factory=lambda: defaultdict(list))
+    """Of each bot, one for each game on a seed, with modules of its own."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
     _in_bots_code: bool = False
@@ -183,28 +188,37 @@ class _Games:
     def _run(self) -> None:
         try:
             now_us = self.now_us or ThreadClock().now_us
-            players = [*self._loaded()]
+            for bot in range(len(self.settings.bots)):
+                self._load(bot)
             for number in self.settings.numbers():
                 if self.stop.count:
                     break
-                self._play_number(number, players, now_us)
+                self._play_number(number, now_us)
         except BaseException as error:  # noqa: BLE001  (it is raised in the caller's thread)
             self._error = error
         finally:
             self._over.set()
 
-    def _loaded(self) -> Iterator[AnyBot]:
+    def _load(self, number: int) -> AnyBot:
+        """Import a bot anew, for its next game on a seed that it has met."""
+        bot, players = self.settings.bots[number], self._players[number]
         hints = self.settings.output.hints and self.settings.output.worker <= 1
-        for number, bot in enumerate(self.settings.bots):
-            with self.output.redirected(number), self._bots_code():
-                player = load(bot)
-            if hints and isinstance(player, type):
-                show_hints(bot.name, "\n".join(misspelt(player)))
-            yield player
+        with self.output.redirected(number), self._bots_code():
+            player = load(bot)
+        if hints and not players and isinstance(player, type):
+            show_hints(bot.name, "\n".join(misspelt(player)))
+        players.append(player)
+        return player
 
-    def _play_number(
-        self, number: int, players: Sequence[AnyBot], now_us: Callable[[], int]
-    ) -> None:
+    def _seated(self, line_up: Sequence[int], seed: bytes) -> list[AnyBot]:
+        """For each seat a player that has not met the seed."""
+        earlier = self._meetings.begin(seed, line_up)
+        return [
+            self._players[bot][games] if games < len(self._players[bot]) else self._load(bot)
+            for bot, games in zip(line_up, earlier, strict=True)
+        ]
+
+    def _play_number(self, number: int, now_us: Callable[[], int]) -> None:
         line_up = self.settings.line_up(number)
         bots = [self.settings.bots[bot] for bot in line_up]
         self._number, game = number, self.settings.game(number)
@@ -213,8 +227,8 @@ class _Games:
         def on_seat(seat: int) -> None:
             self.output.bot = line_up[seat]
 
+        seated = self._seated(line_up, game.game.seed)
         with self.output.redirected(), self._bots_code(game):
-            seated = [players[bot] for bot in line_up]
             play_to_end(game, seated, on_error="forfeit", now_us=now_us, on_seat=on_seat)
         played = game.played()
         faults = tuple(

@@ -233,7 +233,8 @@ class _Match:
         in_pool = [other if seat in between else bot for seat, bot in enumerate(line_up)]
         try:
             suspects = [seat for seat, bot in enumerate(in_pool) if bot in self.suspects]
-            played = await play_game(game, pool, in_pool, between, suspects)
+            with pool.table(in_pool, game.game.seed) as slots:
+                played = await play_game(game, pool, slots, between, suspects)
         except RefereeError as error:
             seat = error.seat if isinstance(error, HostTooBusy) else None
             if seat is not None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from deepsea_referee.bots.output import bot_error
+from deepsea_referee.bots.pool import Slot
 from deepsea_referee.bots.process import BotProcess
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
@@ -42,23 +43,23 @@ class AskedSeat(Protocol):
 class Processes(Protocol):
     """The bots of a game; a BotPool has this."""
 
-    def running(self, bot: int) -> BotProcess | None:
-        """The bot's process for a new game if it is there already, which it nearly always is."""
+    def running(self, number: Slot) -> BotProcess | None:
+        """The slot's process for a new game if it is there already, which it nearly always is."""
 
-    def ready(self, bot: int, *, suspect: bool = False) -> Awaitable[BotProcess]:
-        """The bot's process for a new game, restarted if it has exited."""
+    def ready(self, number: Slot, *, suspect: bool = False) -> Awaitable[BotProcess]:
+        """The slot's process for a new game, restarted if it has exited."""
 
-    def given_up(self, bot: int) -> str:
-        """Why the bot is not started any more; "" if it is."""
+    def given_up(self, number: Slot) -> str:
+        """Why the slot's process is not started any more; "" if it is."""
 
-    def finished_game(self, bot: int) -> None:
-        """Note that a game with the bot is over."""
+    def finished_game(self, number: Slot) -> None:
+        """Note that a game with the slot's process is over."""
 
 
 async def play_game(
     refereed: RefereedGame,
     pool: Processes,
-    line_up: Sequence[int],
+    line_up: Sequence[Slot],
     between: Mapping[int, Callable[[Session], AskedSeat]] | None = None,
     suspects: Container[int] = frozenset(),
     blamed: Container[int] = frozenset(),
@@ -67,8 +68,8 @@ async def play_game(
 
     Raises HostTooBusy, with the seat, if a bot could not be timed because of the host's load.
 
-    line_up  for each seat the number of its bot in the pool; all but one seat of a bot have
-             another player in `between`
+    line_up  for each seat its slot in the pool; all but one seat of a slot have another player
+             in `between`
     between  for some seats, what is asked in place of the session: a wrapper that disturbs the
              game on purpose, or another player; faults that follow are not blamed on the
              bot's process
@@ -76,7 +77,7 @@ async def play_game(
     blamed   seats of `between` that pass all on, so that their faults are the bot's
     """
     between = between or {}
-    running = [pool.running(bot) for bot in line_up]
+    running = [pool.running(slot) for slot in line_up]
     processes = [process for process in running if process is not None]
     if len(processes) < len(line_up):
         processes = await _ready(pool, line_up, suspects)
@@ -90,8 +91,8 @@ async def play_game(
     for seat, disturb in between.items():
         seats[seat] = disturb(processes[seat].session)
     longest_us = await play_to_end(refereed, seats, suspects)
-    for bot in line_up:
-        pool.finished_game(bot)
+    for slot in line_up:
+        pool.finished_game(slot)
     played = refereed.played()
     faults = [
         _trimmed(report, processes[report.seat])
@@ -103,21 +104,21 @@ async def play_game(
 
 
 async def _ready(
-    pool: Processes, line_up: Sequence[int], suspects: Container[int]
+    pool: Processes, line_up: Sequence[Slot], suspects: Container[int]
 ) -> list[BotProcess]:
     """The bots' processes; one that did not start fails each request."""
-    seats = {bot: seat for seat, bot in enumerate(line_up)}
-    starts = [pool.ready(bot, suspect=seat in suspects) for bot, seat in seats.items()]
+    seats = {slot: seat for seat, slot in enumerate(line_up)}
+    starts = [pool.ready(slot, suspect=seat in suspects) for slot, seat in seats.items()]
     # All at once, and wait for all: none may still be starting when the pool is left.
     started = await asyncio.gather(*starts, return_exceptions=True)
     processes = {}
-    for (bot, seat), one in zip(seats.items(), started, strict=True):
+    for (slot, seat), one in zip(seats.items(), started, strict=True):
         if isinstance(one, HostTooBusy):
             raise HostTooBusy(str(one), one.us, seat)
         if isinstance(one, BaseException):
             raise one
-        processes[bot] = one
-    return [processes[bot] for bot in line_up]
+        processes[slot] = one
+    return [processes[slot] for slot in line_up]
 
 
 async def _explained(report: FaultReport, process: BotProcess, missing: str | None) -> FaultReport:

@@ -172,11 +172,12 @@ def duels(
         refereed = RefereedGame(rules, f"g{number}", control, names)
         begun_us = clock.now_us()
         async with asyncio.timeout(LONGEST_S):
-            played = await play_game(refereed, pool, range(len(bots)))
+            with pool.table(range(len(bots)), rules.seed) as slots:
+                played = await play_game(refereed, pool, slots)
         seconds = (clock.now_us() - begun_us) / 1e6
-        lines = pool.output(HONEST).splitlines()
+        lines = pool.output(slots[HONEST]).splitlines()
         thought_us = [json.loads(line) for line in lines if line.isdecimal()]
-        free_us = sum(map(int, re.findall(r'"used_us": (\d+)', pool.output(HOSTILE))))
+        free_us = sum(map(int, re.findall(r'"used_us": (\d+)', pool.output(slots[HOSTILE]))))
         free_us -= sum(one.us for one in played.record.decisions if one.seat == HOSTILE)
         return Duel(played.faults, thought_us, free_us, seconds)
 

@@ -87,11 +87,15 @@ def test_line_ups_that_cannot_be(field: str, seats: int, problem: str) -> None:
         seated(spec("a"), spec("b"), [*map(spec, field)], seats)
 
 
-def test_games_of_a_block_share_their_seed_and_workers_share_the_blocks() -> None:
+def test_games_of_a_block_share_their_seed_and_workers_share_the_games() -> None:
     whole = settings("greedy", "cautious", 2, 5)
     assert [*whole.numbers()] == [*range(10)]
     assert [whole.game_seed(n) for n in range(10)] == [game_seed(SEED, n // 2) for n in range(10)]
-    assert [whole.worker_of(n, 2) for n in range(10)] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0]
+    # So a worker needs no second set of processes: it has the same game of each block.
+    assert [whole.worker_of(n, 2) for n in range(10)] == [0, 1] * 5
+    # In games of three, the two bots have one and two seats: each worker has games of both kinds.
+    uneven = settings("greedy", "cautious", 3, 5)
+    assert [uneven.worker_of(n, 2) for n in range(10)] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0]
     rest = replace(whole, part=(2, 7))
     assert ([*rest.numbers()], rest.blocks) == ([2, 7], [1, 3])
 

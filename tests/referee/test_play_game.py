@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.play_game import play_game
@@ -21,6 +21,8 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.refereed_game import RefereedGame
 from helpers.streams import CONTROL, Table, last_legal
+
+BOTH = [Slot(0), Slot(1)]
 
 
 class Process:
@@ -76,7 +78,7 @@ async def test_a_line_up_plays_and_its_crash_is_explained() -> None:
     pool = Pool(table.sessions)
     await table.sessions[0].connected
     table.sessions[0].fail(BotFault(Fault.CRASH, "gone"))
-    played = await play_game(new_game(), cast(BotPool, pool), (1, 0))
+    played = await play_game(new_game(), cast(BotPool, pool), [Slot(1), Slot(0)])
     await table.close()
     (fault,) = played.faults
     assert (fault.seat, fault.fault) == (1, Fault.CRASH)
@@ -105,7 +107,7 @@ async def test_a_games_longest_decision_counts_with_those_of_others_in_its_messa
         return last_legal(request)
 
     table = Table([slow_once, last_legal])
-    games = [play_game(new_game(), cast(BotPool, Ready(table.sessions)), (0, 1)) for _ in range(2)]
+    games = [play_game(new_game(), cast(BotPool, Ready(table.sessions)), BOTH) for _ in range(2)]
     both = await asyncio.gather(*games)
     await table.close()
     assert [played.longest_us for played in both] == [50, 50]
@@ -119,7 +121,7 @@ async def test_what_is_done_to_a_seat_on_purpose_is_not_held_against_its_process
 
     table = Table([last_legal, last_legal])
     pool = Pool(table.sessions)
-    played = await play_game(new_game(), cast(BotPool, pool), (0, 1), {0: broken})
+    played = await play_game(new_game(), cast(BotPool, pool), BOTH, {0: broken})
     await table.close()
     assert [fault.came for fault in played.faults] == ["on purpose"]
     assert not any(process.troubled for process in pool.processes)
@@ -147,7 +149,7 @@ async def test_a_decision_that_the_host_delayed_voids_the_game_and_names_the_sea
     table = Table([last_legal, last_legal])
     pool = Pool(table.sessions)
     with pytest.raises(HostTooBusy, match="too busy") as caught:
-        await play_game(new_game(), cast(BotPool, pool), (0, 1), {1: Starved})
+        await play_game(new_game(), cast(BotPool, pool), BOTH, {1: Starved})
     assert caught.value.seat == 1
     await table.close()
 
@@ -155,7 +157,7 @@ async def test_a_decision_that_the_host_delayed_voids_the_game_and_names_the_sea
 async def test_the_second_time_it_is_that_seats_timeout() -> None:
     table = Table([last_legal, last_legal])
     pool = cast(BotPool, Pool(table.sessions))
-    played = await play_game(new_game(), pool, (0, 1), {1: Starved}, suspects={1})
+    played = await play_game(new_game(), pool, BOTH, {1: Starved}, suspects={1})
     await table.close()
     (fault,) = played.faults
     assert (fault.seat, fault.fault, fault.us) == (1, Fault.TIMEOUT, 12_000_000)
@@ -169,7 +171,7 @@ async def test_a_start_that_fails_on_our_side_voids_the_game_when_no_other_start
     pool = Pool(table.sessions)
     pool.broken = 0
     with pytest.raises(RefereeError, match="no sandbox"):
-        await play_game(new_game(), cast(BotPool, pool), (0, 1))
+        await play_game(new_game(), cast(BotPool, pool), BOTH)
     assert pool.came == [1]
     assert pool.finished == []
     await table.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_bundle.manifest import Protocol
-from deepsea_referee.bots.pool import STARTS_UNDER_LOAD, BotPool
+from deepsea_referee.bots.pool import STARTS_UNDER_LOAD, BotPool, Slot
 from deepsea_referee.bots.process import START_PATIENCE, Hosting
 from deepsea_referee.errors import BotFault, HostTooBusy
 from deepsea_referee.sandbox.interface import IsolatedProcess, LaunchSpec
@@ -96,7 +96,7 @@ async def after(clock: ManualClock, us: int, starting: asyncio.Task[object]) -> 
 
 async def asked(pool: BotPool, *, suspect: bool = False) -> BotFault:
     """What a game meets that asks the bot."""
-    process = await pool.ready(0, suspect=suspect)
+    process = await pool.ready(Slot(0), suspect=suspect)
     met: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     process.session.ask(b"", TimeLeft(1, 0), met.set_result)
     outcome = await met
@@ -161,7 +161,7 @@ async def test_no_more_bots_start_at_once_than_there_are_cpus(
         starts = asyncio.Semaphore(hosting.starts_at_once)
         pools = [BotPool([bot], hosting, clock, starts=starts) for _ in range(3)]
     starting = asyncio.gather(
-        *(pool.ready(number if together else 0) for number, pool in enumerate(pools))
+        *(pool.ready(Slot(number if together else 0)) for number, pool in enumerate(pools))
     )
     await until(lambda: clock.alarms == 2)
     assert isolation.spawned == 2

@@ -139,8 +139,12 @@ class _Table:
         self._asked = asyncio.Event()
         line_up = [*range(len(game.versions))]
         line_up.insert(game.seat, 0)  # any one that has a process
-        playing = play_game(self._game, pool, line_up, {game.seat: lambda _: self}, suspects)
-        self._playing = asyncio.ensure_future(playing)
+        self._playing = asyncio.ensure_future(self._play(line_up, game.seat, suspects))
+
+    async def _play(self, line_up: list[int], seat: int, suspects: set[int]) -> PlayedGame:
+        with self._pool.table(line_up, self._game.game.seed) as slots:
+            players = {seat: lambda _: self}
+            return await play_game(self._game, self._pool, slots, players, suspects)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:

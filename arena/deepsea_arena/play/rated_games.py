@@ -14,7 +14,7 @@ import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.model import BotVersion, GameNote, Job, SeatLog
 from deepsea_ladder.season import BotLimits, Season
-from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
 from deepsea_referee.errors import RefereeError
@@ -126,7 +126,8 @@ class RatedGamePlayer:
         keys = [key for key, _ in bots]
         try:
             line_up = self._bots.seat(bots, season.limits.memory_mib * MIB)
-            played = await play_game(refereed, line_up, range(len(seats)), suspects=job.void_seats)
+            with line_up.table(job.seed) as slots:
+                played = await play_game(refereed, line_up, slots, suspects=job.void_seats)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
             self._bots.dismiss(keys)
             return outcome_of_error(error)
@@ -326,26 +327,35 @@ class LineUp:
 
     def __init__(self, pools: Sequence[BotPool]) -> None:
         self._pools = pools
+        self._slots: list[Slot] = []
 
-    def running(self, bot: int) -> BotProcess | None:
-        """The bot's process for a new game if it is there already."""
-        return self._pools[bot].running(0)
+    @contextmanager
+    def table(self, seed: bytes) -> Iterator[Sequence[Slot]]:
+        """Give each seat a process that has not met the seed; the slots are numbered by seat."""
+        with ExitStack() as opened:
+            tables = [pool.table([0], seed) for pool in self._pools]
+            self._slots = [opened.enter_context(table)[0] for table in tables]
+            yield [Slot(seat) for seat in range(len(self._slots))]
 
-    def ready(self, bot: int, *, suspect: bool = False) -> Awaitable[BotProcess]:
-        """The bot's process for a new game."""
-        return self._pools[bot].ready(0, suspect=suspect)
+    def running(self, seat: Slot) -> BotProcess | None:
+        """The seat's process for a new game if it is there already."""
+        return self._pools[seat].running(self._slots[seat])
 
-    def given_up(self, bot: int) -> str:
-        """The reason why the bot is not started any more; "" if it is."""
-        return self._pools[bot].given_up(0)
+    def ready(self, seat: Slot, *, suspect: bool = False) -> Awaitable[BotProcess]:
+        """The seat's process for a new game."""
+        return self._pools[seat].ready(self._slots[seat], suspect=suspect)
 
-    def finished_game(self, bot: int) -> None:
-        """Note that the bot was there until the end of a game."""
-        self._pools[bot].finished_game(0)
+    def given_up(self, seat: Slot) -> str:
+        """The reason why the seat's process is not started any more; "" if it is."""
+        return self._pools[seat].given_up(self._slots[seat])
 
-    def output(self, bot: int) -> str:
-        """The end of what the bot's present process printed, safe to show."""
-        return self._pools[bot].output(0)
+    def finished_game(self, seat: Slot) -> None:
+        """Note that the seat's process was there until the end of a game."""
+        self._pools[seat].finished_game(self._slots[seat])
+
+    def output(self, seat: int) -> str:
+        """The end of what the seat's present process printed, safe to show."""
+        return self._pools[seat].output(self._slots[seat])
 
 
 def _spare_memory(meminfo: Path = Path("/proc/meminfo")) -> int:

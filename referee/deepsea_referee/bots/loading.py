@@ -188,7 +188,7 @@ def _surroundings(bot: BotSpec, folder: Path, given: list[NewBot]) -> Iterator[N
         sys.meta_path.remove(finder)
         for name in set(sys.modules) - modules:
             top = sys.modules.get(name.partition(".")[0])
-            if top is not None and _home(top) == folder:
+            if top is not None and (home := _home(top)) and home.is_relative_to(folder):
                 del sys.modules[name]
 
 

@@ -1,9 +1,11 @@
-"""The bot pool: one process for each bot of a match, reused from game to game.
+"""The bot pool: processes for the bots of a match, reused from game to game.
 
-Invariants: each plays a copy of the files that were digested, also after a restart; all are
-started at once, or as many as the limit allows; a start that the host delayed
+Invariants: no process meets a seed twice: a bot has a slot, with a process at a time, for each game
+on one seed (meetings.py), and only the pool gives slots to a game. Each process plays a copy of the
+files that were digested, also after a restart; the first of each bot are started at once, or as
+many as the limit allows, further ones for the game that needs them; a start that the host delayed
 is repeated, and is no fault. A process that exited is restarted for the next game; after
-RESTARTS_IN_A_ROW a bot is not restarted and forfeits the remaining games. At the end nothing is
+RESTARTS_IN_A_ROW it is not restarted and forfeits the remaining games. At the end nothing is
 left: no process, no socket, no folder.
 """
 
@@ -13,8 +15,9 @@ import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import NewType, Self
 
+from deepsea_referee.bots.meetings import Meetings
 from deepsea_referee.bots.output import BotLog, OutputPlan, joined, show_hints
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
@@ -28,6 +31,10 @@ from deepsea_sdk.wire import CONCURRENT_GAMES
 RESTARTS_IN_A_ROW = 3
 STARTS_UNDER_LOAD = 2
 """How often a bot is started that cannot be timed because the host is busy."""
+MOST_RUNNING = 96
+"""Processes that a pool keeps: each has about eight descriptors, and a bot in Python 25 MiB."""
+Slot = NewType("Slot", int)
+"""A slot of a pool, for a game that is being played; `BotPool.table` gives it."""
 
 
 class BotPool:
@@ -57,6 +64,11 @@ class BotPool:
         self._freezer = freezer or Freezer(clock)
         copies = (bot.copied(self._folder / f"bot-{number}") for number, bot in enumerate(bots))
         self._slots = [_Slot(number, bot) for number, bot in enumerate(copies)]
+        self._of_bots = [[Slot(number)] for number in range(len(bots))]
+        """The slots of each bot: one for each game on a seed."""
+        self._meetings = Meetings()
+        self._starts_of_bots = [0] * len(bots)
+        self._games = 0
         self.logs: list[BotLog] = []
         self.off_turn = [OffTurn() for _ in bots]
         """CPU time of each bot's processes outside of their turns."""
@@ -85,17 +97,40 @@ class BotPool:
         if cancelled:
             raise asyncio.CancelledError
 
-    async def ready(self, bot: int, *, suspect: bool = False) -> BotProcess:
-        """The bot's process for a new game, restarted if it has exited.
+    @contextlib.contextmanager
+    def table(self, line_up: Sequence[int], seed: bytes) -> Iterator[list[Slot]]:
+        """Give each seat of a game a slot with a process that has not met its seed.
+
+        line_up  for each seat the number of its bot; one for several seats is one slot
+        """
+        slots = []
+        for bot, earlier in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
+            if earlier == len(self._of_bots[bot]):
+                self._of_bots[bot].append(Slot(len(self._slots)))
+                self._slots.append(_Slot(bot, self._slots[bot].bot))
+            slots.append(self._of_bots[bot][earlier])
+        self._games += 1
+        for number in slots:
+            self._slots[number].games += 1
+            self._slots[number].last_game = self._games
+        try:
+            yield slots
+        finally:
+            for number in slots:
+                self._slots[number].games -= 1
+
+    async def ready(self, number: Slot, *, suspect: bool = False) -> BotProcess:
+        """The slot's process for a new game, restarted if it has exited.
 
         Raises HostTooBusy for a start that the host delayed; of a suspect it is a start timeout.
         """
-        slot = self._slots[bot]
+        slot = self._slots[number]
         async with slot.lock:
             if slot.process is None or not slot.process.session.usable:
                 late = slot.process is not None and slot.process.missed_start
                 tried = slot.restarts == RESTARTS_IN_A_ROW
                 if not late and not tried:
+                    await self._make_room()
                     await self._start_again(slot, suspect)
                 elif tried or slot.given is slot.process:
                     what = f"{RESTARTS_IN_A_ROW} restarts in a row" if tried else "a start timeout"
@@ -104,9 +139,9 @@ class BotPool:
             slot.given = slot.process
             return slot.process
 
-    def running(self, bot: int) -> BotProcess | None:
+    def running(self, number: Slot) -> BotProcess | None:
         """The same without waiting; None if it has to be started, or is being started."""
-        slot = self._slots[bot]
+        slot = self._slots[number]
         process = slot.process
         if process is None or not process.session.usable or slot.lock.locked():
             return None
@@ -121,28 +156,34 @@ class BotPool:
                 await self._start_again(slot, suspect=False)
 
     def freeze(self, bot: int) -> None:
-        """Freeze the bot's process, which does not play now; it is thawed when it is asked."""
-        if (process := self._slots[bot].process) is not None:
-            process.freeze()
+        """Freeze the bot's processes, which do not play now; each is thawed when it is asked."""
+        for number in self._of_bots[bot]:
+            if (process := self._slots[number].process) is not None:
+                process.freeze()
+
+    async def dismiss_others(self, bot: int) -> None:
+        """End the bot's processes but the first: games that need others get fresh ones."""
+        for number in self._of_bots[bot][1:]:
+            await self._dismiss(self._slots[number])
 
     @property
     def keeps_games_apart(self) -> bool:
         """Whether every bot declares that its games may run at once."""
-        running = [slot.process for slot in self._slots]
+        running = [self._slots[numbers[0]].process for numbers in self._of_bots]
         return all(bot and CONCURRENT_GAMES in bot.session.features for bot in running)
 
-    def given_up(self, bot: int) -> str:
-        """Why the bot is not started any more; "" if it is."""
-        return self._slots[bot].given_up
+    def given_up(self, number: Slot) -> str:
+        """Why the slot's process is not started any more; "" if it is."""
+        return self._slots[number].given_up
 
-    def output(self, bot: int) -> str:
-        """The end of what the bot's present process printed, safe to show."""
-        process = self._slots[bot].process
+    def output(self, number: Slot) -> str:
+        """The end of what the slot's present process printed, safe to show."""
+        process = self._slots[number].process
         return "" if process is None else joined(*process.log())
 
-    def finished_game(self, bot: int) -> None:
-        """Reset the count of restarts of a bot that still runs at the end of a game."""
-        slot = self._slots[bot]
+    def finished_game(self, number: Slot) -> None:
+        """Reset the count of restarts of a process that still runs at the end of a game."""
+        slot = self._slots[number]
         if slot.process is not None and slot.process.session.usable:
             slot.restarts = 0
 
@@ -159,6 +200,22 @@ class BotPool:
         except EarlyEnd as error:
             message = f"bot {slot.bot.name!r}: {error}"
             raise BotStartError(slot.number, message, error.error) from None
+
+    async def _make_room(self) -> None:
+        """End a process that rests if there are too many.
+
+        The one that played last: slots take turns, so those that rested longest are the next.
+        """
+        running = [slot for slot in self._slots if slot.process is not None]
+        resting = [slot for slot in running if not slot.games and not slot.lock.locked()]
+        if len(running) >= MOST_RUNNING and resting:
+            await self._dismiss(max(resting, key=lambda slot: slot.last_game))
+
+    async def _dismiss(self, slot: _Slot) -> None:
+        """End a process that rests; a game that needs the slot starts another one."""
+        async with slot.lock:
+            await self._end(slot)
+            slot.process = None
 
     async def _start_again(self, slot: _Slot, suspect: bool) -> None:
         by_referee = slot.process is not None and slot.process.session.ended_by_referee
@@ -184,8 +241,9 @@ class BotPool:
         await self._start_once(slot)
 
     async def _start_once(self, slot: _Slot) -> None:
-        slot.starts += 1
-        output = self._output.open(slot.number, slot.bot, slot.starts)
+        self._starts_of_bots[slot.number] += 1
+        slot.start = self._starts_of_bots[slot.number]
+        output = self._output.open(slot.number, slot.bot, slot.start)
         process = slot.process = BotProcess(
             slot.bot,
             self._hosting,
@@ -196,7 +254,7 @@ class BotPool:
         )
         try:
             async with self._starts:
-                await process.start(self._folder / f"{slot.number}-{slot.starts}")
+                await process.start(self._folder / f"{slot.number}-{slot.start}")
         except (EarlyEnd, RefereeError) as error:
             process.troubled = True
             process.session.fail(
@@ -210,14 +268,15 @@ class BotPool:
             return
         await process.stop()
         self.off_turn[slot.number].add(process.off_turn)
-        if self._output.hints and slot.starts == 1 and self._output.worker <= 1:
+        if self._output.hints and slot.start == 1 and self._output.worker <= 1:
             show_hints(slot.bot.name, joined(*process.log()))
         texts = ("", "")
-        if process.troubled and slot.logs < self._output.kept and any(texts := process.log()):
-            slot.logs += 1
+        logs = sum(log.bot == slot.number and bool(log.text) for log in self.logs)
+        if process.troubled and logs < self._output.kept:
+            texts = process.log()
         if any(texts) or process.output.in_file:
             by, in_file = self._output.worker, process.output.in_file
-            self.logs.append(BotLog(slot.number, slot.starts, *texts, by, in_file))
+            self.logs.append(BotLog(slot.number, slot.start, *texts, by, in_file))
 
     async def _stop_all(self) -> None:
         await asyncio.gather(*(self._end(slot) for slot in self._slots))
@@ -225,16 +284,21 @@ class BotPool:
 
 
 class _Slot:
-    """A bot of the line-up and its present process."""
+    """A bot's process at present, which plays one game on each seed."""
 
     def __init__(self, number: int, bot: BotSpec) -> None:
         self.number = number
+        """That of the bot."""
         self.bot = bot
         self.process: BotProcess | None = None
-        self.starts = 0
+        self.start = 0
+        """Which of the bot's starts the process is, from 1."""
         self.restarts = 0
         self.given: BotProcess | None = None
         """The process that the last game got."""
         self.given_up = ""
-        self.logs = 0
+        self.games = 0
+        """The games that are being played with it."""
+        self.last_game = 0
+        """The number of the pool's games when the last of them began."""
         self.lock = asyncio.Lock()

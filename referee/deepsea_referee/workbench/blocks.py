@@ -5,7 +5,8 @@ by their own random numbers; blocks differ only in their seeds; they are reporte
 their numbers, whichever ended first, because counting short games first would bias early stopping.
 A block with a void game does not count: after the others it is played again, whole, on new luck.
 The luck of a block is that of all its games together, since they have the same dice and the same
-values; its mean is 0 for any bots that do not know the seed.
+values; its mean is 0 for any bots that do not know the seed, and no process of theirs does: each
+plays one game of a block at most (bots/meetings.py).
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class GroupSettings(MatchSettings):
         return self.games_of(self.blocks) if self.part is None else self.part
 
     def worker_of(self, place: int, workers: int) -> int:
-        return self.block_of(place) % workers
+        # Not a whole group: the fewer of its games a worker has, the fewer processes it needs.
+        return place % workers
 
     def check_kept(self, block: KeptBlock) -> None:
         """Raise UserError if a block that was kept has other games than these settings give it."""
@@ -179,6 +181,12 @@ class BlockSettings(GroupSettings):
 
     def line_up(self, game: int) -> tuple[int, ...]:
         return self.line_ups[game % self.size]
+
+    def worker_of(self, place: int, workers: int) -> int:
+        if len({tuple(sorted(line_up)) for line_up in self.line_ups}) > 1:
+            # A has more seats in one game than in the next: each worker gets as many of both.
+            return self.block_of(place) % workers
+        return GroupSettings.worker_of(self, place, workers)
 
 
 def seated(
@@ -329,7 +337,7 @@ def play_blocks(
 
 
 class _InOrder:
-    """Combines games that come in any order into blocks, reported in the given order.
+    """Combines games that come in any order into blocks in the given order, each in its own order.
 
     Raises `_Enough` once a block was enough.
     """
@@ -362,6 +370,7 @@ class _InOrder:
         while self._next is not None and len(self._games.get(self._next, ())) == self._size:
             block, self._next = self._next, next(self._blocks, None)
             games = [game for game in self._games.pop(block) if game is not None]
+            games.sort(key=lambda game: game[0].game)  # workers share it
             if len(games) < self._size:
                 self.void.append(block)
             elif self._on_block(block, games):

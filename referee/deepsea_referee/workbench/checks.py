@@ -1,9 +1,10 @@
 """Checks of a bot before its first match, each with its outcome and a remedy.
 
 Invariants: the bot is a process as in a match, with the same clock, limits and faults; the other
-seats need none; everything that is tested can happen in a match; a failed check says what its
-author can do. A slow bot plays fewer games, but every preset and every number of seats. Games are
-compared only with those that the bot repeats alone: what the clock changes is no state.
+seats need none; everything that is tested can happen in a match, so no process meets a seed twice;
+a failed check says what its author can do. A slow bot plays fewer games, but every preset and every
+number of seats. Games are compared only with those that the bot repeats alone: what the clock
+changes is no state.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import partial
 from typing import TypeAlias
 
 from deepsea_referee.bots.output import hints_in, joined
-from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, BotStartError, HostTooBusy, RefereeError
@@ -50,6 +51,8 @@ MORE_TIME = 4
 LONGEST_LOG = 20
 """The number of lines of the bot's output that are shown."""
 NO_TIME = TimeLeft(0, 0)
+FIRST = Slot(0)
+"""The process that plays all games but those that another one has played."""
 
 Between: TypeAlias = Callable[[Session], AskedSeat]
 """Who is asked in the bot's seat: its session in a wrapper."""
@@ -106,7 +109,7 @@ async def examine(
     try:
         async with pool:
             examination = _Examination(pool, control, clock, time_us, on_game)
-            process = await pool.ready(0)
+            process = await pool.ready(FIRST)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
                 found = f"it did not {process.greeting} within {limit} s{process.place()}"
@@ -251,7 +254,7 @@ class _Examination:
     async def dropped(self) -> CheckResult:
         """Drop the connection during a game: the program must exit, and start again."""
         self.check = name = "dropped connection"
-        process = await self.pool.ready(0)
+        process = await self.pool.ready(FIRST)
         await self._play(PRESETS[DEFAULT], 2, 0, Dropped)
         end = await process.exit_text()
         if process.running:
@@ -265,15 +268,14 @@ class _Examination:
         return CheckResult(name, True, True, "it exited, was restarted and played")
 
     async def forgets(self) -> CheckResult:
-        """Play the same game before and after another one, and compare.
+        """Play the same game after others and in a fresh process, and compare.
 
         A search that stops by the clock may differ: so once more, with more time.
         """
         self.check = name = "same again"
         if not self.sound:
             return CheckResult(name, False, False, "skipped", "fix its faults first")
-        first, _, again = [await self._decisions(number) for number in (1, 2, 1)]
-        differs = _first_difference(first, again)
+        differs = await self._differs()
         if differs is None:
             self.repeats = True
             return CheckResult(name, True, False, "the same game was played in the same way twice")
@@ -281,9 +283,7 @@ class _Examination:
             found = f"not tested: {DIFFERS}, since it thinks for as long as the clock allows"
             return CheckResult(name, True, False, found)
         more = _longer(self.control, MORE_TIME)
-        slow = await self._decisions(1, more)
-        await self._decisions(2)
-        if _first_difference(slow, await self._decisions(1, more)) is None:
+        if await self._differs(more) is None:
             self.repeats = True
             clock, longer = self.control.format(), more.format()
             found = f"with {longer} it repeats its game: with {clock} the clock ends its search"
@@ -297,9 +297,18 @@ class _Examination:
             "info.commitment and info.seat",
         )
 
+    async def _differs(self, control: TimeControl | None = None) -> int | None:
+        """The first decision of a game that differs between a process that has played others
+        and a fresh one."""
+        await self._decisions(next(self.numbers), control)
+        number = next(self.numbers)
+        after_another = await self._decisions(number, control)
+        await self.pool.dismiss_others(0)
+        return _first_difference(after_another, await self._decisions(number, control))
+
     async def _uses_all_its_time(self) -> bool:
         """Whether it thinks longer if it has more time: its search has no end of its own."""
-        slow = await self._decisions(1, _longer(self.control, MORE_TIME))
+        slow = await self._decisions(next(self.numbers), _longer(self.control, MORE_TIME))
         median_us = statistics.median_low([decision.us for decision in slow] or [0])
         return median_us > 2 * statistics.median_low(self.times_us)
 
@@ -311,7 +320,7 @@ class _Examination:
         All at once have the time of one, so that each has as many times the clock as there are.
         """
         self.check = name = "tables"
-        process = await self.pool.ready(0)
+        process = await self.pool.ready(FIRST)
         declared = CONCURRENT_GAMES in process.session.features
         untested = CheckResult(name, not declared, False, f"not tested: {DIFFERS}", APART)
         if not self.repeats:
@@ -323,24 +332,23 @@ class _Examination:
         if max(self.times_us) > limit_us // MORE_TIME and await self._uses_all_its_time():
             return untested
         more = _longer(self.control, count)
-        alone: list[list[Decision]] = []
+        alone: dict[int, list[Decision]] = {}
         until_us = self.time.now_us() + self.time_us // 8
-        for number in range(1, count + 1):
+        for _ in range(count):
             if len(alone) > 1 and self.time.now_us() > until_us:
                 break
-            alone.append(await self._decisions(number, more))
+            number = next(self.numbers)
+            alone[number] = await self._decisions(number, more)
         count = len(alone)
-        at_once = await asyncio.gather(
-            *(self._decisions(number, more, count) for number in range(1, count + 1))
-        )
+        at_once = await asyncio.gather(*(self._decisions(number, more, count) for number in alone))
         differ = [
             number
-            for number, (one, other) in enumerate(zip(alone, at_once, strict=True), 1)
-            if _first_difference(one, other) is not None
+            for number, decisions in zip(alone, at_once, strict=True)
+            if _first_difference(alone[number], decisions) is not None
         ]
         if differ:
             again = await self._decisions(differ[0], more)
-            if _first_difference(alone[differ[0] - 1], again) is not None:
+            if _first_difference(alone[differ[0]], again) is not None:
                 return untested
         if differ and declared:
             found = f"{len(differ)} of {count} games were played differently with all on at once"
@@ -393,7 +401,8 @@ class _Examination:
             seats[seat] = tested
             refereed = RefereedGame(game, f"check-{count:03}", control or self.control)
             blamed = [seat] if between is None else []
-            played = await play_game(refereed, self.pool, [0] * players, seats, blamed=blamed)
+            with self.pool.table([0] * players, game.seed) as slots:
+                played = await play_game(refereed, self.pool, slots, seats, blamed=blamed)
             self.on_game(self.check)
             own = [decision for decision in played.record.decisions if decision.seat == seat]
             faults = [fault for fault in played.faults if fault.seat == seat]
