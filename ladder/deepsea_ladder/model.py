@@ -16,7 +16,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-from deepsea_ladder.rating.totals import RatingTotals
+from deepsea_ladder.rating.totals import RatingTotals, SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.season import Season
 from deepsea_rules.game import Decision
@@ -362,6 +362,8 @@ class QueuedJob(NamedTuple):
     game_id: str
     is_open: bool
     """True while a result may still come."""
+    seats: tuple[SeatResult, ...] = ()
+    """The result, where it is asked for; empty for good if the game was cancelled."""
 
 
 class PairingQueue(Struct, frozen=True):

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from deepsea_arena.reports.tournament_state import (
     Kind,
     Table,
-    TournamentGame,
     TournamentPlan,
     TournamentState,
     tournament_state,
 )
+from deepsea_ladder.model import QueuedJob
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.scheduling.tournament import scores
@@ -45,7 +45,7 @@ class Played:
     plan: TournamentPlan
     places: int
     """Placements that games have; 1: all are level in every game."""
-    games: list[TournamentGame] = field(default_factory=list)
+    games: list[QueuedJob] = field(default_factory=list)
     exits: dict[int, int] = field(default_factory=dict)
     out: set[int] = field(default_factory=set)
 
@@ -64,7 +64,8 @@ class Played:
             rotation += 1
             for lineup in table.seatings():
                 number = len(self.games) + 1
-                self.games.append(TournamentGame(number, rotation, tuple(lineup), is_open=True))
+                job = QueuedJob(number, rotation, tuple(lineup), f"cup-{number}", is_open=True)
+                self.games.append(job)
 
     def play(self, index: int) -> None:
         game = self.games[index]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.scheduling.pairing import LineUp
-from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
+from deepsea_ladder.scheduling.tournament import Score, elimination, gauntlet, round_robin, scores
 
 seat_counts = st.integers(2, 6)
 
@@ -87,8 +87,7 @@ def test_the_challenger_meets_everybody(seats: int, more: int, meetings: int, se
 def test_a_round_has_everybody_once_and_leaves_fewer(seats: int, entrants: int) -> None:
     bots = [*range(entrants)]
     while len(bots) > 1:
-        elimination = Elimination(tuple(bots), seats)
-        tables, byes = elimination.tables(), elimination.byes
+        tables, byes = elimination(bots, seats)
         playing = [bot for table in tables for bot in table.bots]
         assert sorted([*playing, *byes]) == bots
         assert all(2 <= len(table.bots) <= seats for table in tables)
@@ -97,7 +96,7 @@ def test_a_round_has_everybody_once_and_leaves_fewer(seats: int, entrants: int) 
         assert max(byes, default=-1) < min(playing)
         bots = sorted([*byes, *(max(table.bots) for table in tables)])
     assert bots == [entrants - 1]
-    assert Elimination(tuple(bots), seats).tables() == []
+    assert elimination(bots, seats) == ([], set())
 
 
 @pytest.mark.parametrize(
@@ -115,8 +114,8 @@ def test_a_round_has_everybody_once_and_leaves_fewer(seats: int, entrants: int) 
 def test_high_seeds_are_kept_apart(
     entrants: int, seats: int, tables: list[tuple[int, ...]]
 ) -> None:
-    elimination = Elimination(tuple(range(entrants)), seats)
-    assert [table.bots for table in elimination.tables()] == tables
+    found, _ = elimination(range(entrants), seats)
+    assert [table.bots for table in found] == tables
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_schedules_that_cannot_be(bots: tuple[int, ...], seats: int, complaint: 
 )
 def test_eliminations_that_cannot_be(entrants: tuple[int, ...], seats: int, complaint: str) -> None:
     with pytest.raises(PairingError, match=complaint):
-        Elimination(entrants, seats)
+        elimination(entrants, seats)
 
 
 # Scores

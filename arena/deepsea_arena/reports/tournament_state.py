@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from deepsea_arena.reports.finals import Race
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.rating.totals import SeatResult
+from deepsea_ladder.model import QueuedJob
 from deepsea_ladder.scheduling.pairing import LineUp
-from deepsea_ladder.scheduling.tournament import Elimination, Score, gauntlet, round_robin, scores
+from deepsea_ladder.scheduling.tournament import Score, elimination, gauntlet, round_robin, scores
 
 Kind = Literal["round-robin", "gauntlet", "elimination", "final"]
 
@@ -40,26 +40,13 @@ class TournamentPlan(Struct, frozen=True, kw_only=True):
     """The budget of a final in games."""
 
 
-class TournamentGame(NamedTuple):
-    """A game that was queued."""
-
-    number: int
-    """The number of its job; jobs are counted up in the tournament."""
-    rotation: int
-    lineup: tuple[int, ...]
-    is_open: bool
-    """True while a result may still come."""
-    seats: tuple[SeatResult, ...] = ()
-    """The result; empty while there is none, and for good if the game was cancelled."""
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of a round of an elimination."""
 
     bots: tuple[int, ...]
     """The bots in order: the best first, those that left before all games were played last."""
-    games: tuple[TournamentGame, ...]
+    games: tuple[QueuedJob, ...]
     """Games of the table that have a result."""
     scores: Mapping[int, Score]
     is_over: bool
@@ -105,7 +92,7 @@ class TournamentState:
 def tournament_state(
     plan: TournamentPlan,
     seed: bytes,
-    games: Sequence[TournamentGame],
+    games: Sequence[QueuedJob],
     exits: Mapping[int, int],
     found: Iterable[Score],
 ) -> TournamentState:
@@ -154,7 +141,7 @@ def _ranks(
 def _schedule(
     plan: TournamentPlan,
     seed: bytes,
-    games: Sequence[TournamentGame],
+    games: Sequence[QueuedJob],
     exits: Mapping[int, int],
 ) -> TournamentState:
     """The games of a round-robin or a gauntlet are queued all at once."""
@@ -170,7 +157,7 @@ def _schedule(
 
 
 def _elimination(
-    plan: TournamentPlan, games: Sequence[TournamentGame], exits: Mapping[int, int]
+    plan: TournamentPlan, games: Sequence[QueuedJob], exits: Mapping[int, int]
 ) -> TournamentState:
     entrants: Sequence[int] = plan.bots
     rounds: list[tuple[Table, ...]] = []
@@ -183,8 +170,7 @@ def _elimination(
         if len(present) < 2:
             champion = present[0] if present else None
             return TournamentState(True, (), after, draw, tuple(rounds), champion)
-        bracket = Elimination(tuple(present), plan.seats)
-        tables = bracket.tables()
+        tables, byes = elimination(present, plan.seats)
         draw = Draw(len(rounds) + 1, len(tables), len(present))
         ours = _of_tables(tables, games[played:])
         if not ours and played < len(games):
@@ -195,7 +181,7 @@ def _elimination(
         is_over = bool(ours) and all(table.is_over for table in found)
         if is_over:
             rounds.append(tuple(found))
-            going = {table.winner for table in found} | bracket.byes
+            going = {table.winner for table in found} | byes
             entrants = [bot for bot in present if bot in going]
             after = last
             continue
@@ -204,7 +190,7 @@ def _elimination(
         return TournamentState(False, tuple(queue), after, draw, tuple(rounds))
 
 
-def _of_tables(tables: Iterable[LineUp], games: Iterable[TournamentGame]) -> list[TournamentGame]:
+def _of_tables(tables: Iterable[LineUp], games: Iterable[QueuedJob]) -> list[QueuedJob]:
     """The first games, as far as they are of these tables: no later round has the same ones."""
     drawn = {frozenset(table.bots) for table in tables}
     return list(takewhile(lambda game: frozenset(game.lineup) in drawn, games))
@@ -213,7 +199,7 @@ def _of_tables(tables: Iterable[LineUp], games: Iterable[TournamentGame]) -> lis
 def _table(
     plan: TournamentPlan,
     table: LineUp,
-    games: Sequence[TournamentGame],
+    games: Sequence[QueuedJob],
     exits: Mapping[int, int],
     last: int,
 ) -> Table:
@@ -238,7 +224,7 @@ def _table(
 def _final(
     plan: TournamentPlan,
     seed: bytes,
-    games: Sequence[TournamentGame],
+    games: Sequence[QueuedJob],
     exits: Mapping[int, int],
 ) -> TournamentState:
     race = Race(plan.bots, plan.top)

@@ -12,7 +12,6 @@ from deepsea_arena.reports.finals import FinalReport, final_report
 from deepsea_arena.reports.tournament_state import (
     Kind,
     Table,
-    TournamentGame,
     TournamentPlan,
     TournamentState,
     tournament_state,
@@ -143,12 +142,7 @@ def state_of(store: Store, season: StoredSeason) -> TournamentState:
     if has_draws or season.closed_at is None:
         jobs, exits = store.queue.arranged(season), store.seasons.exits(season)
     results = store.history.outcomes(season) if has_draws else {}
-    games = [
-        TournamentGame(
-            job.number, job.rotation, job.lineup, job.is_open, results.get(job.game_id, ())
-        )
-        for job in jobs
-    ]
+    games = [job._replace(seats=results.get(job.game_id, ())) for job in jobs]
     found = store.sums.scores(season)
     return tournament_state(plan, season.commitment.encode(), games, exits, found)
 

@@ -8,7 +8,6 @@ still in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from deepsea_ladder.errors import PairingError
@@ -56,39 +55,31 @@ def gauntlet(
     return tables
 
 
-@dataclass(frozen=True, slots=True)
-class Elimination:
-    """A round of a tournament in which the best of each table advances, until one is left."""
+def elimination(entrants: Sequence[int], seats: int) -> tuple[list[LineUp], set[int]]:
+    """The tables of a round in which the best of each table advances, and who has a bye.
 
-    entrants: tuple[int, ...]
-    """The bots that are still in it, the first seed first."""
-    seats: int
-    """The most bots at a table."""
+    The tables are of about the same size, with the high seeds apart; one bot has none. The highest
+    seeds have byes: so many that the other rounds of two seats are even.
 
-    def __post_init__(self) -> None:
-        check_entrants(self.entrants, 1)
-        if self.seats < 2:
-            raise PairingError(f"a table has two seats or more, not {self.seats}")
-
-    @property
-    def byes(self) -> set[int]:
-        """The highest seeds, at no table: so many that the other rounds of two seats are even."""
-        full = 1
-        while full < len(self.entrants):
-            full *= 2
-        return set(self.entrants[: full - len(self.entrants)]) if self.seats == 2 else set()
-
-    def tables(self) -> list[LineUp]:
-        """The tables: of about the same size, with the high seeds apart; none for one bot."""
-        if len(self.entrants) == 1:
-            return []
-        playing = self.entrants[len(self.byes) :]
-        count = -(-len(playing) // self.seats)
-        tables: list[list[int]] = [[] for _ in range(count)]
-        for i, bot in enumerate(playing):
-            lap, step = divmod(i, count)
-            tables[step if lap % 2 == 0 else count - 1 - step].append(bot)
-        return [LineUp(tuple(table)) for table in tables]
+    entrants  the bots that are still in it, the first seed first
+    seats     the most bots at a table
+    """
+    check_entrants(entrants, 1)
+    if seats < 2:
+        raise PairingError(f"a table has two seats or more, not {seats}")
+    if len(entrants) == 1:
+        return [], set()
+    full = 1
+    while full < len(entrants):
+        full *= 2
+    byes = full - len(entrants) if seats == 2 else 0
+    playing = entrants[byes:]
+    count = -(-len(playing) // seats)
+    tables: list[list[int]] = [[] for _ in range(count)]
+    for i, bot in enumerate(playing):
+        lap, step = divmod(i, count)
+        tables[step if lap % 2 == 0 else count - 1 - step].append(bot)
+    return [LineUp(tuple(table)) for table in tables], set(entrants[:byes])
 
 
 class Score(NamedTuple):
