@@ -10,7 +10,7 @@ import pytest
 
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
-from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.local import LocalLadder, check_call
 from deepsea_arena.api.remote import RemoteLadder
 from deepsea_arena.api.service import MACHINE, LadderService, visitor
 from deepsea_ladder.accounts import Caller, Role, Scope
@@ -125,7 +125,7 @@ def service_of(store: Store, *, private: bool = False) -> LadderService:
 def refusal(service: LadderService, caller: Caller, name: str) -> Kind | None:
     """The kind of the refusal of a call; None if it is allowed."""
     try:
-        service.check(caller, METHODS[name])
+        check_call(service, caller, METHODS[name])
     except ApiError as refused:
         return refused.kind
     return None

@@ -1,28 +1,55 @@
 """A ladder on this machine, as one caller may use it.
 
-Invariants: every method is checked against its declaration before it runs, and what it raises is a
-refusal; one that is not declared cannot be called from afar; one that returns a document and
-changes nothing reads a single state of the ladder.
+Invariants: nobody calls a method without the role and the scope of its declaration; every write of
+a call begins, in its own transaction, with a check that the caller's token or session still gives
+both; bodies check only what depends on the arguments of a call. What a method raises is a refusal;
+one that is not declared cannot be called from afar; one that returns a document and changes nothing
+reads a single state of the ladder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import Flow, Method
-from deepsea_arena.api.errors import refused_as_api_error
+from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
-from deepsea_arena.api.service import MACHINE, LadderService
-from deepsea_ladder.accounts import Caller
+from deepsea_arena.api.service import MACHINE, LadderService, invalid_secret
+from deepsea_ladder.accounts import Caller, Role
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.database import snapshot
 
 T = TypeVar("T", bound=type)
+
+
+def check_call(service: LadderService, caller: Caller, method: Method) -> None:
+    """Raise ApiError if the caller may not call the method."""
+    least = Role.AUTHOR if service.private and not method.always else method.role
+    role = max(least, method.role)
+    if caller.may(role, method.scope):
+        return
+    if caller.role is Role.VISITOR:
+        raise ApiError(Kind.UNAUTHENTICATED, "this needs a token: deepsea-referee ladder login")
+    if caller.role < role:
+        raise ApiError(Kind.DENIED, f"this needs the role {role.word}")
+    raise ApiError(Kind.DENIED, f"this needs a token with the scope {method.scope}")
+
+
+def _checked_writes(store: Store, caller: Caller) -> AbstractContextManager[None]:
+    """Check the caller's rights at the beginning of each write of this thread meanwhile."""
+
+    def check(holder: Caller | None) -> None:
+        if not caller.is_proved_by(holder):
+            raise invalid_secret(caller.secret_kind)
+
+    if not caller.secret_id:
+        return nullcontext()  # a visitor, or the machine
+    return store.accounts.checked_writes(check, caller.secret_id)
 
 
 def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,8 +57,8 @@ def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(body)
     def call(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
-        ladder.service.check(ladder.caller, method)
-        with ladder.service.checked_writes(ladder.caller), one_state():
+        check_call(ladder.service, ladder.caller, method)
+        with _checked_writes(ladder.store, ladder.caller), one_state():
             return body(ladder, *args, **fields)
 
     # On the ladder's machine the operator reads the error, and may know where the store is.

@@ -1,22 +1,17 @@
-"""The service: callers, the state that all calls share, logins, and the check of a caller's rights.
+"""The service: callers, the state that all calls share, and logins.
 
 Invariants: who calls is proved by a token or a session, never by the caller's word; a text that has
 not the form of a secret is refused before the store is asked; every refusal has the same words,
-whether a token never was, has ended, or is of somebody who is blocked; nobody calls a method
-without the role and the scope of its declaration; every write of a call begins, in its own
-transaction, with a check that the caller's token or session still gives both. Bodies check only
-what depends on the arguments of a call.
+whether a token never was, has ended, or is of somebody who is blocked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from deepsea_arena.api.declarations import Method
 from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind, refused_as_api_error
 from deepsea_arena.api.rates import HOUR_US, Rate
 from deepsea_ladder.accounts import (
@@ -107,29 +102,6 @@ class LadderService:
         """Read the limits again: what begins from now on has these."""
         self.limits = self.store.settings.limits(self._usual)
 
-    def check(self, caller: Caller, method: Method) -> None:
-        """Raise ApiError if the caller may not call the method."""
-        least = Role.AUTHOR if self.private and not method.always else method.role
-        role = max(least, method.role)
-        if caller.may(role, method.scope):
-            return
-        if caller.role is Role.VISITOR:
-            raise ApiError(Kind.UNAUTHENTICATED, "this needs a token: deepsea-referee ladder login")
-        if caller.role < role:
-            raise ApiError(Kind.DENIED, f"this needs the role {role.word}")
-        raise ApiError(Kind.DENIED, f"this needs a token with the scope {method.scope}")
-
-    def checked_writes(self, caller: Caller) -> AbstractContextManager[None]:
-        """Check the caller's rights at the beginning of each write of this thread meanwhile."""
-
-        def check(holder: Caller | None) -> None:
-            if not caller.is_proved_by(holder):
-                raise _invalid(caller.secret_kind)
-
-        if not caller.secret_id:
-            return nullcontext()  # a visitor, or the machine
-        return self.store.accounts.checked_writes(check, caller.secret_id)
-
     # ------------------------------------------------------------------------------ logins
 
     @refused_as_api_error
@@ -184,7 +156,7 @@ class LadderService:
         return caller.is_proved_by(self.store.accounts.still(caller.secret_id))
 
 
-def _invalid(kind: SecretKind | None) -> ApiError:
+def invalid_secret(kind: SecretKind | None) -> ApiError:
     """The refusal of a token or session, in the same words whatever the reason is."""
     return ApiError(Kind.UNAUTHENTICATED, ENDED if kind is SecretKind.SESSION else INVALID)
 
@@ -192,5 +164,5 @@ def _invalid(kind: SecretKind | None) -> ApiError:
 def _at(holder: Caller | None, address: str, kind: SecretKind) -> Caller:
     """The holder of a secret, at an address; raises ApiError if there is none."""
     if holder is None:
-        raise _invalid(kind)
+        raise invalid_secret(kind)
     return replace(holder, address=address)

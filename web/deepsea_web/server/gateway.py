@@ -35,7 +35,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
-from deepsea_arena.api.local import LocalLadder
+from deepsea_arena.api.local import LocalLadder, check_call
 from deepsea_arena.api.rates import MINUTE_US, MOST_KEYS, Rate
 from deepsea_arena.api.service import LadderService, visitor
 from deepsea_arena.api.submissions import Archive
@@ -224,7 +224,7 @@ class Gateway:
         self, caller: Caller, method: Method, fields: Mapping[str, Any]
     ) -> AsyncGenerator[Batch]:
         """The answers of a method as they come; an empty batch now and then if nothing is new."""
-        self.service.check(caller, method)
+        check_call(self.service, caller, method)
         with self.place(caller.address) if method.flow is Flow.EVENTS else self._long_place(caller):
             async for batch in self._answers(caller, method, fields):
                 yield batch
@@ -233,7 +233,7 @@ class Gateway:
     def uploading(self, caller: Caller) -> Iterator[None]:
         """Hold the place of an upload. Raises ApiError for callers who may not submit, or of whom
         too many uploads come in at this moment."""
-        self.service.check(caller, METHODS["submit"])
+        check_call(self.service, caller, METHODS["submit"])
         with self.uploads.taken(caller.author_id):
             yield
 

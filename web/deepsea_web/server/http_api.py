@@ -23,6 +23,7 @@ from starlette.types import ASGIApp
 from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
 from deepsea_arena.api.errors import STATUS, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
+from deepsea_arena.api.local import check_call
 from deepsea_arena.api.openapi import openapi
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import json_text, parameter
@@ -79,7 +80,7 @@ def _endpoint(
             if method.verb == "PUT":
                 answers = gateway.upload(caller, _announced(request), request)
                 return await answer_stream(gateway, answers, method.flow, _writer(method))
-            gateway.service.check(caller, method)
+            check_call(gateway.service, caller, method)
             fields = _fields(method, request, body)
             if method.flow is Flow.ONE:
                 answer = await gateway.one(caller, method, fields)

@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.api.local import check_call
 from deepsea_arena.reports.status import not_ready
 from deepsea_ladder.accounts import Scope as TokenScope
 from deepsea_ladder.model import LadderCounts
@@ -88,7 +89,9 @@ class Monitor:
         store, secret = gateway.service.store, self._access.keeps_secrets(address)
         try:
             given = request.headers.getlist("authorization")
-            gateway.service.check(await gateway.caller(given, address, secret=secret), METRICS)
+            check_call(
+                gateway.service, await gateway.caller(given, address, secret=secret), METRICS
+            )
             counts = await gateway.in_thread(store.counts.read)
         except Exception as error:  # noqa: BLE001  (every error has its status)
             return refuse(error)
