@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from deepsea_arena.api.declarations import Done, method
+from deepsea_arena.api.declarations import Done, LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind
-from deepsea_arena.api.parts import LadderPart
 from deepsea_ladder.accounts import (
     MACHINE,
     SHOWN,

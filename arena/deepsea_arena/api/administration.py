@@ -13,9 +13,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from deepsea_arena.api.declarations import Done, method
+from deepsea_arena.api.declarations import Done, LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind
-from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.api.submissions import BotPlace, bot_place
 from deepsea_arena.reports.status import LadderStatus, ladder_status
 from deepsea_arena.reports.tournament_state import Kind as TournamentKind

@@ -10,9 +10,8 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 
-from deepsea_arena.api.declarations import Done, method
+from deepsea_arena.api.declarations import Done, LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind, refusal_of
-from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.reports.games import (
     PersonGameLine,
     PersonGameList,

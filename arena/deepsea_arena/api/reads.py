@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from deepsea_arena.api.declarations import method
-from deepsea_arena.api.parts import LadderPart
+from deepsea_arena.api.declarations import LadderPart, method
 from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.documents import json_text
 from deepsea_arena.reports.bots import BotProfile, bot_profile

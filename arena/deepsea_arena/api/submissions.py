@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from deepsea_arena.api.declarations import method
+from deepsea_arena.api.declarations import LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
-from deepsea_arena.api.parts import LadderPart
 from deepsea_arena.coach.ladder_analyses import (
     AnalysisFound,
     analyses_of,
