@@ -132,6 +132,11 @@ class Caller(Struct, frozen=True, kw_only=True):
             return MACHINE
         return Actor(self.author_id or None, "", address_prefix(self.address))
 
+    @property
+    def is_admin(self) -> bool:
+        """Whether the caller has the role and the scope of an admin."""
+        return self.may(Role.ADMIN, Scope.ADMIN)
+
     def may(self, role: Role, scope: Scope | None) -> bool:
         """Whether the caller has the role, and the scope if one is needed."""
         return self.role >= role and (scope is None or scope in self.scopes)

@@ -79,3 +79,8 @@ def name_from(text: str) -> str:
 def key(name: str) -> str:
     """What two names have in common that count as one."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two names count as one."""
+    return key(one) == key(other)

@@ -15,6 +15,7 @@ from deepsea_arena.reports.bots import NEWEST, bot_profile, spread
 from deepsea_arena.reports.games import newest_games
 from deepsea_arena.reports.standings import show_standings
 from deepsea_arena.reports.status import ladder_status
+from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import AttemptEnd, BotState, GameFilter, Int64, SeatLog
 from deepsea_ladder.standings import CoursePoint
@@ -287,11 +288,21 @@ def test_kinds_of_faults_are_counted(played: Store) -> None:
     assert bot_profile(played, "anna").fault_kinds == ()
 
 
+READERS = [
+    (Caller(author="anna-senior", role=Role.AUTHOR), None),
+    (Caller(author="Ben-Senior", role=Role.AUTHOR), "a secret traceback"),
+    (Caller(author="zoe", role=Role.ADMIN, scopes=frozenset({Scope.READ})), None),
+    (Caller(author="zoe", role=Role.ADMIN, scopes=frozenset(Scope)), "a secret traceback"),
+]
+"""Who asks, and what they get of an error."""
+
+
 def test_what_only_the_author_may_see_is_not_in_it(played: Store) -> None:
     season, ben = played.seasons.get("s1"), played.bots.get("ben").current
     (newest, _) = played.history.latest_of(season, ben.id, 0, faulty=2)
     seat = next(index for index, one in enumerate(newest.seats) if one.bot == "ben")
     played.logs.add(newest.seq, [SeatLog(seat, "anna v1", "a secret traceback", "a secret output")])
     assert "secret" not in json.dumps(to_json(bot_profile(played, "ben")))
-    errors = [fault.error for fault in bot_profile(played, "ben", errors=True).faults]
-    assert errors == ["a secret traceback", None]
+    for reader, error in READERS:
+        faults = bot_profile(played, "ben", reader=reader).faults
+        assert [fault.error for fault in faults] == [error, None], reader

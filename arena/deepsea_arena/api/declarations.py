@@ -190,18 +190,9 @@ class LadderPart:
 
     def is_own(self, author: str) -> bool:
         """Whether this is the name of the caller's author."""
-        return bool(self.caller.author) and names.key(author) == names.key(self.caller.author)
-
-    def owns(self, bot: str) -> bool:
-        """Whether the caller is the bot's author; NotOnLadder for a bot that is not there."""
-        return bool(self.caller.author) and self.is_own(self.store.bots.get(bot).author)
-
-    @property
-    def is_admin(self) -> bool:
-        """Whether the caller has the role and the scope of an admin."""
-        return self.caller.may(Role.ADMIN, Scope.ADMIN)
+        return bool(self.caller.author) and names.same(author, self.caller.author)
 
     def check_admin(self) -> None:
         """Raise ApiError for callers who are no admins."""
-        if not self.is_admin:
+        if not self.caller.is_admin:
             raise ApiError(Kind.DENIED, "this needs an admin's token with the scope admin")

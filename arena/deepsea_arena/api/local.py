@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import Flow, Method
-from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
+from deepsea_arena.api.errors import ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
 from deepsea_arena.api.service import MACHINE, LadderService, invalid_secret
 from deepsea_ladder.accounts import Caller, Role
@@ -57,18 +57,18 @@ def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(body)
     def call(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
-        check_call(ladder.service, ladder.caller, method)
-        with _checked_writes(ladder.store, ladder.caller), one_state():
-            return body(ladder, *args, **fields)
+        try:
+            check_call(ladder.service, ladder.caller, method)
+            with _checked_writes(ladder.store, ladder.caller), one_state():
+                return body(ladder, *args, **fields)
+        except Exception as error:
+            # On the ladder's machine the operator reads the error, and may know where the store is.
+            refusal = error if ladder.caller.is_machine else refusal_of(error)
+            if refusal is error:
+                raise
+            raise refusal from error
 
-    # On the ladder's machine the operator reads the error, and may know where the store is.
-    refused = refused_as_api_error(call)
-
-    @wraps(body)
-    def called(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
-        return (call if ladder.caller.is_machine else refused)(ladder, *args, **fields)
-
-    return called
+    return call
 
 
 def _all_checked(ladder: T) -> T:

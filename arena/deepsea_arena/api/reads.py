@@ -34,7 +34,7 @@ from deepsea_arena.reports.verdicts import Verdicts, show_verdicts
 from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import Limit, check_setting, limits_in_force
-from deepsea_ladder.model import GameFilter, GameLine, Time, utc_time
+from deepsea_ladder.model import GameFilter, GameLine, StoredSeason, Time, utc_time
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
 
@@ -64,10 +64,7 @@ class ReadMethods(LadderPart):
         """Tell a client what it has to know first: the version, the season, the limits."""
         from deepsea_sdk import __version__  # the whole SDK comes with it
 
-        opened = open_seasons(self.store.seasons.all())
-        # Only members see the season of a private ladder.
-        hidden = self.service.private and self.caller.role is Role.VISITOR
-        season = opened[-1] if opened and not hidden else None
+        season = self._newest_season()
         until = None
         if season is not None:
             until = self.store.seasons.deadline_of(season, self.caller.author_id)
@@ -79,6 +76,19 @@ class ReadMethods(LadderPart):
             submissions_until=None if until is None else utc_time(until),
             limits=self.limits.table(),
         )
+
+    def _newest_season(self) -> StoredSeason | None:
+        """The newest open season; only members see that of a private ladder."""
+        if self.service.private and self.caller.role is Role.VISITOR:
+            return None
+        opened = open_seasons(self.store.seasons.all())
+        return opened[-1] if opened else None
+
+    @property
+    def season_name(self) -> str:
+        """The name of the newest open season, as `server` has it; "" for none."""
+        season = self._newest_season()
+        return "" if season is None else season.name
 
     @method("GET", "/settings", key="settings")
     def settings(self, *, name: str = "") -> tuple[Limit, ...]:
@@ -141,7 +151,7 @@ class ReadMethods(LadderPart):
             bot,
             version=version or None,
             season_name=season or None,
-            errors=self.owns(bot) or self.is_admin,
+            reader=self.caller,
         )
 
     @method("GET", "/verdicts")

@@ -98,7 +98,7 @@ class SubmissionMethods(LadderPart):
     def watch_submission(self, *, id: int) -> Iterator[Submission | None]:  # noqa: A002
         """Follow a submission of the caller's author, or for an admin of anybody, from its present
         state on."""
-        whose = None if self.is_admin else self.caller.author_id
+        whose = None if self.caller.is_admin else self.caller.author_id
         return self._steps(self.store.submissions.get(id, whose))
 
     @method("GET", "/submissions", role=Role.AUTHOR, scope=Scope.READ, key="submissions")

@@ -1,7 +1,7 @@
 """The profile of a bot: its versions, and the results of one of them in a season.
 
 Invariants: the record of a game with faults is read once; a profile has tracebacks only if it is
-made for the bot's author.
+made for the bot's author or an admin.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from deepsea_arena.documents import DocumentError
 from deepsea_arena.reports.standings import eligible, listed, standing_lines
 from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
+from deepsea_bundle import names
+from deepsea_ladder.accounts import Caller
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model import (
     AnalysedGame,
@@ -41,6 +43,7 @@ from deepsea_rules.record import GameRecord
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
+VISITOR = Caller()
 POINTS = 200
 """About how many points the courses of all versions have together."""
 OPPONENTS = 100
@@ -156,11 +159,11 @@ def bot_profile(
     *,
     version: int | None = None,
     season_name: str | None = None,
-    errors: bool = False,
+    reader: Caller = VISITOR,
 ) -> BotProfile:
     """The profile of a bot; of its newest version in the open season unless others are named.
 
-    errors  whether it is for somebody who may see its tracebacks
+    reader  gets tracebacks of bots of its own, or of all if it is an admin
     """
     season = find_season(store, season_name)
     bot, versions = store.bots.with_versions(name)
@@ -173,11 +176,12 @@ def bot_profile(
     opponents, met = store.sums.opponents(season, chosen.id, OPPONENTS)
     former = [one.id for one in versions]
     entries = {entry.version.id: entry for entry in eligible(store, season, former)}
-    logs = store.logs.of_bot(bot.name) if errors else {}
+    is_own = bool(reader.author) and names.same(reader.author, bot.author)
+    logs = store.logs.of_bot(bot.name) if is_own or reader.is_admin else {}
     games = store.history.latest_of(season, chosen.id, NEWEST + 1, FAULTY)
     faulty = [game for game in games if game.seats[_seat_of(game, chosen)].faults][:FAULTY]
     faults = [
-        (game, _faults(game, record, chosen))
+        (game, _faults(record, _seat_of(game, chosen)))
         for game, record in zip(faulty, store.history.records(faulty), strict=True)
     ]
     seats, faulty_games = store.sums.seats(season, chosen.id)
@@ -306,17 +310,21 @@ def _seat_of(game: GameLine, version: BotVersion) -> int:
     return [seat.label for seat in game.seats].index(version.label)
 
 
-def _faults(game: GameLine, record: str, version: BotVersion) -> list[tuple[int, Decision]]:
-    """The version's faults in a game, each with the index of its decision."""
-    seat = _seat_of(game, version)
-    found = [
+@lru_cache(maxsize=4 * FAULTY)
+def _faults(record: str, seat: int) -> tuple[tuple[int, Decision], ...]:
+    """The faults of a seat in a game, each with the index of its decision.
+
+    Kept, since a page is made anew far more often than a bot has a fault, and records stay.
+    """
+    game = GameRecord.from_json(record)
+    faults = tuple(
         (index, decision)
-        for index, decision in enumerate(GameRecord.from_json(record).decisions)
+        for index, decision in enumerate(game.decisions)
         if decision.seat == seat and decision.fault is not None
-    ]
-    if not found:
-        raise StoreDamaged(f"game {game.game_id}: its record has no fault of {version.label}")
-    return found
+    )
+    if not faults:
+        raise StoreDamaged(f"game {game.game_id}: its record has no fault in seat {seat}")
+    return faults
 
 
 def _fault_line(

@@ -112,7 +112,7 @@ class Accounts(StorePart):
                 author_id = add_author(connection, chosen_name(author), at)
             else:
                 author_id = active_author(connection, code.author).id
-                if author and names.key(author) != names.key(code.author):
+                if author and not names.same(author, code.author):
                     raise AccountError(f"this code is for the author {code.author!r}")
             end_secrets(connection, at, _secrets.c.id == code.id)
             by = Actor(author_id, address=address)

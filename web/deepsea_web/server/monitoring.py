@@ -89,9 +89,8 @@ class Monitor:
         store, secret = gateway.service.store, self._access.keeps_secrets(address)
         try:
             given = request.headers.getlist("authorization")
-            check_call(
-                gateway.service, await gateway.caller(given, address, secret=secret), METRICS
-            )
+            caller = await gateway.caller(given, address, secret=secret)
+            check_call(gateway.service, caller, METRICS)
             counts = await gateway.in_thread(store.counts.read)
         except Exception as error:  # noqa: BLE001  (every error has its status)
             return refuse(error)

@@ -139,4 +139,4 @@ def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
 
 def season_of(ladder: LadderApi, query: Query) -> str:
     """The season that a page is about: the newest open one, unless another was named."""
-    return query.text("season") or ladder.server().season
+    return query.text("season") or ladder.season_name

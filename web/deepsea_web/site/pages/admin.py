@@ -141,7 +141,7 @@ def _block(visit: Visit, form: Form) -> Redirect:
 
 def _anonymise(visit: Visit, form: Form) -> Redirect:
     author = form.text("author")
-    if names.key(form.text("confirm")) != names.key(author):
+    if not names.same(form.text("confirm"), author):
         raise UserError("write the author's name once more to confirm that it shall go")
     line = visit.ladder.anonymise_author(author=author)
     return _to_author(line.author, "anonymised")
