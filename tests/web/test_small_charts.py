@@ -14,7 +14,7 @@ from deepsea_arena.reports.bots import VersionCourse
 from deepsea_ladder.model import Int64
 from deepsea_ladder.standings import CoursePoint
 from deepsea_web.charts.course import WIDE, area, course, moments
-from deepsea_web.charts.files import charts_svg, inline
+from deepsea_web.charts.files import charts_svg
 from deepsea_web.charts.svg import (
     BAR_WIDTH,
     NARROW,
@@ -23,6 +23,7 @@ from deepsea_web.charts.svg import (
     Scale,
     axis,
     bar,
+    inline,
     span_of,
     sparkline,
     ticks,

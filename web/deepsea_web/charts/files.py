@@ -15,8 +15,8 @@ from deepsea_arena.reports.plot_data import PlotData
 from deepsea_rules.printable import one_line
 from deepsea_web.charts.bars import dives, placements, times
 from deepsea_web.charts.course import lead
-from deepsea_web.charts.svg import WIDTH, Chart, Drawing, wrapped
-from deepsea_web.viewer.assets import file_text, render
+from deepsea_web.charts.svg import WIDTH, Chart, Drawing, describe, inline, wrapped
+from deepsea_web.viewer.assets import chart_styles, file_text, render
 
 _MARGIN = 12
 _TITLE = 22
@@ -43,7 +43,7 @@ def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
         group = SubElement(
             parts.element, "g", {"transform": f"translate(0 {y:.1f})", "role": "img"}
         )
-        _describe(group, chart.key, chart.title, chart.text)
+        describe(group, chart.key, chart.title, chart.text)
         group.append(chart.body)
         y += chart.height
     height = y + 2 * _MARGIN
@@ -58,7 +58,7 @@ def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
             "height": f"{1.5 * height:.0f}",
         },
     )
-    _describe(root, "plots", one_line(title), one_line(facts))
+    describe(root, "plots", one_line(title), one_line(facts))
     SubElement(root, "style").text = chart_styles()
     SubElement(root, "rect", {"class": "paper", "width": "100%", "height": "100%"})
     parts.element.set("transform", f"translate({_MARGIN} {_MARGIN})")
@@ -79,25 +79,3 @@ def charts_html(title: str, facts: str, charts: Sequence[Chart]) -> str:
         style_hash=b64encode(sha256(styles.encode()).digest()).decode(),
     )
     return "".join(pieces)
-
-
-def inline(chart: Chart) -> str:
-    """The chart as an element of a page; safe, since everything in it is escaped."""
-    box = f"0 0 {chart.width:.0f} {chart.height:.0f}"
-    svg = Element("svg", {"class": "chart", "viewBox": box, "role": "img"})
-    _describe(svg, chart.key, chart.title, chart.text)
-    svg.append(chart.body)
-    return tostring(svg, encoding="unicode")
-
-
-def _describe(element: Element, key: str, title: str, text: str) -> None:
-    """Give an element the title and the description that a screen reader reads."""
-    for tag, words in (("title", title), ("desc", text)):
-        SubElement(element, tag, {"id": f"{key}-{tag}"}).text = words
-    element.set("aria-labelledby", f"{key}-title")
-    element.set("aria-describedby", f"{key}-desc")
-
-
-def chart_styles() -> str:
-    """The style sheet of charts."""
-    return file_text("charts/charts.css")

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import quantiles
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from deepsea_rules.printable import one_line
 
@@ -103,6 +103,23 @@ class Drawing:
     def _tip(self, element: Element, tip: str) -> None:
         if tip:
             SubElement(element, "title").text = one_line(tip)
+
+
+def inline(chart: Chart) -> str:
+    """The chart as an element of a page; safe, since everything in it is escaped."""
+    box = f"0 0 {chart.width:.0f} {chart.height:.0f}"
+    svg = Element("svg", {"class": "chart", "viewBox": box, "role": "img"})
+    describe(svg, chart.key, chart.title, chart.text)
+    svg.append(chart.body)
+    return tostring(svg, encoding="unicode")
+
+
+def describe(element: Element, key: str, title: str, text: str) -> None:
+    """Give an element the title and the description that a screen reader reads."""
+    for tag, words in (("title", title), ("desc", text)):
+        SubElement(element, tag, {"id": f"{key}-{tag}"}).text = words
+    element.set("aria-labelledby", f"{key}-title")
+    element.set("aria-describedby", f"{key}-desc")
 
 
 def short(name: str, columns: int) -> str:

@@ -23,12 +23,18 @@ from deepsea_ladder.errors import NotOnLadder, StoreError, StoreUnavailable
 from deepsea_ladder.store.changes import LastChanges
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line
-from deepsea_web.charts.files import chart_styles
 from deepsea_web.http import FILE_KINDS
 from deepsea_web.server.access import Access
 from deepsea_web.site import words
 from deepsea_web.site.page import Page, Query, Visit
-from deepsea_web.viewer.assets import base_styles, file_text, render, script, viewer_styles
+from deepsea_web.viewer.assets import (
+    base_styles,
+    chart_styles,
+    file_text,
+    render,
+    script,
+    viewer_styles,
+)
 
 KINDS = {
     "html": "text/html; charset=utf-8",

@@ -82,6 +82,11 @@ def board_styles() -> str:
     return _squeezed(file_text("viewer/board.css"))
 
 
+def chart_styles() -> str:
+    """The style sheet of charts."""
+    return file_text("charts/charts.css")
+
+
 def _scope(module: str) -> str:
     """A module as a function of its own, whose result has what the module exports."""
     text = file_text(f"viewer/{module}.js")

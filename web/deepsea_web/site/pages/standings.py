@@ -15,8 +15,7 @@ from deepsea_arena.reports.standings import PairTable, Standings, csv_rows
 from deepsea_arena.reports.tournaments import TournamentReport
 from deepsea_ladder.standings import StandingLine
 from deepsea_web.charts.course import WIDE, area, course, moments
-from deepsea_web.charts.files import inline
-from deepsea_web.charts.svg import NARROW, WIDTH, Scale, axis, bar, span_of, sparkline
+from deepsea_web.charts.svg import NARROW, WIDTH, Scale, axis, bar, inline, span_of, sparkline
 from deepsea_web.site.page import SEASON_OVER, Over, Page, Query, season_of
 from deepsea_web.site.words import count, name
 
