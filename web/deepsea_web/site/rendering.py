@@ -27,14 +27,7 @@ from deepsea_web.http import FILE_KINDS
 from deepsea_web.server.access import Access
 from deepsea_web.site import words
 from deepsea_web.site.page import Page, Query, Visit
-from deepsea_web.viewer.assets import (
-    base_styles,
-    chart_styles,
-    file_text,
-    render,
-    script,
-    viewer_styles,
-)
+from deepsea_web.viewer.assets import render, static_names, static_texts
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -45,8 +38,6 @@ KINDS = {
 MOST_BYTES = 32 * 1024 * 1024
 _SMALL = 512
 """Bytes; a shorter body is not worth packing."""
-OWN = ("join.js", "copy.js", "submit.js", "submission.js")
-"""Scripts of the pages of people with an account; each of these works without its own."""
 LONGEST = 300
 """Characters of a sentence."""
 _SENTENCES = {
@@ -165,55 +156,13 @@ def _takes_gzip(request: Request) -> bool:
 
 
 @cache
-def static_names() -> Mapping[str, str]:
-    """The name with a digest of each file, such as `site.1f0c….css` of `site.css`."""
-    return {name: _served(name, text) for name, text in _texts().items()}
-
-
-@cache
 def static_files() -> Mapping[str, Rendered]:
-    """The files by their names with a digest."""
+    """The files of the site by their names with a digest."""
+    names = static_names()
     return {
-        _served(name, text): Rendered.of(text, FILE_KINDS[name.rpartition(".")[2]])
-        for name, text in _texts().items()
+        names[name]: Rendered.of(text, FILE_KINDS[name.rpartition(".")[2]])
+        for name, text in static_texts().items()
     }
-
-
-def _served(name: str, text: str) -> str:
-    stem, _, ending = name.rpartition(".")
-    return f"{stem}.{hashlib.sha256(text.encode()).hexdigest()[:16]}.{ending}"
-
-
-@cache
-def _texts() -> Mapping[str, str]:
-    return {
-        "site.css": base_styles() + chart_styles() + _read("site.css"),
-        "viewer.css": viewer_styles(),
-        "reader.js": _read("reader.js"),
-        "site.js": _read("site.js"),
-        "viewer.js": script(),
-        "game.css": _read("game.css"),
-        "game.js": _linked("game.js"),
-        "feed.js": _read("feed.js"),
-        "tv.js": _linked("tv.js"),
-        "own.css": _read("own.css"),
-        "play.css": _read("play.css"),
-        "play.js": _linked("play.js"),
-        **{name: _read(name) for name in OWN},
-        "icon.svg": _read("icon.svg"),
-    }
-
-
-def _linked(name: str) -> str:
-    """A script whose imports have their names with a digest."""
-    text = _read(name)
-    for module, its_text in (("viewer.js", script()), ("feed.js", _read("feed.js"))):
-        text = text.replace(f'"./{module}"', f'"./{_served(module, its_text)}"')
-    return text
-
-
-def _read(name: str) -> str:
-    return file_text(f"site/static/{name}")
 
 
 def refusal(error: Exception) -> Refusal:

@@ -1,4 +1,4 @@
-"""The viewer's script, styles and layout, and the templates of all pages.
+"""The viewer's script, styles and layout, the files of the site, and the templates of all pages.
 
 Invariants: the script is one ES module that imports nothing, made of the modules in `viewer/`
 without any tool, so that the same files give the same bytes; a page has it inline, a server sends
@@ -7,10 +7,11 @@ it as a file, and both are the same text.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -34,6 +35,8 @@ EXPORTED = {
     "notation": ("parsePosition",),
     "panels": ("seats", "spoken"),
 }
+OWN = ("join.js", "copy.js", "submit.js", "submission.js")
+"""Scripts of the pages of people with an account; each of these works without its own."""
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
 COLUMNS = 8
@@ -85,6 +88,50 @@ def board_styles() -> str:
 def chart_styles() -> str:
     """The style sheet of charts."""
     return file_text("charts/charts.css")
+
+
+@cache
+def static_names() -> Mapping[str, str]:
+    """The name with a digest of each file, such as `site.1f0c….css` of `site.css`."""
+    return {name: _served(name, text) for name, text in static_texts().items()}
+
+
+def _served(name: str, text: str) -> str:
+    stem, _, ending = name.rpartition(".")
+    return f"{stem}.{hashlib.sha256(text.encode()).hexdigest()[:16]}.{ending}"
+
+
+@cache
+def static_texts() -> Mapping[str, str]:
+    """The texts of the site's scripts, style sheets and pictures, by name."""
+    return {
+        "site.css": base_styles() + chart_styles() + _site_file("site.css"),
+        "viewer.css": viewer_styles(),
+        "reader.js": _site_file("reader.js"),
+        "site.js": _site_file("site.js"),
+        "viewer.js": script(),
+        "game.css": _site_file("game.css"),
+        "game.js": _linked("game.js"),
+        "feed.js": _site_file("feed.js"),
+        "tv.js": _linked("tv.js"),
+        "own.css": _site_file("own.css"),
+        "play.css": _site_file("play.css"),
+        "play.js": _linked("play.js"),
+        **{name: _site_file(name) for name in OWN},
+        "icon.svg": _site_file("icon.svg"),
+    }
+
+
+def _linked(name: str) -> str:
+    """A script whose imports have their names with a digest."""
+    text = _site_file(name)
+    for module, its_text in (("viewer.js", script()), ("feed.js", _site_file("feed.js"))):
+        text = text.replace(f'"./{module}"', f'"./{_served(module, its_text)}"')
+    return text
+
+
+def _site_file(name: str) -> str:
+    return file_text(f"site/static/{name}")
 
 
 def _scope(module: str) -> str:
