@@ -20,7 +20,7 @@ from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_web.site.app import KEPT_US, Site
-from deepsea_web.site.rendering import Cache, KeptAnswer, Rendered
+from deepsea_web.site.page import Cache, KeptAnswer, Rendered
 from helpers import ladder
 from helpers.counting import counted
 from helpers.manual_clock import ManualClock

@@ -21,7 +21,7 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import RuleSet
 from deepsea_web.server.access import HEADERS
 from deepsea_web.site.app import Site
-from deepsea_web.site.rendering import static_files
+from deepsea_web.site.page import static_files
 from deepsea_web.viewer.assets import static_names
 from helpers import ladder
 from helpers.pages import DAILY, saying

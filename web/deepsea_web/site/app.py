@@ -37,13 +37,15 @@ from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway, name_routes
 from deepsea_web.site.broadcast import Broadcast
 from deepsea_web.site.members import Answers, Members, MembersOnly, RequestHandler
-from deepsea_web.site.page import Page, Query, parameters_of
-from deepsea_web.site.rendering import (
+from deepsea_web.site.page import (
     KINDS,
     Cache,
     KeptAnswer,
+    Page,
     PageRenderer,
+    Query,
     Rendered,
+    parameters_of,
     refusal,
     same,
     sent,

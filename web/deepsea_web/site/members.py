@@ -38,8 +38,7 @@ from deepsea_web.site.forms import (
     form_of,
     read_upload,
 )
-from deepsea_web.site.page import Query, Visit, parameters_of
-from deepsea_web.site.rendering import PageRenderer, Refusal, refusal
+from deepsea_web.site.page import PageRenderer, Query, Refusal, Visit, parameters_of, refusal
 from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 
 _PLAIN = "What you send here can be read by others: use the https address of this ladder."

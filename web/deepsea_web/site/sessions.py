@@ -26,8 +26,7 @@ from deepsea_web.http import NO_STORE
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.forms import SIGNED_OUT
-from deepsea_web.site.page import Visit
-from deepsea_web.site.rendering import KINDS
+from deepsea_web.site.page import KINDS, Visit
 
 _VALUE = re.compile(r"[A-Za-z0-9_.~%-]{1,500}")
 UNSEEN = {**NO_STORE, "Vary": "Cookie"}

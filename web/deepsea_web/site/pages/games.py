@@ -27,8 +27,7 @@ from deepsea_web.http import EVENT_STREAM, StreamedResponse, last_event, whole_n
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import KEPT
 from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
-from deepsea_web.site.page import GAME_OVER, SEASON_OVER, Page, Query, Visit
-from deepsea_web.site.rendering import KINDS, Rendered
+from deepsea_web.site.page import GAME_OVER, KINDS, SEASON_OVER, Page, Query, Rendered, Visit
 from deepsea_web.site.sessions import MEMBER
 from deepsea_web.site.words import name, result
 from deepsea_web.viewer.game_page import PageGame, script_json
