@@ -21,8 +21,7 @@ from deepsea_ladder.rating.totals import RatingTotals, after_game, seat_results
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.store.sums import count_sums
-from deepsea_ladder.store.versions import write_tallies
+from deepsea_ladder.store.sums import count_sums, write_tallies
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 

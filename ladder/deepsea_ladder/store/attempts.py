@@ -15,8 +15,8 @@ from deepsea_ladder.chain import lost_line
 from deepsea_ladder.model import AttemptEnd, BotState, LostAttempt, TaskKind, TaskState
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link
+from deepsea_ladder.store.history import versions_of
 from deepsea_ladder.store.tasks import Tasks
-from deepsea_ladder.store.versions import versions_of
 from deepsea_rules.printable import printable
 
 GAMES = Tasks(TaskKind.GAME)

@@ -51,8 +51,13 @@ from deepsea_ladder.store.attempts import cancel_games_of
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import check_deadline, ensure_author
 from deepsea_ladder.store.database import StorePart, added, now
-from deepsea_ladder.store.history import seat_result
-from deepsea_ladder.store.versions import IS_CURRENT, SELECT_VERSIONS, version_of, versions_by_id
+from deepsea_ladder.store.history import (
+    IS_CURRENT,
+    SELECT_VERSIONS,
+    seat_result,
+    version_of,
+    versions_by_id,
+)
 from deepsea_ladder.strikes import Appearance, StrikeRules, conduct
 from deepsea_rules.printable import printable
 

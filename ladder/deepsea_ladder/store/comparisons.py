@@ -42,10 +42,10 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now, readable
+from deepsea_ladder.store.history import SELECT_VERSIONS, versions_by_id
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
-from deepsea_ladder.store.versions import SELECT_VERSIONS, versions_by_id
 
 _rows, _blocks = schema.comparisons, schema.comparison_blocks
 _versions, _bots = schema.bot_versions, schema.bots

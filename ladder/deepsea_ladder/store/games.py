@@ -40,11 +40,11 @@ from deepsea_ladder.store.history import (
     game_seat,
     last_seq,
     no_such_game,
+    versions_of,
 )
 from deepsea_ladder.store.jobs import Jobs
 from deepsea_ladder.store.seasons import by_id
-from deepsea_ladder.store.sums import add_sums
-from deepsea_ladder.store.versions import read_tallies, versions_of, write_tallies
+from deepsea_ladder.store.sums import add_sums, read_tallies, write_tallies
 from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import quoted

@@ -1,4 +1,4 @@
-"""Played games: read one by one, and as the totals of each version.
+"""Played games, read one by one, and versions of bots with their bots and authors.
 
 Invariants: games are read in portions, each a snapshot of its own, so that a slow reader keeps no
 writer waiting; games never change, so the portions fit together; a rating goes through
@@ -40,8 +40,41 @@ from deepsea_ladder.rating.totals import SeatResult
 from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
-from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of, versions_by_id
 
+_versions = schema.bot_versions
+SELECT_VERSIONS: Select[Any] = (
+    select(
+        _versions.c.id.label("version_id"),
+        _versions.c.number,
+        _versions.c.digest,
+        _versions.c.created_at.label("submitted_at"),
+        schema.bots.c.id.label("bot_id"),
+        schema.bots.c.name,
+        schema.bots.c.name_key,
+        schema.bots.c.state,
+        schema.bots.c.reason,
+        schema.bots.c.changed_at,
+        schema.bots.c.author_id,
+        schema.authors.c.name.label("author"),
+    )
+    .join(schema.bots, schema.bots.c.id == _versions.c.bot_id)
+    .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
+)
+IS_CURRENT = _versions.c.number == schema.bots.c.version
+"""Of a version with its bot: whether it is the one that plays."""
+# Looked up bot by bot: former versions are not read.
+CURRENT_IDS = select(
+    select(_versions.c.id)
+    .where(_versions.c.bot_id == schema.bots.c.id, IS_CURRENT)
+    .correlate(schema.bots)
+    .scalar_subquery()
+).select_from(schema.bots)
+_VERSIONS_BY_ID = SELECT_VERSIONS.where(_versions.c.id.in_(bindparam("ids", expanding=True)))
+_VERSIONS_OF_JOB = (
+    SELECT_VERSIONS.join(schema.job_seats, schema.job_seats.c.version_id == _versions.c.id)
+    .where(schema.job_seats.c.job_id == bindparam("job"))
+    .order_by(schema.job_seats.c.seat)
+)
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums
 _own, _other = _seats.alias("own"), _seats.alias("other")
@@ -388,3 +421,41 @@ _LAST_SEQ = select(func.max(_games.c.seq))
 def last_seq(connection: Connection) -> int:
     """The number of the last game; only the writer may count on it."""
     return connection.execute(_LAST_SEQ).scalar() or 0
+
+
+# Versions
+
+
+def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersion]:
+    """The versions with these ids; `StoreDamaged` for one that is not there."""
+    rows = connection.execute(_VERSIONS_BY_ID, {"ids": ids})
+    versions = {row.version_id: version_of(row) for row in rows}
+    for version in ids:
+        if version not in versions:
+            raise StoreDamaged(
+                f"table bot_versions, row {version}: it is gone, or its bot, or its author"
+            )
+    return versions
+
+
+def versions_of(connection: Connection, job_id: int) -> tuple[BotVersion, ...]:
+    """The line-up of a job: the version in each seat."""
+    found = tuple(version_of(row) for row in connection.execute(_VERSIONS_OF_JOB, {"job": job_id}))
+    if not found:
+        raise StoreDamaged(f"job {job_id} has no line-up")
+    return found
+
+
+def version_of(row: Row[Any]) -> BotVersion:
+    """The version in a row of `SELECT_VERSIONS`."""
+    for name in (row.name, row.author):
+        if not isinstance(name, str):  # SQLite takes bytes too, and they would be printed
+            raise StoreDamaged(f"version {row.version_id}: the name {name!r} is not a text")
+    return BotVersion(
+        id=row.version_id,
+        bot=row.name,
+        author=row.author,
+        number=row.number,
+        digest=row.digest,
+        created_at=row.submitted_at,
+    )

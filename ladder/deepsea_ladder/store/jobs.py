@@ -52,10 +52,9 @@ from deepsea_ladder.store.attempts import (
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import disable_damaged, disable_strikers
 from deepsea_ladder.store.database import StorePart, now
-from deepsea_ladder.store.history import PORTION
+from deepsea_ladder.store.history import PORTION, versions_by_id, versions_of
 from deepsea_ladder.store.seasons import seed_of
 from deepsea_ladder.store.tasks import NO_LOAD, UNREADABLE_TASK, TaskQueue, loads
-from deepsea_ladder.store.versions import versions_by_id, versions_of
 from deepsea_rules.randomness import game_seed
 
 _jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts

@@ -28,10 +28,10 @@ from deepsea_ladder.model import BotVersion, PersonGame, Presence, TaskKind, Tas
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now, readable
+from deepsea_ladder.store.history import SELECT_VERSIONS, version_of
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
-from deepsea_ladder.store.versions import SELECT_VERSIONS, version_of
 from deepsea_rules.game import Decision
 
 SILENT_MS = 10_000

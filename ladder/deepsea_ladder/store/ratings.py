@@ -43,18 +43,19 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import (
-    last_seq,
-    seat_result,
-)
-from deepsea_ladder.store.seasons import seed_of
-from deepsea_ladder.store.sums import count_sums, sum_differences
-from deepsea_ladder.store.versions import (
     CURRENT_IDS,
     IS_CURRENT,
     SELECT_VERSIONS,
-    read_tallies,
-    tally_of,
+    last_seq,
+    seat_result,
     version_of,
+)
+from deepsea_ladder.store.seasons import seed_of
+from deepsea_ladder.store.sums import (
+    count_sums,
+    read_tallies,
+    sum_differences,
+    tally_of,
     write_tallies,
 )
 from deepsea_rules.randomness import game_seed

@@ -32,8 +32,9 @@ from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import find_author
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import StorePart, now
+from deepsea_ladder.store.history import versions_by_id
 from deepsea_ladder.store.submissions import IS_OPEN, bots_from_afar
-from deepsea_ladder.store.versions import read_tallies, versions_by_id
+from deepsea_ladder.store.sums import read_tallies
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 

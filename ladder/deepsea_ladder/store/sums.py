@@ -1,4 +1,4 @@
-"""Sums over the games of a season: of pairs of versions, and of versions from each seat.
+"""Sums over the games of a season: of versions, of pairs of them, and of versions from each seat.
 
 Invariants: they are kept up in the transaction that stores a game, so that a few rows are read
 however many games there are; `sum_differences` compares them with what the games give.
@@ -6,7 +6,8 @@ however many games there are; `sum_differences` compares them with what the game
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import Any
@@ -31,12 +32,14 @@ from sqlalchemy import (
 )
 
 from deepsea_ladder.model import StoredSeason
+from deepsea_ladder.rating.totals import RatingTotals
+from deepsea_ladder.rating.trueskill_fold import Rating
 from deepsea_ladder.scheduling.tournament import Score, summed_scores
 from deepsea_ladder.standings import OpponentLine, PairCell, SeatLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 
-_pairs, _seats = schema.pair_sums, schema.seat_sums
+_ratings, _pairs, _seats = schema.ratings, schema.pair_sums, schema.seat_sums
 # Two selects, of which each has its index.
 _MEETINGS = union_all(
     select(_pairs.c.other_id.label("id"), _pairs.c.games, _pairs.c.better, _pairs.c.level).where(
@@ -237,3 +240,65 @@ def sum_differences(connection: Connection, season: StoredSeason) -> Iterator[st
                     stored, given = (row and tuple(map(int, row)) for row in pair)
                     yield f"table {name}: there is {stored}, the games give {given}"
                     break
+
+
+# The totals of versions
+
+_TOTALS = tuple(field.name for field in fields(RatingTotals) if field.name != "rating")
+_RATING_KEY: dict[Any, Any] = {
+    _ratings.c.season_id: bindparam("of_season"),
+    _ratings.c.version_id: bindparam("of_version"),
+}
+_RATING_VALUES: dict[Any, Any] = {
+    column: bindparam(column.name) for column in _ratings.c if column not in _RATING_KEY
+}
+_INSERT_RATING = insert(_ratings).values(_RATING_KEY | _RATING_VALUES)
+_UPDATE_RATING = (
+    update(_ratings)
+    .where(*(column == key for column, key in _RATING_KEY.items()))
+    .values(_RATING_VALUES)
+)
+_RATINGS_OF_SEASON = select(_ratings).where(_ratings.c.season_id == bindparam("season"))
+_RATINGS_OF_VERSIONS = _RATINGS_OF_SEASON.where(
+    _ratings.c.version_id.in_(bindparam("versions", expanding=True))
+)
+
+
+def read_tallies(
+    connection: Connection,
+    season: StoredSeason,
+    versions: Sequence[int] | None = None,
+) -> dict[int, RatingTotals]:
+    """The tallies of a season, or of some versions in it; who has not played has none."""
+    if versions is None:
+        rows = connection.execute(_RATINGS_OF_SEASON, {"season": season.id})
+    else:
+        rows = connection.execute(_RATINGS_OF_VERSIONS, {"season": season.id, "versions": versions})
+    return {row.version_id: tally_of(row) for row in rows}
+
+
+def write_tallies(
+    connection: Connection,
+    season: StoredSeason,
+    tallies: Mapping[int, RatingTotals],
+    known: Container[int],
+) -> None:
+    """Store tallies by version; those of `known` versions are there already."""
+    rows = [
+        {"of_season": season.id, "of_version": version} | _columns(tally)
+        for version, tally in tallies.items()
+    ]
+    for statement, is_known in ((_UPDATE_RATING, True), (_INSERT_RATING, False)):
+        wanted = [row for row in rows if (row["of_version"] in known) is is_known]
+        if wanted:
+            connection.execute(statement, wanted)
+
+
+def _columns(tally: RatingTotals) -> dict[str, Any]:
+    mu, sigma = tally.rating.to_hex()
+    return {"mu": mu, "sigma": sigma} | {name: getattr(tally, name) for name in _TOTALS}
+
+
+def tally_of(row: Row[Any]) -> RatingTotals:
+    rating = Rating.from_hex(row.mu, row.sigma)
+    return RatingTotals(rating, **{name: getattr(row, name) for name in _TOTALS})
