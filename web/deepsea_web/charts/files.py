@@ -16,7 +16,7 @@ from deepsea_rules.printable import one_line
 from deepsea_web.charts.bars import dives, placements, times
 from deepsea_web.charts.course import lead
 from deepsea_web.charts.svg import WIDTH, Chart, Drawing, describe, inline, wrapped
-from deepsea_web.viewer.assets import chart_styles, file_text, render
+from deepsea_web.viewer.assets import chart_styles, file_text, load_template
 
 _MARGIN = 12
 _TITLE = 22
@@ -69,8 +69,7 @@ def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
 def charts_html(title: str, facts: str, charts: Sequence[Chart]) -> str:
     """These charts on one page, each with its numbers as a table."""
     styles = chart_styles() + file_text("charts/page.css")
-    pieces = render(
-        "plots.html",
+    return load_template("plots.html").render(
         title=one_line(title),
         facts=one_line(facts),
         printable=one_line,
@@ -78,4 +77,3 @@ def charts_html(title: str, facts: str, charts: Sequence[Chart]) -> str:
         styles=styles,
         style_hash=b64encode(sha256(styles.encode()).digest()).decode(),
     )
-    return "".join(pieces)

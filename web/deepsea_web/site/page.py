@@ -34,7 +34,7 @@ from deepsea_rules.printable import one_line
 from deepsea_web.http import FILE_KINDS
 from deepsea_web.server.access import Access
 from deepsea_web.site import words
-from deepsea_web.viewer.assets import render, static_names, static_texts
+from deepsea_web.viewer.assets import load_template, static_names, static_texts
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -385,4 +385,4 @@ class PageRenderer:
 
     def _render(self, template: str, **values: Any) -> str:
         given: Mapping[str, Any] = {"site": self, "w": words, "closed": False, **values}
-        return "".join(render(f"site/{template}", **given))
+        return load_template(f"site/{template}").render(given)

@@ -11,12 +11,12 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from deepsea_rules.actions import CHIPS, LEVELS
 from deepsea_rules.ruleset import FULL_AIR, MAX_PLAYERS
@@ -155,9 +155,10 @@ def file_text(path: str) -> str:
     return files("deepsea_web").joinpath(path).read_text(encoding="utf-8")
 
 
-def render(name: str, **values: object) -> Iterator[str]:
-    """A template with these values, in pieces."""
-    return _environment().get_template(name).generate(**values)
+@cache
+def load_template(name: str) -> Template:
+    """A template of pages; its file is read once."""
+    return _environment().get_template(name)
 
 
 @cache

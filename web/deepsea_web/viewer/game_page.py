@@ -23,7 +23,7 @@ from deepsea_rules.printable import one_line
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.notes import Note
-from deepsea_web.viewer.assets import render, script, styles
+from deepsea_web.viewer.assets import load_template, script, styles
 
 START = "start();\n"
 _VALUE = re.compile(r"=\d+")
@@ -119,8 +119,7 @@ def game_page(games: Sequence[PageGame], note: str = "") -> Iterable[str]:
         f"default-src 'none'; script-src {_hash(program)}; style-src {_hash(look)}; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    return render(
-        "game_page.html",
+    return load_template("game_page.html").generate(
         games=games,
         note=note,
         policy=policy,
