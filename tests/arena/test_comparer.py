@@ -11,7 +11,7 @@ from deepsea_arena.play.comparison_worker import BlockPlayed, play_on
 from deepsea_arena.play.handlers import COMPARISONS
 from deepsea_arena.play.rated_games import hosting
 from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.reports.verdicts import VerdictLine, show_verdicts
+from deepsea_arena.reports.bots import VerdictLine, show_verdicts
 from deepsea_ladder.model import BotVersion, ComparisonLease, ComparisonStanding, TaskState
 from deepsea_ladder.season import Season, VerdictSettings
 from deepsea_ladder.store import Store

@@ -12,7 +12,7 @@ from msgspec import Struct
 from deepsea_arena.api.declarations import LadderPart, method
 from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.documents import json_text
-from deepsea_arena.reports.bots import BotProfile, bot_profile
+from deepsea_arena.reports.bots import BotProfile, Verdicts, bot_profile, show_verdicts
 from deepsea_arena.reports.games import (
     GAMES,
     MOST_GAMES,
@@ -30,7 +30,6 @@ from deepsea_arena.reports.tournaments import (
     tournament_report,
     tournaments,
 )
-from deepsea_arena.reports.verdicts import Verdicts, show_verdicts
 from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import Limit, check_setting, limits_in_force

@@ -1,7 +1,9 @@
-"""The profile of a bot: its versions, and the results of one of them in a season.
+"""Verdicts of versions, and the profile of a bot: its versions, and the results of one in a season.
 
-Invariants: the record of a game with faults is read once; a profile has tracebacks only if it is
-made for the bot's author or an admin.
+A verdict is how a version does against its former one, or against a bot of the panel, on common
+luck. Invariants: it follows from one comparison, so that it does not depend on who else takes part;
+the record of a game with faults is read once; a profile has tracebacks only if it is made for the
+bot's author or an admin.
 """
 
 from __future__ import annotations
@@ -11,16 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from deepsea_arena.coach.ladder_analyses import document_of
 from deepsea_arena.coach.weaknesses import Deviation, Weaknesses, find_weaknesses
 from deepsea_arena.documents import DocumentError
 from deepsea_arena.reports.standings import eligible, listed, standing_lines
-from deepsea_arena.reports.verdicts import VerdictLine, verdict_lines
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_bundle import names
 from deepsea_ladder.accounts import Caller
@@ -32,8 +32,11 @@ from deepsea_ladder.model import (
     GameLine,
     RatedVersion,
     SeatLog,
+    StoredComparison,
     StoredSeason,
+    TaskState,
     Time,
+    Verdict,
     utc_time,
 )
 from deepsea_ladder.standings import CoursePoint, OpponentLine, SeatLine, StandingLine
@@ -53,6 +56,118 @@ FAULTY = 50
 """How many games with faults, the newest, are listed, and the kinds in them counted."""
 ANALYSED = 100
 """How many games with an analysis, the newest, say where a version loses."""
+
+
+class VerdictLine(Struct, frozen=True, kw_only=True):
+    """A version against its bot's former version, or against a bot of the panel."""
+
+    author: str
+    bot: str
+    version: int
+    against: str
+    """Such as "version 2", or the name in the panel."""
+    is_panel: bool
+    beats: Literal["yes", "no", "open"]
+    decided_at: Time | None
+    verdict: Verdict | None
+    lead: float
+    """In placement score, less the luck in it."""
+    low: float
+    high: float
+    """The interval of the lead, with 95 %, whenever one looks."""
+    margin: float
+    """The largest difference that is called level."""
+    blocks: int
+    blocks_to_go: int | None
+    """A guess; None if there is none, or a verdict."""
+    faults: int
+    """Faults of the version in these games."""
+    cpu_seconds: float
+    state: TaskState
+    seed: str
+    """Text: `compare --seed` plays the same luck."""
+    words: str
+    """The line in words."""
+
+
+class Verdicts(Struct, frozen=True, kw_only=True):
+    """The verdicts of a season."""
+
+    season: str
+    verdicts: tuple[VerdictLine, ...]
+
+
+VERDICT_COLUMNS = VerdictLine.__struct_fields__
+
+
+def show_verdicts(
+    store: Store, season_name: str | None = None, bot: str = "", version: int = 0
+) -> Verdicts:
+    """The verdicts of a season: of all bots, of one, or of one of its versions."""
+    season, wanted = find_season(store, season_name), None
+    if bot:
+        versions = store.bots.versions(bot)
+        wanted = [one.id for one in versions if version in (0, one.number)]
+        if not wanted:
+            raise NotOnLadder(f"{bot} has the versions 1 to {len(versions)}, not {version}")
+    return Verdicts(season=season.name, verdicts=verdict_lines(store, season, wanted))
+
+
+def verdict_lines(
+    store: Store, season: StoredSeason, versions: list[int] | None
+) -> tuple[VerdictLine, ...]:
+    """The lines of these versions, or of all."""
+    closed = season.closed_at is not None
+    return tuple(
+        verdict_line(one, closed=closed) for one in store.comparisons.listed(season, versions)
+    )
+
+
+def verdict_line(found: StoredComparison, *, closed: bool = False) -> VerdictLine:
+    """The line of a comparison; `closed` is whether its season is."""
+    now, version = found.standing, found.version
+    is_decided = found.state is TaskState.DECIDED
+    left = None if closed or found.state.is_final else now.blocks_to_go
+    beats: Literal["yes", "no", "open"] = "yes" if now.verdict == "better" else "no"
+    return VerdictLine(
+        **structs.asdict(structs.replace(now, blocks_to_go=left)),
+        author=version.author,
+        bot=version.bot,
+        version=version.number,
+        against=found.against,
+        is_panel=bool(found.panel),
+        beats=beats if is_decided else "open",
+        decided_at=utc_time(found.changed_at) if is_decided else None,
+        cpu_seconds=found.cpu_ms / 1000,
+        state=found.state,
+        seed=found.seed,
+        words=_words(found, closed=closed),
+    )
+
+
+def _words(found: StoredComparison, *, closed: bool) -> str:
+    now, other = found.standing, found.against
+    blocks = "1 block" if now.blocks == 1 else f"{now.blocks:,} blocks"
+    figures = (
+        f" ({now.lead:+.2f} placement score, 95 %: {now.low:+.2f} to {now.high:+.2f}, {blocks})"
+    )
+    match now.verdict:
+        case "better" | "worse":
+            return f"{now.verdict} than {other}{figures}"
+        case "level":
+            return f"level with {other} within {now.margin:g}{figures}"
+    if found.state.is_final:
+        left = found.reason
+    elif closed:
+        left = "the season is closed"
+    elif now.blocks_to_go is not None:
+        left = f"about {float(f'{now.blocks_to_go:.1e}'):,.0f} blocks to go"
+    else:
+        left = "it goes on" if now.blocks else "not begun"
+    return f"open against {other}: {left}{figures if now.blocks else ''}"
+
+
+# The profile
 
 
 class VersionLine(Struct, frozen=True):
@@ -255,7 +370,7 @@ def _standing(
     others = listed(store, season, list(entries.values()))
     if entry not in others:
         (line,) = standing_lines(store, season, [entry], version.id)
-        return replace(line, rank=None)
+        return structs.replace(line, rank=None)
     lines = standing_lines(store, season, others, version.id)
     return next(line for line in lines if (line.bot, line.version) == (version.bot, version.number))
 

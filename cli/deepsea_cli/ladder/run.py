@@ -94,7 +94,7 @@ class RunOutput(RunWatcher):
         print_error(f"analysis of game {game_id}: {state}, {note}")
 
     def compared(self, found: StoredComparison) -> None:
-        from deepsea_arena.reports.verdicts import verdict_line
+        from deepsea_arena.reports.bots import verdict_line
 
         print_error(f"{found.version.label}: {verdict_line(found).words}")
 

@@ -222,14 +222,14 @@ def verdicts(
     if as_json and as_csv:
         raise UserError("--json and --csv exclude each other")
     from deepsea_arena.documents import csv_lines, to_json, to_object
-    from deepsea_arena.reports.verdicts import CSV_COLUMNS
+    from deepsea_arena.reports.bots import VERDICT_COLUMNS
 
     with place.opened() as ladder:
         page = ladder.verdicts(bot=name or "", season=season_name or "")
     if as_json:
         print_json(to_json(page))
     elif as_csv:
-        for text in csv_lines(map(to_object, page.verdicts), CSV_COLUMNS):
+        for text in csv_lines(map(to_object, page.verdicts), VERDICT_COLUMNS):
             click.echo(text, nl=False)
     else:
         for line in page.verdicts:

@@ -12,7 +12,7 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.submissions import MOST_SUBMISSIONS
 from deepsea_arena.documents import json_text
-from deepsea_arena.reports.verdicts import VerdictLine
+from deepsea_arena.reports.bots import VerdictLine
 from deepsea_ladder.errors import NameNeeded
 from deepsea_ladder.limits import submissions_left
 from deepsea_ladder.model import Submission, milliseconds, utc_time
