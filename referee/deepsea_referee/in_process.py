@@ -9,8 +9,7 @@ another one is asked is taken for the other's.
 Games are played in a thread of their own while the caller's thread waits for Ctrl-C and for bots
 that do not return. Nothing is raised in bots' code: a game that is given up goes on in its thread,
 without effect, until the process ends. So it is given up only while a bot's code runs, never while
-a result is counted. What is measured of a bot that hangs is progress and not time, so that a
-process that was stopped or suspended harms nobody.
+a result is counted.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from deepsea_referee.bots.resolve import BotSpec, copies
 from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import BotHangs, GameResult, MatchResult
-from deepsea_referee.timing.clock import ThreadClock
+from deepsea_referee.timing.clock import PULSE, SystemClock, ThreadClock
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import AnyBot, misspelt
 from deepsea_sdk.errors import skip_odd_sources
@@ -81,7 +80,7 @@ def run_match(
         output = InProcessOutput(bots, settings.output)
         games = _Games(replace(settings, bots=bots), on_game, now_us, result, output, stop, ends)
         try:
-            with stop.on_signals() if ends and in_main else nullcontext():
+            with PULSE.beating(), stop.on_signals() if ends and in_main else nullcontext():
                 games.play(longest_s(settings.time_control) if limit_s is None else limit_s)
         except BotHangs as error:
             result.interrupted = True
@@ -131,26 +130,27 @@ class _Games:
             raise self._error
 
     def _wait(self, thread: threading.Thread, limit_s: float) -> None:
-        ticks = idle = 0
-        ticks_of_half = max(1, round(limit_s / 2 / _TICK_S))
+        clock, limit_us = SystemClock(), limit_s * 1_000_000
+        since_us = armed_us = clock.now_us()
         before: tuple[int, int] | None = None
         told = not self.says_so
         try:
             _print_stacks_after(limit_s)
             while not self._over.wait(_TICK_S):
-                ticks += 1
-                if ticks % ticks_of_half == 0:
+                now_us = clock.now_us()
+                if now_us - armed_us >= limit_us / 2:
                     _print_stacks_after(limit_s)
+                    armed_us = now_us
                 game = self._game
-                now = None if game is None else (self._number, len(game.game.decisions))
-                idle = idle + 1 if now is not None and now == before else 0
-                before = now
+                progress = None if game is None else (self._number, len(game.game.decisions))
+                if progress is None or progress != before:
+                    before, since_us = progress, now_us
                 if self.stop.count and not told and self._in_bots_code:
                     told = True
                     self.output.terminal[1].write(f"{FINISHING}\n")
                 if self.stop.count > 1 and self._give_up(thread):
                     return
-                if idle * _TICK_S >= limit_s and self._give_up(thread):
+                if now_us - since_us >= limit_us and self._give_up(thread):
                     self._error = self._hangs(thread, limit_s)
                     return
         finally:

@@ -18,41 +18,15 @@ from deepsea_referee.interrupts import first_ready
 from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
 from deepsea_referee.system import System, portable
 from deepsea_referee.system.portable import PortableSystem, WallGauge
-from deepsea_referee.system.threads import BEAT_S, LATE_US, Pulse, exit_signal
-from deepsea_referee.timing.decision_timer import Charged, DecisionTimer, TimedOut
+from deepsea_referee.system.threads import exit_signal
+from deepsea_referee.timing.decision_timer import DecisionTimer, TimedOut
 from deepsea_referee.timing.host_load import AGAIN_US
 from deepsea_sdk.clock import TimeLeft
 
 PORTABLE: System = PortableSystem()
 
 
-class Beats:
-    """A pulse whose sleeps take as long as a test says."""
-
-    def __init__(self) -> None:
-        self.now_ns = 0
-        self.pulse = Pulse(lambda _: None, lambda: self.now_ns)
-        self._late_us = 0
-
-    def beat(self, late_us: int) -> None:
-        times = iter((self.now_ns, self.now_ns + round(BEAT_S * 1e9) + late_us * 1_000))
-        pulse = self.pulse
-        pulse._now_ns = lambda: next(times)
-        pulse.beat()
-        self.now_ns += round(BEAT_S * 1e9) + late_us * 1_000
-        pulse._now_ns = lambda: self.now_ns
-
-
 # Time
-
-
-def test_the_pulse_counts_what_is_later_than_a_timer_may_be() -> None:
-    beats = Beats()
-    beats.beat(LATE_US)
-    assert beats.pulse.late_us() == 0
-    beats.beat(LATE_US + 70_000)
-    assert beats.pulse.late_us() == 70_000
-    assert beats.pulse.late_share() == pytest.approx(70 / 150)
 
 
 class Process:
@@ -62,10 +36,8 @@ class Process:
         return 0
 
 
-def timed_by_wall() -> tuple[DecisionTimer, Beats]:
-    beats = Beats()
-    gauge = WallGauge(cast(IsolatedProcess, Process()), beats.pulse, 2)
-    return DecisionTimer(gauge), beats
+def timed_by_wall() -> DecisionTimer:
+    return DecisionTimer(WallGauge(cast(IsolatedProcess, Process()), 2))
 
 
 def looks(timer: DecisionTimer, until_us: int) -> list[object]:
@@ -77,7 +49,7 @@ def looks(timer: DecisionTimer, until_us: int) -> list[object]:
 
 
 def test_a_timeout_by_the_wall_clock_takes_a_second_look() -> None:
-    timer, _ = timed_by_wall()
+    timer = timed_by_wall()
     timer.start([(1, TimeLeft(100_000, 0))], 0)
     assert looks(timer, 100_000 + AGAIN_US) == []
     (ended,) = looks(timer, 200_000)
@@ -85,18 +57,8 @@ def test_a_timeout_by_the_wall_clock_takes_a_second_look() -> None:
     assert isinstance(ended[1], TimedOut)
 
 
-def test_an_answer_that_waited_for_a_late_referee_is_in_time() -> None:
-    timer, beats = timed_by_wall()
-    timer.start([(1, TimeLeft(100_000, 0))], 0)
-    assert looks(timer, 90_000) == []
-    beats.beat(LATE_US + 60_000)
-    charged = timer.stop(1, 150_000)
-    assert isinstance(charged, Charged)
-    assert charged.us == pytest.approx(90_000, abs=1)
-
-
 def test_an_answer_that_is_late_itself_is_not() -> None:
-    timer, _ = timed_by_wall()
+    timer = timed_by_wall()
     timer.start([(1, TimeLeft(100_000, 0))], 0)
     assert looks(timer, 90_000) == []
     ended = timer.stop(1, 150_000)

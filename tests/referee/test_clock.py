@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.timing.clock import SystemClock, ThreadClock, time_limit
+from deepsea_referee.timing.clock import (
+    BEAT_US,
+    LATE_US,
+    PULSE,
+    Pulse,
+    SystemClock,
+    ThreadClock,
+    ThreadTimes,
+    time_limit,
+)
 from deepsea_referee.timing.decision_timer import (
     STALL_US,
     Charged,
@@ -165,6 +175,159 @@ def test_a_real_threads_clock_runs() -> None:
     assert shown == sorted(shown)
     while clock.now_us() == shown[-1]:
         pass
+
+
+# Time in which the process did not run
+
+
+class Machine:
+    """A machine with one thread, the pulse's; each of its sleeps takes as long as a test says."""
+
+    def __init__(self, *beats: dict[str, int]) -> None:
+        """Of each beat: `late`, and how much of that the thread `ran`, `waited`, in `turns`."""
+        self.wall_ns = 0
+        self.times = ThreadTimes()
+        self._beats = [*beats]
+        self.pulse = Pulse(lambda: self.wall_ns, self._sleep, lambda: self.times)
+
+    def run(self) -> int:
+        """Beat to the end; the time that was missing, in microseconds."""
+        self.pulse._run(threading.Event())
+        return self.pulse.missing_ns // 1_000
+
+    def _sleep(self, ended: threading.Event, seconds: float) -> None:
+        if not self._beats:
+            ended.set()
+            return
+        beat = self._beats.pop(0)
+        self.wall_ns += round(seconds * 1e9) + beat["late"] * 1_000
+        ran_ns, waited_ns, turns = self.times
+        ran_ns += beat.get("ran", 0) * 1_000
+        waited_ns += beat.get("waited", 0) * 1_000
+        self.times = ThreadTimes(ran_ns, waited_ns, turns + beat.get("turns", 1))
+
+
+S = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("beats", "missing_us"),
+    [
+        pytest.param([{"late": 0}] * 3, 0, id="in time"),
+        pytest.param([{"late": LATE_US}], 0, id="as late as a timer may be"),
+        pytest.param([{"late": 3 * S}], 3 * S + BEAT_US, id="stopped, and nobody knows since when"),
+        pytest.param([{"late": 3 * S, "turns": 3}], 3 * S + BEAT_US, id="stopped and continued"),
+        pytest.param(
+            [{"late": 3 * S}, {"late": 0}, {"late": S}], 4 * S + 2 * BEAT_US, id="stopped twice"
+        ),
+        pytest.param([{"late": 3 * S, "waited": 3 * S}], 0, id="without a CPU on a busy host"),
+        pytest.param(
+            [{"late": 30_000, "waited": 20_000}] * 50, 0, id="a little later than it waited"
+        ),
+        pytest.param(
+            [{"late": 3 * S, "waited": S, "turns": 3}],
+            2 * S + BEAT_US,
+            id="stopped on a busy host, which is charged as before",
+        ),
+        pytest.param([{"late": S, "turns": 201}], 0, id="somebody had Python's lock all the time"),
+        pytest.param([{"late": S, "ran": S}], 0, id="it ran"),
+    ],
+)
+def test_what_is_missing_is_neither_work_nor_a_wait_for_a_cpu_or_for_pythons_lock(
+    beats: Sequence[dict[str, int]], missing_us: int
+) -> None:
+    assert Machine(*beats).run() == missing_us
+
+
+def test_the_sleep_of_a_system_that_tells_nothing_of_threads_is_missing_if_it_is_too_long() -> None:
+    machine = Machine({"late": LATE_US}, {"late": 500_000, "turns": 0})
+    machine.pulse._times = ThreadTimes
+    assert machine.run() == 500_000 + BEAT_US
+    assert machine.pulse.missing_share() == pytest.approx(520 / 560)
+
+
+def test_a_system_clock_stands_still_until_as_much_has_passed_as_it_showed_before() -> None:
+    machine = Machine()
+    clock = SystemClock(machine.pulse)
+    machine.wall_ns = 5_000_000
+    assert clock.now_us() == 5_000
+    machine.wall_ns += 2_600_000_000  # it is stopped here, after some part of a beat
+    machine.pulse.missing_ns = 2_600_000_000 + 3_000_000
+    assert clock.now_us() == 5_000
+    machine.wall_ns += 4_000_000
+    assert clock.now_us() == 6_000
+
+
+def test_a_threads_clock_leaves_out_the_same() -> None:
+    wall, waited, pulse = ManualClock(), ManualClock(), Pulse()
+    clock = ThreadClock(ns(wall), ns(waited), pulse)
+    began_us = clock.now_us()
+    wall.jump(30_000)  # its own sleep
+    wall.jump(2_600_000)
+    pulse.missing_ns = 2_600_000_000
+    wall.jump(10_000)  # a busy host
+    waited.jump(10_000)
+    assert clock.now_us() - began_us == 30_000
+
+
+class Counted(threading.Event):
+    """An event that says when somebody begins to wait for it."""
+
+    def __init__(self, awaited: threading.Event) -> None:
+        super().__init__()
+        self._awaited = awaited
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._awaited.set()
+        return super().wait(timeout)
+
+
+def test_a_clock_that_is_read_before_a_stop_is_counted_waits_for_the_pulse() -> None:
+    machine, stopped, awaited = Machine(), threading.Event(), threading.Event()
+    pulse = machine.pulse
+
+    def sleep(ended: threading.Event, _seconds: float) -> None:
+        if stopped.is_set():
+            ended.wait(60)
+        else:
+            machine.wall_ns += 3 * S * 1_000
+            stopped.set()
+            awaited.wait(60)
+
+    pulse._sleep = sleep
+    with pulse.beating():
+        assert stopped.wait(60)
+        pulse._next = Counted(awaited)
+        assert SystemClock(pulse).now_us() == 0
+        assert pulse.missing_ns == 3 * S * 1_000
+
+
+def test_a_clock_does_not_wait_for_a_pulse_that_has_ended_with_its_thread() -> None:
+    machine = Machine()
+    machine.pulse.due_ns = 1_000_000  # as in a child of a process that has forked
+    machine.wall_ns = 7_000_000
+    assert SystemClock(machine.pulse).now_us() == 7_000
+    assert machine.pulse.due_ns > 2**62
+
+
+async def test_an_alarm_waits_on_for_time_that_has_not_passed() -> None:
+    machine = Machine()
+    times_ns = [0, 400_000, 999_000, 1_000_000]
+    machine.pulse.now_ns = lambda: times_ns.pop(0) if len(times_ns) > 1 else times_ns[0]
+    clock = SystemClock(machine.pulse)
+    rung = asyncio.get_running_loop().create_future()
+    clock.at(1_000, lambda: rung.set_result(clock.now_us()))
+    assert await rung == 1_000
+    assert len(times_ns) == 1
+
+
+def test_the_pulse_of_this_process_beats_while_somebody_uses_it() -> None:
+    with PULSE.beating():
+        with PULSE.beating():
+            thread = PULSE._thread
+        assert PULSE._thread is thread
+    assert thread is not None
+    assert not thread.is_alive()
 
 
 # The timer of a decision

@@ -36,7 +36,7 @@ from deepsea_ladder.store import Store
 from deepsea_ladder.store.tasks import Lease, TaskLine
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import on_signals
-from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.timing.clock import PULSE, Clock, SystemClock
 from deepsea_referee.workers import Done, Sent, Workers
 from deepsea_rules.printable import one_line
 
@@ -243,6 +243,7 @@ class TaskLoop(Generic[_Lease]):
 
     # For handlers
 
+    @PULSE.beating()
     def answer(
         self,
         lease: _Lease,

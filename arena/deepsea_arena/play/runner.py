@@ -43,7 +43,7 @@ from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.standings import CONFIDENCE
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import SystemClock
+from deepsea_referee.timing.clock import PULSE, SystemClock
 
 _T = TypeVar("_T")
 Source = Callable[[int, int], Sequence[Rotation]]
@@ -575,5 +575,5 @@ def play(
         watcher=watcher,
         gives_way=gives_way,
     )
-    with stop.on_signals():
+    with PULSE.beating(), stop.on_signals():
         return runner.run()

@@ -37,7 +37,7 @@ from deepsea_referee.sandbox.interface import (
     ResourceLimits,
 )
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.timing.clock import Alarm, Clock, time_limit
+from deepsea_referee.timing.clock import PULSE, Alarm, Clock, time_limit
 from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, Starved, TimedOut
 from deepsea_referee.timing.host_load import Gauge
 from deepsea_referee.timing.pauses import BotTurns, Freezer, OffTurn, Pauses
@@ -135,6 +135,7 @@ class BotProcess:
         self._freezer = freezer
         self._turns: BotTurns | None = None
         self._exit_alarm: Alarm | None = None
+        self._pulse = contextlib.ExitStack()
         self._clock = clock
         self._token = fresh_token()
         self._server = SeatServer(
@@ -162,6 +163,7 @@ class BotProcess:
         with START_TIMEOUT. Time that the host took is not charged; raises HostTooBusy if it took
         START_PATIENCE times the limit.
         """
+        self._pulse.enter_context(PULSE.beating())
         if self._lines is not None:
             if SYSTEM.tcp_host is not None:
                 raise EarlyEnd('protocol = "lines" needs Linux or macOS')
@@ -229,6 +231,7 @@ class BotProcess:
         if self._contained is not None:
             # In a thread: it may take a moment while other games' clocks run.
             await asyncio.to_thread(self._contained.close)
+        self._pulse.close()
 
     @property
     def off_turn(self) -> OffTurn:

@@ -9,7 +9,7 @@ and stops no attack; it limits accidents: memory, processes, a bot that does not
 own process group. When the referee is killed, its bots' streams end, which ends those that do not
 hang. A helper process that leaves the group and clears its environment can escape. Bots are charged
 the wall time: nothing counts as denied to them; the referee's own lateness is not charged, as far
-as the pulse shows it.
+as its pulse shows it (timing/clock.py).
 
 Python's `subprocess` passes no descriptor but the standard streams on Windows: workers connect to
 this process over loopback, with a token that is used once and goes through the worker's stdin,
@@ -48,6 +48,7 @@ from deepsea_referee.sandbox.interface import (
 )
 from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
 from deepsea_referee.system import OWN_GROUP_FLAGS, CpuShare, psutil_trees, threads
+from deepsea_referee.timing.clock import PULSE
 from deepsea_referee.timing.host_load import BUSY_US, Gauge, Reading, Usage
 from deepsea_sdk.entropy import fresh_token
 
@@ -102,7 +103,6 @@ class PortableSystem:
 
     def __init__(self) -> None:
         self.tcp_host = None if hasattr(socket, "AF_UNIX") else _LOOPBACK
-        self._pulse: threads.Pulse | None = None
 
     def cpus(self) -> int:
         return os.cpu_count() or 1
@@ -111,7 +111,7 @@ class PortableSystem:
         return True
 
     def late_share(self) -> float:
-        return 0.0 if self._pulse is None else self._pulse.late_share()
+        return PULSE.missing_share()
 
     def make_room(self) -> None:
         pass
@@ -128,10 +128,7 @@ class PortableSystem:
         raise ValueError(NEEDS_LINUX)
 
     def gauge(self, process: IsolatedProcess) -> Gauge:
-        if self._pulse is None:
-            self._pulse = threads.Pulse()
-            self._pulse.start()
-        return WallGauge(process, self._pulse, self.cpus())
+        return WallGauge(process, self.cpus())
 
     def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> threads.ThreadReader:
         return threads.ThreadReader(descriptor, ready)
@@ -279,8 +276,7 @@ class PlainContained(IsolatedProcess):
 class WallGauge:
     """A `Gauge` of a bot process by the wall clock."""
 
-    def __init__(self, process: IsolatedProcess, pulse: threads.Pulse, cpus: int) -> None:
-        self._pulse = pulse
+    def __init__(self, process: IsolatedProcess, cpus: int) -> None:
         self.cpus = cpus
         self.cpu_us = process.cpu_us
 
@@ -291,7 +287,7 @@ class WallGauge:
         return Reading(
             usage=Usage(cpu_us=0, denied_us=0, outside_us=0),
             threads_us={},
-            referee_waited_us=UNSEEN_US + self._pulse.late_us(),
+            referee_waited_us=UNSEEN_US,
         )
 
     def bot_is_ready(self) -> bool:

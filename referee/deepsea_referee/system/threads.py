@@ -1,12 +1,7 @@
-"""Waits in threads for what not every event loop can wait for: exits, pipes; and the pulse.
+"""Waits in threads for what not every event loop can wait for: exits and pipes.
 
 Invariants: a thread touches nothing of its owner; it hands over and calls the loop. All threads are
 daemons: one that waits for a process which nothing can end holds up nobody.
-
-The pulse is how late this process wakes, the sign of a busy machine where no kernel tells delays. A
-thread that sleeps for BEAT_S and wakes much later has had no CPU meanwhile, and neither had the
-threads that wait for bots; what it sums is short by LATE_US for each beat, never long. A machine
-that was suspended is as late as one that was busy.
 """
 
 from __future__ import annotations
@@ -15,7 +10,6 @@ import asyncio
 import os
 import subprocess
 import threading
-import time  # noqa: TID251  (measures how late it wakes itself)
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,9 +20,6 @@ _CHUNK = 16 * 1024
 _LAST_CHUNKS = 16
 _SETTLE_S = 0.25
 """How long what an ended process wrote is waited for: a child may hold the pipe open."""
-BEAT_S = 0.02
-LATE_US = 20_000
-"""Lateness that does not count: the timers of Windows are 16 ms late on a quiet machine."""
 
 
 def exit_signal(process: subprocess.Popen[bytes]) -> WakePipe:
@@ -123,42 +114,3 @@ class ThreadReader:
     def _call(self) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._ready)
-
-
-class Pulse:
-    """Sums up by how much this process was late."""
-
-    def __init__(
-        self,
-        sleep: Callable[[float], object] = time.sleep,
-        now_ns: Callable[[], int] = time.monotonic_ns,
-    ) -> None:
-        self._sleep = sleep
-        self._now_ns = now_ns
-        self._late_us = 0
-        self._began_ns = now_ns()
-
-    def start(self) -> None:
-        """Measure from now on, until this process ends."""
-        threading.Thread(target=self._run, name="pulse", daemon=True).start()
-
-    def beat(self) -> None:
-        """Sleep once, and count by how much that was too long."""
-        before_ns = self._now_ns()
-        self._sleep(BEAT_S)
-        late_us = (self._now_ns() - before_ns) // 1_000 - round(BEAT_S * 1_000_000)
-        if late_us > LATE_US:
-            self._late_us += late_us - LATE_US
-
-    def late_us(self) -> int:
-        """The sum so far, in microseconds."""
-        return self._late_us
-
-    def late_share(self) -> float:
-        """The part of the time since the beginning."""
-        passed_us = (self._now_ns() - self._began_ns) // 1_000
-        return self._late_us / passed_us if passed_us else 0.0
-
-    def _run(self) -> None:
-        while True:
-            self.beat()
