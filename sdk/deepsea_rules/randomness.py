@@ -54,6 +54,10 @@ class Source:
         self._inner = hashlib.sha256(key.translate(_INNER_PAD))
         self._outer = hashlib.sha256(key.translate(_OUTER_PAD))
 
+    def __reduce__(self) -> tuple[Callable[[bytes], Source], tuple[bytes]]:
+        # Keyed hashes can neither be pickled nor copied by `copy`, and the seed makes them again.
+        return source, (self.seed,)
+
     def block(self, message: bytes) -> bytes:
         """The 32 bytes of "label:counter"."""
         inner = self._inner.copy()

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import index
 from struct import Struct, calcsize, pack
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from deepsea_rules.actions import (
     values_of_level,
 )
 from deepsea_rules.cleanup import LISTED_ORDERS
-from deepsea_rules.errors import IllegalAction
+from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import HOME, MAX_PLAYERS
 from deepsea_rules.view import View
@@ -114,8 +116,22 @@ def numbered(view: View) -> dict[int, str]:
     return found
 
 
-def action_of(number: int, view: View) -> str:
-    """The legal action of this number; raises IllegalAction if there is none."""
+def action_number(number: SupportsIndex | None) -> int:
+    """The number of an action as an int; raises InvalidAction for what is no whole number."""
+    try:
+        # Python takes a bool for a number, and numpy does not.
+        return index(None if isinstance(number, bool) else number)  # type: ignore[arg-type]
+    except TypeError:
+        kind = "None" if number is None else f"a {type(number).__name__}"
+        raise InvalidAction(f"an action is one whole number, not {kind}") from None
+
+
+def action_of(number: SupportsIndex | None, view: View) -> str:
+    """The legal action of this number; raises IllegalAction if there is none.
+
+    Raises InvalidAction for what is no whole number, such as 2.0.
+    """
+    number = action_number(number)
     legal = numbered(view)
     if number not in legal:
         raise IllegalAction(f"action {number} is not legal here; {_listed(legal)}: {view}")

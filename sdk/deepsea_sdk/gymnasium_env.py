@@ -10,7 +10,8 @@ made from what that seat may know and nothing else; actions are checked before a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from copy import deepcopy
+from typing import Any, Literal, SupportsIndex, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -31,11 +32,14 @@ from deepsea_rules.view import View
 
 from .batch import Batch, BySeat, Policy, RandomDice, RandomPolicy, SteadyPolicy, Turn, open_random
 from .batch.units import Array, checked
-from .features import LARGEST, LENGTH, WORDS, Features, action_of, features, mask
+from .features import LARGEST, LENGTH, WORDS, Features, Mask, action_of, features, mask
 from .features_many import DECLARE, NOTHING, SEARCH, TURN_ACTIONS, features_many, masks_many
 from .policies import steady
 
-__all__ = ["Model", "ModelPolicy", "SeatEnv", "SeatVectorEnv"]
+__all__ = ["ID", "Model", "ModelPolicy", "SeatEnv", "SeatVectorEnv"]
+
+ID = "DeepSeaAdventure-v0"
+"""The name for `gymnasium.make`, once this module is imported."""
 
 Model: TypeAlias = Callable[[Features, Array], Array]
 """A function that was trained: observations [n, LENGTH] and masks [n, 12] to n action numbers."""
@@ -98,21 +102,32 @@ def _check_legal(games: Array, numbers: Array, legal: Array) -> None:
 
 
 class _ByNumbers(Policy):
-    """Decides by action numbers: `choose(batch, turn, kind)`, kind DECLARE or SEARCH."""
+    """Decides by action numbers."""
 
-    def __init__(self, choose: Callable[[Batch, Turn, int], Array]) -> None:
-        self._choose = choose
+    def choose(self, batch: Batch, turn: Turn, kind: int) -> Array:
+        """An action number for each game that is asked; kind is DECLARE or SEARCH."""
+        raise NotImplementedError
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
-        back: Array = self._choose(batch, turn, DECLARE) == _BACK
+        back: Array = self.choose(batch, turn, DECLARE) == _BACK
         return back
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
-        takes: Array = self._choose(batch, turn, SEARCH) == _TAKE
+        takes: Array = self.choose(batch, turn, SEARCH) == _TAKE
         return takes
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        return np.maximum(self._choose(batch, turn, SEARCH).astype(np.int64) - len(WORDS), -1)
+        return np.maximum(self.choose(batch, turn, SEARCH).astype(np.int64) - len(WORDS), -1)
+
+
+class _Learners(_ByNumbers):
+    """The actions of a step."""
+
+    def __init__(self, games: int) -> None:
+        self.numbers = np.zeros(games, np.int64)
+
+    def choose(self, batch: Batch, turn: Turn, kind: int) -> Array:
+        return turn.of(self.numbers)
 
 
 class ModelPolicy(_ByNumbers):
@@ -120,10 +135,9 @@ class ModelPolicy(_ByNumbers):
     since counts from the next decision on."""
 
     def __init__(self, model: Model) -> None:
-        super().__init__(self._numbers)
         self.model = model
 
-    def _numbers(self, batch: Batch, turn: Turn, kind: int) -> Array:
+    def choose(self, batch: Batch, turn: Turn, kind: int) -> Array:
         games, kinds = turn.of(np.arange(batch.games)), np.full(len(turn.diver), kind)
         legal = masks_many(batch, games, kinds)
         seats = turn.diver % batch.players
@@ -174,7 +188,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         """What each learner is asked; NOTHING before the first reset, and after a failed step."""
         self._legal = np.zeros((num_envs, TURN_ACTIONS), np.int8)
         self._rows = np.zeros((num_envs, LENGTH), np.float32)
-        self._actions = np.zeros(num_envs, np.int64)
+        self._learners = _Learners(num_envs)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -185,8 +199,9 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         rng = self.np_random
         named = {"random": RandomPolicy(rng), "steady": SteadyPolicy(self.players)}
         policies = [named[o] if isinstance(o, str) else o for o in self._opponents]
-        learner = _ByNumbers(lambda batch, turn, kind: self._actions.take(turn.of(self._games)))
-        self._policy = BySeat([learner, *policies], np.zeros((self.num_envs, self.players), int))
+        self._policy = BySeat(
+            [self._learners, *policies], np.zeros((self.num_envs, self.players), int)
+        )
         self._dice = RandomDice(rng)
         first = int(rng.integers(self.players)) if self._fixed_seat is None else self._fixed_seat
         self._seat[:] = first if self._fixed_seat is not None else first + self._games - 1
@@ -200,8 +215,9 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         if not self._kind.all():
             raise ResetNeeded("the environment waits for no actions: call reset() first")
         numbers = checked(np.asarray(actions), self._games, "iu", "actions are")
-        self._actions = numbers.astype(np.int64)
-        _check_legal(self._games, self._actions, self._legal)
+        numbers = numbers.astype(np.int64)
+        _check_legal(self._games, numbers, self._legal)
+        self._learners.numbers = numbers
         declaring = np.flatnonzero(self._kind == DECLARE)
         searching = np.flatnonzero(self._kind == SEARCH)
         self._kind[:] = NOTHING
@@ -218,6 +234,14 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
             ended[np.concatenate(self._over)] = True
             info |= self._final(ended)
         return observation, self._earned, ended, np.zeros(self.num_envs, bool), info
+
+    def action_masks(self) -> Array:
+        """Which actions are legal, as booleans [games, 12]."""
+        return self._legal.astype(bool)
+
+    def __copy__(self) -> SeatVectorEnv:
+        # Copies that share games would move each other's.
+        return deepcopy(self)
 
     def _final(self, ended: Array) -> dict[str, Any]:
         """What Gymnasium wants of games that were over, as `SyncVectorEnv` has it."""
@@ -297,7 +321,7 @@ class SeatEnv(gymnasium.Env[Any, Any]):
                     IllegalAction, and changes nothing
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012  (as Gymnasium)
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (as Gymnasium)
 
     def __init__(
         self,
@@ -341,7 +365,8 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         self._view = self._play_on()
         return self._observe()
 
-    def step(self, action: int) -> tuple[Features, float, bool, bool, dict[str, Any]]:
+    def step(self, action: SupportsIndex) -> tuple[Features, float, bool, bool, dict[str, Any]]:
+        """Play an action; raises InvalidAction for what is no whole number, and changes nothing."""
         view = self._view
         if view is None:
             raise ResetNeeded("the environment waits for no action: call reset() first")
@@ -382,12 +407,30 @@ class SeatEnv(gymnasium.Env[Any, Any]):
             return view.legal[int(self.np_random.integers(len(view.legal)))]
         return steady(view) if isinstance(opponent, str) else opponent(view)
 
-    def _observe(self) -> tuple[Features, dict[str, Any]]:
+    def action_masks(self) -> Array:
+        """Which actions are legal, as 12 booleans: what sb3-contrib's MaskablePPO asks for."""
+        return self._mask().astype(bool)
+
+    def __copy__(self) -> SeatEnv:
+        # Copies that share a game would move each other's.
+        return deepcopy(self)
+
+    def _mask(self) -> Mask:
         view = self._view
-        legal = np.zeros(TURN_ACTIONS, np.int8) if view is None else mask(view)[:TURN_ACTIONS]
-        row = np.zeros(LENGTH, np.float32) if view is None else features(view)
-        return row, {"action_mask": legal, "seat": self._seat}
+        return np.zeros(TURN_ACTIONS, np.int8) if view is None else mask(view)[:TURN_ACTIONS]
+
+    def _observe(self) -> tuple[Features, dict[str, Any]]:
+        row = np.zeros(LENGTH, np.float32) if self._view is None else features(self._view)
+        return row, {"action_mask": self._mask(), "seat": self._seat}
 
     def render(self) -> str | None:
         """The position in one line of notation, as everybody may know it."""
         return format_position(self.game.state) if self.render_mode == "ansi" else None
+
+
+if ID not in gymnasium.registry:
+    gymnasium.register(
+        ID,
+        entry_point=f"{__name__}:{SeatEnv.__name__}",
+        vector_entry_point=f"{__name__}:{SeatVectorEnv.__name__}",
+    )

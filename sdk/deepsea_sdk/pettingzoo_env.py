@@ -7,6 +7,7 @@ a seed and its actions. docs/pettingzoo.md describes the spaces.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
+from deepsea_rules.errors import InvalidAction
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import game_seed, seed_from_text
@@ -28,7 +30,17 @@ from deepsea_rules.ruleset import (
 )
 from deepsea_rules.scoring import placement_scores
 
-from .features import ACTIONS, LARGEST, LENGTH, Features, Mask, action_of, features, mask
+from .features import (
+    ACTIONS,
+    LARGEST,
+    LENGTH,
+    Features,
+    Mask,
+    action_number,
+    action_of,
+    features,
+    mask,
+)
 
 __all__ = ["DeepSeaEnv", "env"]
 
@@ -44,7 +56,25 @@ def env(
 ) -> wrappers.OrderEnforcingWrapper:
     """The environment as PettingZoo wants it: an illegal action ends the episode and costs 1."""
     raw = DeepSeaEnv(players, rules, render_mode, seed=seed)
-    return wrappers.OrderEnforcingWrapper(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))
+    return _CheckedEnv(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))
+
+
+class _CheckedEnv(wrappers.OrderEnforcingWrapper):
+    """Refuses what is no action in any position before PettingZoo looks for it in the mask."""
+
+    def step(self, action: int | None) -> None:
+        if self._has_reset and self.agents and not self._has_ended():
+            number = action_number(action)
+            if not 0 <= number < ACTIONS:
+                raise InvalidAction(f"there is no action {number}: 0 to {ACTIONS - 1}")
+        super().step(action)
+
+    def _has_ended(self) -> bool:
+        agent = self.agent_selection
+        return bool(self.terminations[agent] or self.truncations[agent])
+
+    def __copy__(self) -> _CheckedEnv:
+        return deepcopy(self)
 
 
 class DeepSeaEnv(AECEnv[str, Observation, int]):
@@ -120,9 +150,13 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
         view = self.game.view(self.possible_agents.index(agent))
-        self.game.decide(action_of(-1 if action is None else int(action), view))
+        self.game.decide(action_of(action, view))
         self._select()
         self._accumulate_rewards()
+
+    def __copy__(self) -> DeepSeaEnv:
+        # Copies that share a game would move each other's.
+        return deepcopy(self)
 
     def _select(self) -> None:
         """Go on to the next decision, or end the game."""

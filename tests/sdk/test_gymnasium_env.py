@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +13,14 @@ pytest.importorskip(
     "gymnasium", reason="the extra is not installed: pip install 'deepsea-sdk[learn]'"
 )
 
+import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from gymnasium.wrappers import vector as wrappers
 
+from deepsea_rules.errors import InvalidAction
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View, view_for
@@ -26,7 +29,7 @@ from deepsea_sdk.batch import Batch, Policy, SteadyPolicy, Turn, put, state_of
 from deepsea_sdk.batch.units import Array
 from deepsea_sdk.features import LENGTH, Features, action_of, features, mask, numbered
 from deepsea_sdk.features_many import DECLARE, SEARCH, TURN_ACTIONS
-from deepsea_sdk.gymnasium_env import ModelPolicy, SeatEnv, SeatVectorEnv
+from deepsea_sdk.gymnasium_env import ID, ModelPolicy, SeatEnv, SeatVectorEnv
 from helpers.games import Chooser, opening_state, rng, walk
 from helpers.positions import custom
 from helpers.tiers import daily
@@ -118,6 +121,34 @@ def test_the_observation_of_one_learner_has_nothing_hidden(name: str, seats: int
 @pytest.mark.parametrize("seats", [2, 6])
 def test_the_checker_of_gymnasium(seats: int) -> None:
     check_env(SeatEnv(seats))
+    check_env(gymnasium.make(ID, players=seats).unwrapped)
+
+
+def test_gymnasium_makes_the_environments_by_their_name() -> None:
+    one: Any = gymnasium.make(f"{SeatEnv.__module__}:DeepSeaAdventure-v0", players=3, rules="guide")
+    many: Any = gymnasium.make_vec(ID, num_envs=5, players=3, opponents="random")
+    assert isinstance(one.unwrapped, SeatEnv)
+    assert isinstance(many.unwrapped, SeatVectorEnv)
+    for env, shape in ((one, (12,)), (many, (5, 12))):
+        _, info = env.reset(seed=1)
+        legal = env.unwrapped.action_masks()
+        assert (legal.shape, legal.dtype) == (shape, bool)
+        assert (legal == info["action_mask"]).all()
+        env.step(pick(np.random.default_rng(1), legal))
+    with pytest.raises(ResetNeeded):
+        gymnasium.make(ID).step(2)
+
+
+def test_nothing_is_legal_before_the_first_game_and_after_the_last_move() -> None:
+    env = SeatEnv(2)
+    assert not env.action_masks().any()
+    env.reset(seed=1)
+    over = False
+    while not over:
+        action = int(pick(np.random.default_rng(1), env.action_masks()))
+        _, _, over, *_ = env.step(action)
+    assert not env.action_masks().any()
+    assert not SeatVectorEnv(3).action_masks().any()
 
 
 def test_games_that_are_over_begin_anew_and_say_how_they_ended() -> None:
@@ -199,8 +230,34 @@ def test_seat_a_begins_where_the_rules_say_so() -> None:
     assert (env.batch.by_seat(env.batch.place)[:, 1:] == 0).all()
 
 
+VECTOR_WRAPPERS: dict[str, Callable[[SeatVectorEnv], Any]] = {
+    "clipped rewards": lambda env: wrappers.ClipReward(env, -0.5, 0.5),
+    "information as a list": wrappers.DictInfoToList,
+    "normal rewards": wrappers.NormalizeReward,
+    "other actions": lambda env: wrappers.TransformAction(env, lambda actions: actions),
+    "other rewards": lambda env: wrappers.TransformReward(env, lambda rewards: 2 * rewards),
+    "statistics": wrappers.RecordEpisodeStatistics,
+}
+
+
+@pytest.mark.parametrize("name", VECTOR_WRAPPERS)
+def test_wrappers_of_gymnasium_that_know_a_reset_in_the_same_step(name: str) -> None:
+    plain, wrapped = SeatVectorEnv(4, 2), VECTOR_WRAPPERS[name](SeatVectorEnv(4, 2))
+    plain.reset(seed=1)
+    wrapped.reset(seed=1)
+    source, ended = np.random.default_rng(1), 0
+    for _ in range(40):
+        actions = pick(source, plain.action_masks())
+        observation, _, over, *_ = plain.step(actions)
+        other, _, other_over, *_ = wrapped.step(actions)
+        assert observation.tobytes() == other.tobytes()
+        assert over.tolist() == other_over.tolist()
+        ended += over.sum()
+    assert ended
+
+
 def test_episodes_are_counted_by_a_wrapper_of_gymnasium() -> None:
-    env = RecordEpisodeStatistics(SeatVectorEnv(4, 2))
+    env = wrappers.RecordEpisodeStatistics(SeatVectorEnv(4, 2))
     _, info = env.reset(seed=1)
     source = np.random.default_rng(1)
     lengths: list[int] = []
@@ -335,6 +392,61 @@ def test_an_illegal_action_ends_a_single_game_or_is_refused() -> None:
         strict.step(7)
     assert strict.render() == before
     strict.step(2)
+
+
+@pytest.mark.parametrize("number", [2, np.int8(2), np.uint64(2), np.array(2)])
+def test_a_whole_number_of_any_kind_is_an_action(number: Any) -> None:
+    env = SeatEnv(2)
+    env.reset(seed=1)
+    _, _, over, _, info = env.step(number)
+    assert not over
+    assert "illegal" not in info
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (2.0, "a float"),
+        (True, "a bool"),
+        (np.True_, "a bool"),
+        (np.float32(2), "a float32"),
+        (np.array([2]), "a ndarray"),
+        (np.array(2.0), "a ndarray"),
+        ("2", "a str"),
+        (None, "None"),
+    ],
+)
+def test_what_is_no_whole_number_is_refused_and_changes_nothing(number: Any, kind: str) -> None:
+    env = SeatEnv(2, render_mode="ansi")
+    env.reset(seed=1)
+    before = env.render()
+    with pytest.raises(InvalidAction, match=f"^an action is one whole number, not {kind}$"):
+        env.step(number)
+    assert env.render() == before
+    env.step(2)
+
+
+@pytest.mark.parametrize("actions", [2.0, True, 2, None, [2.0] * 4, [True] * 4, ["2"] * 4, [2]])
+def test_actions_of_many_games_are_a_whole_number_for_each(actions: Any) -> None:
+    with pytest.raises(ValueError, match=r"^actions are an array of .*, not of int \(4,\)$"):
+        stepped(actions)
+
+
+@pytest.mark.release  # torch is large, and this takes most of a minute
+def test_the_learner_with_masks_of_sb3_contrib() -> None:
+    sb3_contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        env = gymnasium.make(ID, players=2)
+        learner = sb3_contrib.MaskablePPO("MlpPolicy", env, n_steps=500, seed=1, device="cpu")
+        learner.learn(2000)
+    assert learner.num_timesteps == 2000
+    observation, info = env.reset(seed=1)
+    over = False
+    while not over:
+        action, _ = learner.predict(observation, action_masks=info["action_mask"])
+        observation, _, over, _, info = env.step(action)
+        assert "illegal" not in info
 
 
 def test_a_step_before_the_first_reset_or_after_a_failed_one_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,9 @@ pytest.importorskip(
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import numpy as np
-    from pettingzoo.test import api_test, seed_test
+    from pettingzoo.test import api_test, render_test, seed_test
 
-from deepsea_rules.errors import IllegalAction, RulesError
+from deepsea_rules.errors import IllegalAction, InvalidAction, RulesError
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
@@ -53,6 +54,12 @@ def test_the_test_of_pettingzoo(make: type[DeepSeaEnv], players: int) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_the_seed_test_of_pettingzoo() -> None:
     seed_test(lambda: env(3), num_cycles=200)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", [env, DeepSeaEnv])
+def test_the_render_test_of_pettingzoo(make: type[DeepSeaEnv]) -> None:
+    render_test(lambda render_mode=None: make(3, render_mode=render_mode))
 
 
 @pytest.mark.parametrize("rules", PRESETS)
@@ -109,6 +116,26 @@ def test_an_illegal_action_is_refused_and_changes_nothing() -> None:
     with pytest.raises(RulesError):
         found.step(ACTIONS - 1)
     assert (found.render_mode, list(found.game.decisions), found.agent_selection) == before
+
+
+@pytest.mark.parametrize("make", [env, DeepSeaEnv])
+@pytest.mark.parametrize("number", [2.0, 2.7, True, np.True_, np.float32(2), "2", [2], None])
+def test_what_is_no_whole_number_is_refused(make: type[DeepSeaEnv], number: Any) -> None:
+    found = make(2)
+    found.reset(seed=1)
+    with pytest.raises(InvalidAction, match=r"^an action is one whole number, not "):
+        found.step(number)
+    assert found.unwrapped.game.decisions == []
+    found.step(np.int64(2))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [-1, ACTIONS])
+def test_a_number_of_no_action_in_any_position_is_refused_by_the_checked_one(number: int) -> None:
+    found = env(2)
+    found.reset(seed=1)
+    with pytest.raises(InvalidAction, match=f"^there is no action {number}: 0 to {ACTIONS - 1}$"):
+        found.step(number)
+    assert found.unwrapped.game.decisions == []
 
 
 def test_an_action_without_a_number_and_a_number_without_an_action_are_refused() -> None:

@@ -25,9 +25,10 @@ is not asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -112,6 +113,12 @@ LOWEST_FREE = np.array(
 
 _NOBODY = np.zeros(0, np.int64)
 """No rows."""
+_VIEWS = {
+    *("dive", "air", "quiet", "out", "breath", "last"),
+    *("place", "load", "home_rank", "homeward", "barred"),
+    *("_flat_trail", "_flat_cargo"),
+}
+"""Names of a batch for parts of its blocks, or for another form of them."""
 
 
 @dataclass(slots=True)
@@ -224,11 +231,7 @@ class Batch:
         self._row = np.arange(games, dtype=np.int64) * WIDTH
         # Two blocks, so that one call begins a dive; the names are views of their rows.
         self._counts = np.zeros((6, games), np.int8)
-        self.dive, self.air, self.quiet, self.out, self.breath, self.last = self._counts
         self._divers = np.zeros((5, games, players), np.int8)
-        rows = self._divers.reshape(5, games * players)
-        self.place, self.load, self.home_rank = rows[:3]
-        self.homeward, self.barred = rows[3].view(bool), rows[4].view(bool)
         self._fresh = np.array([[FULL_AIR], [0], [players], [0]], np.int8)
         self.to_move = np.zeros(games, np.int64)
         self.homes = np.zeros(games, np.int64)
@@ -239,9 +242,27 @@ class Batch:
         self.cargo = np.zeros((games * players, SLOTS), U64)
         self.carried = np.zeros(games * players, U64)
         self.bank = np.zeros(games * players, U64)
-        self._flat_trail, self._flat_cargo = self.trail.reshape(-1), self.cargo.reshape(-1)
         self.idle = games
         """How many games are over, or were never begun."""
+        self._name_views()
+
+    def _name_views(self) -> None:
+        self.dive, self.air, self.quiet, self.out, self.breath, self.last = self._counts
+        rows = self._divers.reshape(5, self.games * self.players)
+        self.place, self.load, self.home_rank = rows[:3]
+        self.homeward, self.barred = rows[3].view(bool), rows[4].view(bool)
+        self._flat_trail, self._flat_cargo = self.trail.reshape(-1), self.cargo.reshape(-1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the views, which would become arrays of their own in a copy."""
+        return {name: value for name, value in vars(self).items() if name not in _VIEWS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._name_views()
+
+    def __copy__(self) -> Batch:
+        return deepcopy(self)
 
     def by_seat(self, of_divers: Array) -> Array:
         """What the batch holds for each diver as [games, seats, ...]; a view."""
