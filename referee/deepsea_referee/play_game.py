@@ -173,7 +173,7 @@ class _GameLoop:
         self._game = refereed.game
         self._seats = seats
         self._suspects = suspects
-        self._writer = wire.RequestWriter(refereed.game_id, self._game.events)
+        self._writer = wire.RequestWriter(refereed.shown_id, self._game.events)
         self._marks = [None if wire.NO_EVENTS in seat.features else 0 for seat in seats]
         """The number of the game's events that each seat has received; None if it reads none."""
         if all(mark is None for mark in self._marks):
@@ -252,7 +252,7 @@ class _GameLoop:
 
     def _void(self, error: Exception) -> None:
         for seat in self._seats:
-            seat.send(wire.void_message(self._refereed.game_id))
+            seat.send(wire.void_message(self._refereed.shown_id))
         if not isinstance(error, RefereeError):
             cause, error = error, RefereeError(f"{type(error).__name__}: {error}")
             error.__cause__ = cause

@@ -38,6 +38,7 @@ class GameInfo:
     """The start of a game, as a bot receives it."""
 
     game_id: str
+    """The first 16 digits of `commitment`, by which the game's record can be found."""
     seat: int
     """The bot's own seat, 0 = A."""
     players: int

@@ -24,6 +24,9 @@ from .clock import NO_CLOCK, TimeLeft
 from .errors import LONGEST_SUMMARY, summary
 from .notes import GAME_BYTES, Note
 
+SHOWN_DIGITS = 16
+"""Digits of the commitment that are the id of a game for its bots."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlayedGame:
@@ -49,9 +52,16 @@ class RefereedGame:
         seats: Sequence[tuple[str, str]] = (),
         attempt: int = 0,
     ) -> None:
-        """`control` None is without limits; the record has `attempt`, and names and digests."""
+        """Prepare a game before its first decision.
+
+        game_id  its id in records and messages to people; bots get `shown_id`
+        control  None is without limits
+        seats    names and digests, for the record, as is `attempt`
+        """
         self.game = game
         self.game_id = game_id
+        self.shown_id = game.commitment[:SHOWN_DIGITS]
+        """The id that bots get, of one form in all games: it says nothing that they do not know."""
         self.faults: list[FaultReport] = []
         self.notes: dict[int, Note] = {}
         """By the number of the decision."""
@@ -84,7 +94,7 @@ class RefereedGame:
         game = self.game
         budget_us, bank_us = self._limits[seat]
         return GameInfo(
-            game_id=self.game_id,
+            game_id=self.shown_id,
             seat=seat,
             players=game.players,
             rules=game.rules,
@@ -175,7 +185,7 @@ class RefereedGame:
     def notice(self, report: FaultReport, request_id: int) -> FaultNotice:
         """The notice of a fault for the bot."""
         return FaultNotice(
-            self.game_id, request_id, report.fault, report.explanation(), report.forfeit
+            self.shown_id, request_id, report.fault, report.explanation(), report.forfeit
         )
 
     def end(self, seat: int) -> GameEnd:
@@ -183,7 +193,7 @@ class RefereedGame:
         game = self.game
         result = game.result()
         return GameEnd(
-            game_id=self.game_id,
+            game_id=self.shown_id,
             seat=seat,
             points=result.points,
             placements=result.placements,

@@ -86,7 +86,7 @@ def play(
               no time is measured
     on_error  "raise" lets a bot's exceptions and illegal answers out, for debugging; "forfeit"
               counts them as faults
-    game_id   the game's name, for its bots and its record
+    game_id   the game's name in its record; bots get the first digits of its commitment
     now_us    the time in microseconds that limits are measured by
     """
     if seed is None:

@@ -58,7 +58,7 @@ async def test_every_seat_is_told_the_start_the_questions_and_the_end_in_this_or
     await table.play(game)
     for seat, stream in enumerate(table.streams):
         (start,), (over,), requests = map(stream.all, ("starts", "results", "requests"))
-        assert (start.game_id, start.seat, start.seats) == ("g", seat, 3)
+        assert (start.game_id, start.seat, start.seats) == (game.commitment[:16], seat, 3)
         assert start.commitment == game.commitment
         assert (start.clock.budget_us, start.clock.bank_us) == (100_000, 2_000_000)
         assert len(requests) == sum(decision.seat == seat for decision in game.decisions)

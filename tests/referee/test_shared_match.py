@@ -25,7 +25,7 @@ from deepsea_referee.results.summary import GameResult
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.system import ALL_CPUS, CpuShare
 from deepsea_referee.system.linux import core_of, cpus_of
-from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.randomness import commitment, game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from helpers.matches import Listener, Played, without_times
@@ -46,11 +46,12 @@ from deepsea_sdk import Bot, run
 
 class Special(Bot):
     def on_game_start(self, info):
-        if int(info.game_id[-4:]) in {games}:
+        if info.commitment in {games}:
             {does}
 
 run(Special)
 """
+SEED = seed_from_text("workers")
 DIES = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
@@ -67,7 +68,7 @@ def settings(bots: Sequence[BotSpec], games: int, tables: int = 1) -> MatchSetti
         hosting=PATIENT,
         games=games,
         time_control=TimeControl.parse("60s"),
-        seed=seed_from_text("workers"),
+        seed=SEED,
         tables=tables,
     )
 
@@ -85,7 +86,9 @@ def played(what: MatchSettings, workers: int, *, inside: bool = True) -> tuple[P
 
 def special(folder: Path, games: Iterable[int], does: str) -> BotSpec:
     """A bot that does something when one of these games begins."""
-    return written(folder, "special", SPECIAL.format(games=set(games), does=does))
+    seeds = [game_seed(SEED, game - 1) for game in games]
+    text = SPECIAL.format(games=[*map(commitment, seeds)], does=does)
+    return written(folder, "special", text)
 
 
 # Who plays what

@@ -81,7 +81,7 @@ def test_an_illegal_answer_is_reported_and_the_default_played() -> None:
     assert it.faults == [report]
     assert it.time_left(question.seat).bank_us == 700
     notice = it.notice(report, 7)
-    assert (notice.game_id, notice.request_id) == ("g", 7)
+    assert (notice.game_id, notice.request_id) == (it.game.commitment[:16], 7)
     assert (notice.fault, notice.forfeit) == (Fault.ILLEGAL_ACTION, False)
     assert notice.message == report.explanation()
     assert "asked to" in notice.message
@@ -129,7 +129,7 @@ def test_a_decision_is_repeated_with_its_time_and_its_fault() -> None:
 def test_start_and_end_say_what_the_game_is() -> None:
     it = refereed()
     info = it.info(1)
-    assert (info.game_id, info.seat, info.players) == ("g", 1, 2)
+    assert (info.game_id, info.seat, info.players) == (it.game.commitment[:16], 1, 2)
     assert (info.budget_us, info.bank_us) == (100, 1_000)
     assert info.commitment == it.game.commitment
     end = played_on(it).end(1)

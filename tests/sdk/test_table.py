@@ -99,7 +99,7 @@ def test_a_bot_hears_of_the_game_its_events_and_its_end() -> None:
         info, end = bot.heard
         assert isinstance(info, GameInfo)
         assert isinstance(end, GameEnd)
-        assert (info.game_id, info.seat, info.players) == ("a game", seat, 2)
+        assert (info.game_id, info.seat, info.players) == (game.commitment[:16], seat, 2)
         assert (info.rules, info.commitment) == (PRESETS["guide"], game.commitment)
         assert (end.points, end.placements) == tuple(game.result())
         assert (end.seat, end.seed, end.values) == (seat, game.seed, game.state.values)

@@ -367,7 +367,7 @@ class GameStart(_message.Message):
     CLOCK_FIELD_NUMBER: _builtins.int
     COMMITMENT_FIELD_NUMBER: _builtins.int
     game_id: _builtins.str
-    """Names the game in `DecisionRequest` and `GameResult`."""
+    """Names the game in `DecisionRequest` and `GameResult`: the first 16 digits of `commitment`."""
     seat: _builtins.int
     """The seat this bot has in this game, 0 = A."""
     seats: _builtins.int

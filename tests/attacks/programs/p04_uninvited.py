@@ -10,12 +10,12 @@ from attacks.raw import Bot, decision
 insist()
 how = sys.argv[1]
 bot = Bot()
-finished = b""
+finished = first_game = b""
 for count, request in enumerate(bot.requests()):
     again = request.answered()
     if count == 0 and how == "finished":
-        finished = request.answered()
-    if request.game_id == b"g1" and how == "finished":
+        finished, first_game = request.answered(), request.game_id
+    if request.game_id != first_game and how == "finished":
         bot.message(finished)
     elif count != 2 or how == "finished":
         bot.answer(request)
