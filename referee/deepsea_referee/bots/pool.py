@@ -61,6 +61,7 @@ class BotPool:
         self._clock = clock
         self._starts = starts or asyncio.Semaphore(hosting.starts_at_once)
         self._folder = SYSTEM.private_folder()
+        self._sockets = SYSTEM.socket_folder()
         self._freezer = freezer or Freezer(clock)
         copies = (bot.copied(self._folder / f"bot-{number}") for number, bot in enumerate(bots))
         self._slots = [_Slot(number, bot) for number, bot in enumerate(copies)]
@@ -254,7 +255,7 @@ class BotPool:
         )
         try:
             async with self._starts:
-                await process.start(self._folder / f"{slot.number}-{slot.start}")
+                await process.start(self._sockets / f"{slot.number}-{slot.start}")
         except (EarlyEnd, RefereeError) as error:
             process.troubled = True
             process.session.fail(
@@ -281,6 +282,7 @@ class BotPool:
     async def _stop_all(self) -> None:
         await asyncio.gather(*(self._end(slot) for slot in self._slots))
         SYSTEM.remove_folder(self._folder)
+        SYSTEM.remove_folder(self._sockets)
 
 
 class _Slot:

@@ -31,6 +31,10 @@ _NAME = re.compile(r"deepsea-(\d+)-(\d+)-(\d+)-\d+")
 _MARK = re.compile(
     rb"(?:^|\0)(?:%s=|%s\0)(deepsea-[\d-]+)\0" % (MARK_VARIABLE.encode(), MARK_OPTION.encode())
 )
+_PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
+_LONGEST_PARENT = 40
+"""The longest path of a folder in which a socket's path has room: its folder's name has up to 55
+characters."""
 _number = itertools.count()
 _folders: dict[Path, int] = {}
 """The private folders that are there, and the process that made each: a fork removes none."""
@@ -55,6 +59,27 @@ def private_folder(parent: str | None = None) -> Path:
         else:
             _folders[folder] = os.getpid()
             return folder
+
+
+def socket_folder() -> Path:
+    """Make a private folder for sockets, whose path does not depend on the form of TMPDIR.
+
+    The path of a socket has at most 107 bytes, and gRPC's addresses give %, #, ? and commas
+    meanings of their own. Raises OSError if no such folder can be made.
+    """
+    for parent in _socket_places():
+        if len(parent) <= _LONGEST_PARENT and _PLAIN_PATH.fullmatch(parent):
+            with suppress(OSError):
+                return private_folder(parent)
+    raise OSError(
+        errno.ENOENT, f"no folder for sockets can be made in {', '.join(_socket_places())}"
+    )
+
+
+def _socket_places() -> list[str]:
+    """Folders in which socket folders are made, the first that is possible."""
+    found = ("/tmp", os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def remove_folder(folder: Path) -> None:
@@ -83,7 +108,7 @@ def remove_what_killed_referees_left() -> None:
 @cache
 def _remove_folders_of_killed_referees() -> None:
     # By itself: looking through all processes takes 10 ms, and who plays in process starts none.
-    remove_folders({Path(tempfile.gettempdir()), Path("/tmp")})
+    remove_folders(map(Path, _socket_places()))
 
 
 def end_processes() -> None:

@@ -29,7 +29,7 @@ from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from deepsea_referee.sandbox import bot_users, cgroup, probe_inside, process_tree, seccomp
+from deepsea_referee.sandbox import bot_users, cgroup, cleanup, probe_inside, process_tree, seccomp
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Group
 from deepsea_referee.sandbox.interface import (
@@ -74,6 +74,11 @@ _CHECKS = (
         "platform",
         "the sandbox is made of Linux's namespaces and a filter for x86_64 and aarch64",
         "use --isolation process for your own bots, or run the referee on such a machine",
+    ),
+    Check(
+        "sockets",
+        "bots connect through a private folder with a short and plain path, whatever TMPDIR is",
+        "make /tmp writable, or set XDG_RUNTIME_DIR to a folder of the referee's user",
     ),
     Check(
         "programs",
@@ -236,7 +241,7 @@ def _failed(found: list[Check]) -> list[str]:
 
 def confinement(begun: Ending | None = None) -> Iterator[Check]:
     """The checks that a sandbox must pass; stops at the first basic failure."""
-    for basic in (_platform(), _programs()):
+    for basic in (_platform(), _sockets(), _programs()):
         yield basic
         if not basic.ok:
             return
@@ -277,6 +282,15 @@ def _platform() -> Check:
     machine = platform.machine()
     fits = sys.platform == "linux" and machine in seccomp.ARCHITECTURES
     return _check("platform", fits, f"{platform.system()} {platform.release()} on {machine}")
+
+
+def _sockets() -> Check:
+    try:
+        folder = cleanup.socket_folder()
+    except OSError as error:
+        return _check("sockets", False, str(error.strerror))
+    cleanup.remove_folder(folder)
+    return _check("sockets", True, f"in {folder.parent}")
 
 
 def _programs() -> Check:

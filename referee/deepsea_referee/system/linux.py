@@ -94,6 +94,12 @@ class LinuxSystem:
 
         return cleanup.private_folder()
 
+    def socket_folder(self) -> Path:
+        """Make such a folder for sockets. Raises OSError if there is no place for it."""
+        from deepsea_referee.sandbox import cleanup
+
+        return cleanup.socket_folder()
+
     def remove_folder(self, folder: Path) -> None:
         """Remove a private folder with all that is in it."""
         from deepsea_referee.sandbox import cleanup

@@ -133,11 +133,14 @@ class PortableSystem:
     def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> threads.ThreadReader:
         return threads.ThreadReader(descriptor, ready)
 
-    def private_folder(self) -> Path:
-        # Its name is short, because sockets' paths must be.
-        folder = Path(tempfile.mkdtemp(prefix="deepsea-"))
+    def private_folder(self, parent: str | None = None) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="deepsea-", dir=parent))
         atexit.register(self.remove_folder, folder)
         return folder
+
+    def socket_folder(self) -> Path:
+        # A short path, whatever TMPDIR is: a socket's has at most 103 bytes on macOS.
+        return self.private_folder("/tmp" if self.tcp_host is None else None)
 
     def remove_folder(self, folder: Path) -> None:
         for path in folder.rglob("*"):  # Windows removes no file that may only be read
