@@ -82,7 +82,11 @@ class CommandLine(LazyGroup):
         if args is None:  # a program, and not part of one
             _write_as_everywhere()
             _collect_garbage_seldom()
-        raise SystemExit(exit_status(partial(super().main, args, **extra)))
+        status = exit_status(partial(super().main, args, **extra))
+        loading = sys.modules.get("deepsea_referee.bots.loading")
+        if args is None and loading is not None:
+            loading.end_process(status)
+        raise SystemExit(status)
 
 
 def _collect_garbage_seldom() -> None:

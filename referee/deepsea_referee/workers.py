@@ -410,6 +410,8 @@ def main(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, own_handler(link.stop))
     SYSTEM.accept_interrupts()
     link.run(connection.recv_bytes())
+    if (loading := sys.modules.get("deepsea_referee.bots.loading")) is not None:
+        loading.end_process(0)
 
 
 def _portable(error: Exception) -> Exception:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -239,3 +240,109 @@ def test_the_stack_of_code_that_lets_no_thread_run_is_printed(tmp_path: Path) ->
     finally:
         meeting.interrupt(signal.SIGKILL)
         meeting.end()
+
+
+# Threads that are no daemons
+
+THREADS = {
+    "waits": "threading.Thread(target=wait, name='helper', daemon=False).start()",
+    "works": "pool.submit(wait)",
+    "timer": "Lasting(1e6, wait).start()",
+    "daemon": "threading.Thread(target=wait, name='helper').start()",
+    "idle": "pool.submit(int)",
+}
+"""What a bot starts, and does not end."""
+STARTS = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from deepsea_sdk import Bot, run
+
+pool = ThreadPoolExecutor(1, "pool")
+
+def wait():
+    threading.Event().wait()
+
+class Lasting(threading.Timer):
+    daemon = False
+
+class Starts(Bot):
+    safe = 1.0
+
+    def __init__(self):
+        {start}
+
+run(Starts)
+"""
+SAID = {
+    "waits": "a thread of bot 'starts.*' still runs and is ended with this process: helper, at ",
+    "works": "a thread of bot 'starts.*' still runs and is ended with this process: pool_0, at ",
+    "timer": "a thread of a bot still runs and is ended with this process: Thread-",
+}
+FEW = {
+    "match": ("match", "starts.py", "greedy", "--games", "1"),
+    "workers": ("match", "starts.py", "greedy", "--games", "2", "--workers", "2"),
+    "compare": ("compare", "starts.py", "greedy", "--blocks", "1"),
+    "rank": ("rank", "starts.py", "greedy", "random", "--games", "6"),
+    "tune": ("tune", "starts.py,safe=0.5..1.5", "--budget", "12"),
+    "improve": ("improve", "starts.py", "--games", "6"),
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "thread"),
+    daily(
+        [*product(FEW, THREADS)],
+        [*product(["match"], THREADS), ("workers", "waits"), ("compare", "works")],
+    ),
+)
+def test_a_thread_of_a_bot_keeps_no_command_from_ending(
+    tmp_path: Path, command: str, thread: str
+) -> None:
+    text = STARTS.replace("{start}", THREADS[thread])
+    (tmp_path / "starts.py").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        (sys.executable, "-m", "deepsea_cli", *FEW[command], "--in-process"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert "starts" in done.stdout
+    if thread in SAID:
+        assert re.search(SAID[thread], done.stderr)
+        assert len(done.stderr.splitlines()) < 20
+        assert "make it a daemon" in done.stderr
+    else:
+        assert "thread" not in done.stderr
+
+
+SCRIPT = """
+import atexit, sys, threading
+from deepsea_referee.bots.resolve import resolve
+from deepsea_referee import in_process
+from deepsea_referee.match import MatchSettings
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.sandbox.plain_process import PlainProcess
+
+threading.go = threading.Event()
+bots = [resolve("starts.py"), resolve("greedy")]
+print(in_process.run_match(MatchSettings(bots, Hosting(PlainProcess()))).games)
+print([one.name for one in threading.enumerate() if not one.daemon][1:])
+threading.go.set()
+"""
+
+
+def test_a_script_goes_on_after_a_match_with_such_a_thread(tmp_path: Path) -> None:
+    start = "threading.Thread(target=threading.go.wait, name='helper', daemon=False).start()"
+    (tmp_path / "starts.py").write_text(STARTS.replace("{start}", start), encoding="utf-8")
+    done = subprocess.run(
+        (sys.executable, "-c", SCRIPT),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["1", "['helper']"]

@@ -9,15 +9,18 @@ breakpoints in the author's files and the lines of tracebacks are right.
 from __future__ import annotations
 
 import ast
+import atexit
 import importlib.util
 import itertools
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import CodeType, ModuleType
 
 import deepsea_sdk
@@ -25,13 +28,20 @@ from deepsea_referee.bots.output import bot_error
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_referee.system import SYSTEM
+from deepsea_rules.printable import printable
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot
 from deepsea_sdk.errors import explained, formatted
 from deepsea_sdk.launch import Parameters, apply_parameters
 
 MODULE_PREFIX = "_deepsea_bot_"
 """The beginning of the names of modules that bots' files become."""
+_POOL = "concurrent.futures.thread"
+"""The module whose threads end at exit if they are idle, and are waited for else."""
+_NAMED = 3
+"""The most threads that are named: there may be some for each game."""
 _numbers = itertools.count(1)
+_loaded: dict[str, BotSpec] = {}
+"""The bots of this process by the names of their modules."""
 
 
 def load(bot: BotSpec) -> NewBot:
@@ -111,6 +121,7 @@ def python_file(bot: BotSpec) -> Path:
 def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
     # Its folder comes first on the path, as when it is started; "bot" alone may be taken.
     name = f"{MODULE_PREFIX}{next(_numbers)}_{file.stem}"
+    _loaded[name] = bot
     loader = _CopyLoader(name, str(file), bot)
     spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     assert spec is not None
@@ -208,3 +219,61 @@ def _where(error: BaseException, file: str) -> str:
         if frame.filename == file
     ]
     return f" ({Path(file).name}, line {lines[-1]})" if lines else ""
+
+
+# Threads that bots leave
+
+
+def end_process(status: int) -> None:
+    """End this process with a status if a bot's thread would keep it from ending; else return.
+
+    Each of these threads is named on stderr; what was registered with `atexit` runs. For programs
+    alone: a library leaves its caller's process to its caller.
+    """
+    threads = [one for one in threading.enumerate() if one is not threading.main_thread()]
+    lines = [*filter(None, map(_left_thread, threads))] if _loaded else []
+    if not lines:
+        return
+    with suppress(OSError, ValueError):  # nobody sees stderr, or it is closed
+        sys.stderr.writelines(lines[:_NAMED])
+        if len(lines) > _NAMED:
+            sys.stderr.write(f"deepsea-referee: and {len(lines) - _NAMED} more threads of bots\n")
+    atexit._run_exitfuncs()  # noqa: SLF001  (the interpreter runs them after these threads)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
+
+
+def _left_thread(thread: threading.Thread) -> str:
+    """A line on a thread that Python would wait for; "" if it would not, or not for long."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  (it is documented)
+    frames = [frame for frame, _ in traceback.walk_stack(frame)] if frame else []
+    is_pooled = any(frame.f_globals.get("__name__") == _POOL for frame in frames)
+    if not frames or (thread.daemon and not is_pooled):
+        return ""
+    for frame in frames:
+        if (bot := _owner(frame.f_globals.get("__name__"), frame.f_code.co_filename)) is not None:
+            name = Path(frame.f_code.co_filename).name
+            place = f", at {name}, line {frame.f_lineno}, in {frame.f_code.co_name}"
+            whose = f"bot {bot.name!r}"
+            break
+    else:
+        if is_pooled:
+            return ""
+        whose, place = "a bot", ""
+    return printable(
+        f"deepsea-referee: a thread of {whose} still runs and is ended with this process: "
+        f"{thread.name}{place}; make it a daemon, or end it in on_game_end\n",
+        keep="\n",
+    )
+
+
+def _owner(module: object, file: str) -> BotSpec | None:
+    """The bot that a module of this process is of; None if it is of none."""
+    if isinstance(module, str) and module in _loaded:
+        return _loaded[module]
+    for bot in _loaded.values():
+        if bot.home is not None and not bot.single and PurePath(file).is_relative_to(bot.home):
+            return bot
+    return None
