@@ -20,6 +20,7 @@ import click
 
 from deepsea_cli.errors import ClosedPipe, Interrupted, exit_status
 from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, documented
+from deepsea_cli.texts import refuse_odd_arguments
 
 SECTIONS = {
     "Your bot": {
@@ -87,6 +88,10 @@ class CommandLine(LazyGroup):
         if args is None and loading is not None:
             loading.end_process(status)
         raise SystemExit(status)
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
+        refuse_odd_arguments(args)
+        return super().make_context(info_name, args, *rest, **extra)
 
 
 def _collect_garbage_seldom() -> None:

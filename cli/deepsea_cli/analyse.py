@@ -14,11 +14,11 @@ from deepsea_cli.errors import Interrupted
 from deepsea_cli.options import (
     SEAT,
     load_record,
+    new_file_option,
     number_option,
     path_option,
     precision_option,
     records_in,
-    refuse_unwritable,
 )
 from deepsea_cli.output import print_json
 from deepsea_cli.progress import Progress
@@ -72,7 +72,7 @@ their clearest positions.
 @number_option(
     "--workers", default=1, help="Processes that share the work; the result is the same."
 )
-@path_option(
+@new_file_option(
     "--html", help="Write a page with the games and what was found, to watch in a browser."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -103,7 +103,6 @@ def command(
         raise click.UsageError("--report excludes --seat, --luck and --all")
     if not as_report and (bot is not None or before is not None):
         raise click.UsageError("--bot and --before need --report")
-    refuse_unwritable("--html", html)
     settings = AnalysisSettings(
         effort=Effort.to(precision) if rollouts is None else Effort.of(rollouts),
         luck=(rollouts or LUCK_ROLLOUTS) if luck else 0,

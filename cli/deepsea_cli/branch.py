@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.options import SEAT, complete_bot, load_record, naming, number_option
+from deepsea_cli.options import (
+    SEAT,
+    complete_bot,
+    load_record,
+    naming,
+    new_file_option,
+    number_option,
+)
 from deepsea_cli.output import Column, echo, grid
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import RefereeError, UserError
@@ -44,12 +51,7 @@ if TYPE_CHECKING:
     default=1,
     help="Play on N times, each with other dice, and show the mean placement scores.",
 )
-@click.option(
-    "--out",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the record of the new game.",
-)
+@new_file_option("--out", help="Write the record of the new game.")
 def command(
     record: Path, bots: tuple[str, ...], at: int, action: str | None, games: int, out: Path | None
 ) -> None:

@@ -23,7 +23,7 @@ from deepsea_cli.options import (
     seed_text,
 )
 from deepsea_cli.output import print_json
-from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_option
+from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_games_option
 from deepsea_cli.progress import Progress
 
 BLOCKS = 100
@@ -58,7 +58,7 @@ BLOCKS_UNTIL_DECIDED = 2000
 @path_option(
     "--out", metavar="DIR", help="Folder for the records; continues a comparison that is there."
 )
-@plot_option
+@plot_games_option
 @browser_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context

@@ -25,6 +25,7 @@ from deepsea_cli.options import (
     in_process_option,
     isolation_option,
     load_rules,
+    number_option,
     path_option,
     refuse_workers_of_cluster,
     rules_option,
@@ -33,7 +34,7 @@ from deepsea_cli.options import (
     workers_option,
 )
 from deepsea_cli.output import echo
-from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_option
+from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_games_option
 from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import IsolationLevel
@@ -49,9 +50,7 @@ if TYPE_CHECKING:
 
 @click.command("match")
 @click.argument("bots", metavar="BOT BOT [BOT]...", nargs=-1, shell_complete=complete_bot)
-@click.option(
-    "--games", metavar="N", type=int, default=1, show_default=True, help="Number of games."
-)
+@number_option("--games", default=1, help="Number of games.")
 @seed_option("deal and dice")
 @rules_option
 @clock_option
@@ -65,10 +64,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Move bots by one seat from game to game, or keep their seats.",
 )
-@click.option(
+@number_option(
     "--tables",
-    metavar="N",
-    type=int,
     help="Games at once with the same bot processes. By default up to 64 for bots that answer at "
     "once, and 1 for others and with several workers.",
 )
@@ -85,7 +82,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Show what this bot prints as it comes; may be given several times.",
 )
-@plot_option
+@plot_games_option
 @browser_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")

@@ -6,6 +6,7 @@ names it.
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from urllib.parse import urlsplit
 
 import click
 
@@ -34,6 +36,27 @@ RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [de
 
 # Far more than any game needs; a larger file is given by mistake.
 LARGEST_FILE = 4 * 1024 * 1024
+LARGEST_NUMBER = 10**12
+
+
+class WholeNumber(click.IntRange):
+    """A whole number in a range; without an upper bound at most LARGEST_NUMBER."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if number > LARGEST_NUMBER:
+            self.fail(f"{number} is more than {LARGEST_NUMBER}", param, ctx)
+        return number
+
+
+class DecimalNumber(click.FloatRange):
+    """A number in a range, of at most LARGEST_NUMBER; not NaN, which is in every range of click."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number) or abs(number) > LARGEST_NUMBER:
+            self.fail(f"{value!r} is no number up to {LARGEST_NUMBER}", param, ctx)
+        return number
 
 
 def _warn_of_workers(
@@ -58,7 +81,7 @@ def workers_option(most: int, help_text: str, default: int | None = None) -> Cal
     return click.option(
         "--workers",
         metavar="N",
-        type=click.IntRange(1, most),
+        type=WholeNumber(1, most),
         default=default,
         show_default="1",
         callback=_warn_of_workers,
@@ -69,13 +92,37 @@ def workers_option(most: int, help_text: str, default: int | None = None) -> Cal
 def seats_option(default: str) -> Callable[[_F], _F]:
     """`--seats` of `compare`, `rank` and `tune`; `default` says in words which are the usual."""
     help_text = f"Seats at the table.  [default: {default}]"
-    return click.option("--seats", metavar="N", type=int, help=help_text)
+    return number_option("--seats", help=help_text)
 
 
 def seed_option(same: str) -> Callable[[_F], _F]:
     """`--seed`; `same` is what a text for it gives again."""
     help_text = f"Seed text: the same text gives the same {same}."
     return click.option("--seed", metavar="TEXT", help=help_text)
+
+
+class NewFile(click.Path):
+    """A file that a command is to write, which must not exist; it may have to end in a suffix."""
+
+    def __init__(self, *suffixes: str) -> None:
+        super().__init__(path_type=Path)
+        self._suffixes = suffixes
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(str(super().convert(value, param, ctx)))
+        name = "" if param is None else param.opts[-1]
+        if self._suffixes and path.suffix.lower() not in self._suffixes:
+            ends = " or ".join(self._suffixes)
+            raise UserError(f"{name} {str(path)!r}: the name has to end in {ends}")
+        refuse_unwritable(name, path)
+        return path
+
+
+def new_file_option(
+    *names: str, suffixes: tuple[str, ...] = (), metavar: str = "FILE", **rest: Any
+) -> Callable[[_F], _F]:
+    """An option that is a file to be written."""
+    return click.option(*names, metavar=metavar, type=NewFile(*suffixes), **rest)
 
 
 def path_option(*names: str, metavar: str = "FILE", **rest: Any) -> Callable[[_F], _F]:
@@ -87,9 +134,9 @@ def number_option(
     *names: str, least: int = 1, most: int | None = None, metavar: str = "N", **rest: Any
 ) -> Callable[[_F], _F]:
     """An option that is a whole number; its help shows the default, if there is one."""
-    shown = "default" in rest
-    kind = click.IntRange(least, most)
-    return click.option(*names, metavar=metavar, type=kind, show_default=shown, **rest)
+    kind = WholeNumber(least, most)
+    rest.setdefault("show_default", "default" in rest)
+    return click.option(*names, metavar=metavar, type=kind, **rest)
 
 
 def decimal_option(
@@ -101,7 +148,7 @@ def decimal_option(
     **rest: Any,
 ) -> Callable[[_F], _F]:
     """An option that is a number, more than `least` if `over`; its help shows the default."""
-    kind = click.FloatRange(least, most, min_open=over)
+    kind = DecimalNumber(least, most, min_open=over)
     return click.option(*names, metavar=metavar, type=kind, show_default=True, **rest)
 
 
@@ -154,9 +201,26 @@ rules_option = click.option(
     help=RULES_HELP,
 )
 
+
+def _scheduler(_ctx: click.Context, option: click.Parameter, address: str | None) -> str | None:
+    """The address of a Dask scheduler; one without a port would be tried for half a minute."""
+    if address is None:
+        return None
+    try:
+        port = urlsplit(address if "://" in address else f"tcp://{address}").port
+    except ValueError:
+        port = None
+    if port is None:
+        raise click.BadParameter(
+            f"{address!r} is no address with a port, such as tcp://host:8786", param=option
+        )
+    return address
+
+
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS",
+    callback=_scheduler,
     help="Play on the workers of the Dask scheduler at ADDRESS, such as tcp://host:8786.",
 )
 
@@ -390,10 +454,8 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: is not a text file") from None
 
 
-def refuse_unwritable(option: str, path: Path | None) -> None:
-    """Raise UserError if the option's file exists, or cannot be written; None is not given."""
-    if path is None:
-        return
+def refuse_unwritable(option: str, path: Path) -> None:
+    """Raise UserError if the option's file exists, or cannot be written."""
     if path.exists() or path.is_symlink():
         raise UserError(f"{option} {str(path)!r} exists: name another file, or remove it first")
     try:

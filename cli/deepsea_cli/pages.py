@@ -9,12 +9,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from deepsea_bundle.atomic import write_atomically
-from deepsea_cli.options import load_record, naming, path_option, refuse_unwritable
+from deepsea_cli.options import load_record, naming, new_file_option
 from deepsea_cli.output import echo
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from deepsea_sdk.notes import Note
     from deepsea_web.charts.svg import Chart
     from deepsea_web.viewer.game_page import PageGame
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 MOST_GAMES = 40
 """How many games a page has."""
@@ -144,20 +146,17 @@ def _page_game(
 # Charts
 
 
-_SUFFIXES = (".svg", ".html")
+def plot_option(subject: str) -> Callable[[_F], _F]:
+    """`--plot`; `subject` is what it draws."""
+    return new_file_option(
+        "--plot",
+        suffixes=(".svg", ".html"),
+        metavar="FILE.svg|FILE.html",
+        help=f"Draw {subject} to this file.",
+    )
 
-plot_option = path_option(
-    "--plot",
-    metavar="FILE.svg|FILE.html",
-    help="Draw placements, dives and decision times to this file.",
-)
 
-
-def refuse_plot(path: Path | None) -> None:
-    """Raise UserError for a file that cannot be written; None is not given."""
-    if path is not None and path.suffix.lower() not in _SUFFIXES:
-        raise UserError(f"--plot {str(path)!r}: the name has to end in .svg or .html")
-    refuse_unwritable("--plot", path)
+plot_games_option = plot_option("placements, dives and decision times")
 
 
 def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> None:
@@ -171,8 +170,6 @@ class PlotFile:
     """The file of a match or a comparison, and the sums of what is drawn; None draws nothing."""
 
     def __init__(self, path: Path | None) -> None:
-        """Raises UserError for a file that cannot be written."""
-        refuse_plot(path)
         self._path = path
         self._sums: PlotSums | None = None
 

@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.options import (
     SEAT,
+    decimal_option,
     load_record,
     naming,
+    new_file_option,
     number_option,
-    path_option,
     records_in,
-    refuse_unwritable,
 )
 from deepsea_cli.output import draw, echo, print_command, width
 from deepsea_referee.errors import UserError
@@ -45,14 +46,7 @@ LISTED = 40
 @click.command("show")
 @click.argument("record", metavar="RECORD|FOLDER|-|GAME-ID", type=click.Path(path_type=Path))
 @click.option("--step", is_flag=True, help="Wait for a key after every position.")
-@click.option(
-    "--speed",
-    metavar="N",
-    type=click.FloatRange(0.1, 100),
-    default=2.0,
-    show_default=True,
-    help="Turns per second.",
-)
+@decimal_option("--speed", least=0.1, most=100, metavar="N", default=2.0, help="Turns per second.")
 @number_option("--at", least=0, help="Print the position at decision N, and what was decided.")
 @number_option("--turn", least=0, help="Print the position after turn N and exit.")
 @click.option("--events", is_flag=True, help="Print the events as JSON Lines and exit.")
@@ -68,7 +62,7 @@ LISTED = 40
     type=SEAT,
     help="Print every decision of that seat (view, options, action, time) and exit.",
 )
-@path_option(
+@new_file_option(
     "--html",
     help="Write a page with the game, or with the games of a FOLDER, to watch in a browser.",
 )
@@ -97,13 +91,15 @@ def command(
 
     Keys: space pauses, then goes step by step; b goes back, p continues, q quits.
     """
+    given = click.get_current_context().get_parameter_source("store_text")
+    if given is ParameterSource.COMMANDLINE and not from_ladder:
+        raise click.UsageError("--store is for GAME-ID of a ladder: add --ladder")
     page = html is not None or browser
     one = at is not None or turn is not None
     if sum((events, at is not None, turn is not None, as_frames or seat is not None, page)) > 1:
         raise click.UsageError(
             "--events, --at, --turn, --frames or --seat, and --html exclude each other"
         )
-    refuse_unwritable("--html", html)
     paths = records_in(record) if record.is_dir() and not from_ladder else [record]
     if len(paths) > 1 and not page:
         wanted = events or step or as_frames or one or seat is not None

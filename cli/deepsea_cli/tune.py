@@ -21,12 +21,13 @@ from deepsea_cli.options import (
     seed_text,
 )
 from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
-from deepsea_cli.pages import plot_option, refuse_plot, write_plot
+from deepsea_cli.pages import plot_games_option, write_plot
 from deepsea_cli.progress import Progress
 
 if TYPE_CHECKING:
     from deepsea_referee.workbench.tuning import TuneGames
 
+NO_FIELD = "none"
 MARGIN = 0.02
 """The largest difference in placement score that counts as none."""
 
@@ -39,7 +40,7 @@ MARGIN = 0.02
     default="greedy,heuristic",
     show_default=True,
     shell_complete=complete_bot,
-    help='Bots in the other seats; "" for copies of MINE in all seats.',
+    help=f"Bots in the other seats; {NO_FIELD} for copies of MINE in all seats.",
 )
 @seats_option("two, and one for each bot of --against")
 @click.option(
@@ -51,7 +52,7 @@ MARGIN = 0.02
 )
 @group_options("deals and dice")
 @path_option("--out", metavar="DIR", help="Folder for the steps; continues a search that is there.")
-@plot_option
+@plot_games_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(
@@ -73,7 +74,6 @@ def command(
 
     Exit status: 0 the new numbers are better, 1 not better, or not surely.
     """
-    refuse_plot(plot)
     from deepsea_referee.bots.resolve import resolve, split_list
     from deepsea_referee.timing.clock import SystemClock
     from deepsea_referee.workbench.blocks import BlockSettings
@@ -85,7 +85,7 @@ def command(
     settings = BlockSettings.of(
         start,
         start,
-        [resolve(name) for name in split_list(against)],
+        [] if against == NO_FIELD else [resolve(name) for name in split_list(against)],
         seats,
         blocks=1,
         seed_text=text,

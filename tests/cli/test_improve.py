@@ -100,7 +100,7 @@ def test_faults_come_first(run: Run, bot: Path) -> None:
     [
         (("nobody.py",), "there is no bot 'nobody.py'"),
         (("mine.py", "--against", "nobody"), "there is no bot 'nobody'"),
-        (("mine.py", "--against", ""), "a game has 2 to 6 bots, not 1"),
+        (("mine.py", "--against", ","), "a game has 2 to 6 bots, not 1"),
         (("mine.py", "--against-version", "nobody"), "there is no bot 'nobody'"),
         (("mine.py", "--minutes", "0"), "--minutes"),
     ],

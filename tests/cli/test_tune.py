@@ -26,7 +26,7 @@ class Mine(Bot):
 run(Mine)
 """
 """It brings nothing home."""
-WORDS = ("tune", "mine.py,most=0..4", "--against", "", "--in-process", "--seed", "x")
+WORDS = ("tune", "mine.py,most=0..4", "--against", "none", "--in-process", "--seed", "x")
 
 
 @pytest.fixture(autouse=True)

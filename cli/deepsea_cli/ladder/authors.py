@@ -70,7 +70,7 @@ def list_authors(*, place: Place, as_json: bool) -> None:
 
 @click.command("tokens")
 @click.argument("author", metavar="[AUTHOR]", required=False)
-@click.option("--revoke", metavar="ID", type=int, help="End this token.")
+@number_option("--revoke", metavar="ID", help="End this token.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: bool) -> None:
@@ -167,25 +167,23 @@ def admin(*, store_text: str, author: str, label: str, as_json: bool) -> None:
 
 
 @click.command("codes")
-@click.option("--count", metavar="N", type=int, default=0, help="Make codes for new authors.")
+@number_option("--count", help="Make codes for new authors.")
 @path_option(
     "--authors",
     "authors_file",
     help="Make a code for each name, one on a line or in the column `name` of a CSV file.",
 )
-@click.option(
-    "--days", metavar="N", type=int, show_default=f"{CODE_DAYS}", help="Days until they end."
-)
+@number_option("--days", show_default=f"{CODE_DAYS}", help="Days until they end.")
 @click.option("--slips", is_flag=True, help="Print slips of paper to cut out.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--url", metavar="URL", help="The ladder's address, for links.")
-@click.option("--revoke", metavar="ID", type=int, help="End this code.")
+@number_option("--revoke", metavar="ID", help="End this code.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 def codes(
     *,
     place: Place,
-    count: int,
+    count: int | None,
     authors_file: Path | None,
     days: int | None,
     slips: bool,
@@ -203,12 +201,10 @@ def codes(
 
     if slips + as_csv + as_json > 1:
         raise UserError("choose one of --slips, --csv and --json")
-    if days is not None and days < 1:
-        raise UserError(f"--days {days}: a code lasts at least a day")
     names = [] if authors_file is None else _names(authors_file)
     making = bool(count or authors_file)
     fits = count or names if making else not (days or slips or as_csv or url)
-    if count < 0 or not fits:
+    if not fits:
         raise UserError("say for how many: --count N, or --authors FILE")
     if making and revoke is not None:
         raise UserError("--revoke and new codes exclude each other")
@@ -218,7 +214,7 @@ def codes(
             echo(f"code {revoke} has ended")
             return
         codes_shown = (
-            ladder.create_codes(count=count, authors=names, days=days or 0)
+            ladder.create_codes(count=count or 0, authors=names, days=days or 0)
             if making
             else ladder.codes()
         )

@@ -23,11 +23,14 @@ from click.core import ParameterSource
 
 from deepsea_cli.options import (
     RULES_HELP,
+    DecimalNumber,
+    WholeNumber,
     load_rules,
     path_option,
     read_text,
     refuse_workers_of_cluster,
 )
+from deepsea_cli.texts import refuse_odd_text
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
@@ -140,6 +143,11 @@ def default_store() -> str:
     return str(base / "deepsea-referee" / "ladder.db")
 
 
+def _checked_store(_ctx: click.Context, _option: click.Parameter, text: str) -> str:
+    refuse_odd_text("--store", text)  # the variable is no argument
+    return text
+
+
 def store_option(function: _F) -> _F:
     """Add the parameter `store_text` to a command."""
     option = click.option(
@@ -148,6 +156,7 @@ def store_option(function: _F) -> _F:
         metavar="FILE|URL",
         envvar=VARIABLE,
         default=default_store,
+        callback=_checked_store,
         help=f"The ladder's file or URL.  [default: ${VARIABLE}, or a file in your data folder]",
     )
     return option(function)
@@ -240,9 +249,9 @@ def _settings(usual: Season) -> Iterator[Callable[[_F], _F]]:
     packages = {"callback": _given(_words), "show_default": ",".join(usual.packages) or "none"}
     yield setting("--packages", "packages", about, metavar="NAME[,NAME]...", **packages)
     about = "Memory limit of a bot with all its processes."
-    yield setting("--memory", "limits.memory_mib", about, metavar="MIB", type=int)
+    yield setting("--memory", "limits.memory_mib", about, metavar="MIB", type=WholeNumber(1))
     about = "Limit of a bot's processes and threads."
-    yield setting("--processes", "limits.processes", about, metavar="N", type=int)
+    yield setting("--processes", "limits.processes", about, metavar="N", type=WholeNumber(1))
     about = "Play only where control groups limit bots and count their CPU time."
     yield switch("--require-cgroups", "limits.require_cgroups", about)
     yield switch("--same-author", "pairing.same_author", "Let bots of one author meet.")
@@ -254,7 +263,7 @@ def _settings(usual: Season) -> Iterator[Callable[[_F], _F]]:
         "TrueSkill's beta, in points of skill: how much luck decides a single game; 8 is right for "
         "two seats."
     )
-    beta = {"type": float, "show_default": f"{usual.rating.beta:g}"}
+    beta = {"type": DecimalNumber(0, min_open=True), "show_default": f"{usual.rating.beta:g}"}
     yield setting("--beta", "rating.beta", about, metavar="X", **beta)
     yield path_option(
         "--settings",

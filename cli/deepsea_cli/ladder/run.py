@@ -29,6 +29,7 @@ from deepsea_cli.ladder.options import (
 from deepsea_cli.options import (
     bot_uids_option,
     cluster_option,
+    decimal_option,
     number_option,
     plays_here,
     workers_option,
@@ -182,12 +183,13 @@ def print_report(report: RunReport) -> int:
     is_flag=True,
     help="Wait for bots if there are too few, and after --until for more to play, without end.",
 )
-@click.option(
+@decimal_option(
     "--confidence",
+    least=0.5,
+    most=0.9999,
+    over=True,
     metavar="P",
-    type=click.FloatRange(0.5, 0.9999, min_open=True),
     default=CONFIDENCE,
-    show_default=True,
     help="The confidence with which the order is settled.",
 )
 @workers_option(256, "Worker processes: games at once, each with its own bots.")

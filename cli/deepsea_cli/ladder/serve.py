@@ -119,7 +119,7 @@ def serve(
 
 
 @click.command("make-cert")
-@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--host",
     "hosts",

@@ -15,7 +15,7 @@ import click
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import Place, open_store, place_option, season_option, store_option
 from deepsea_cli.ladder.tables import minute, print_table, standing_columns
-from deepsea_cli.options import SEAT, number_option, path_option
+from deepsea_cli.options import SEAT, number_option
 from deepsea_cli.output import (
     Column,
     count,
@@ -27,7 +27,7 @@ from deepsea_cli.output import (
     print_document,
     print_json,
 )
-from deepsea_cli.pages import refuse_plot, write_plot
+from deepsea_cli.pages import plot_option, write_plot
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -84,20 +84,9 @@ def standings(
 
 @click.command("bot")
 @click.argument("name", metavar="NAME")
-@click.option(
-    "--version",
-    "version_number",
-    metavar="N",
-    type=int,
-    show_default="the newest",
-    help="This version.",
-)
+@number_option("--version", "version_number", show_default="the newest", help="This version.")
 @season_option
-@path_option(
-    "--plot",
-    metavar="FILE.svg|FILE.html",
-    help="Draw the rating's course, of all versions, to this file.",
-)
+@plot_option("the rating's course, of all versions,")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @place_option
 def bot(
@@ -110,7 +99,6 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
-    refuse_plot(plot)
     with place.opened() as ladder:
         page = ladder.bot(bot=name, version=version_number or 0, season=season_name or "")
     if plot is not None:
