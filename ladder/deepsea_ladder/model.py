@@ -427,6 +427,8 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
     """By quantile."""
     recent_record_bytes: int
     backup_age_seconds: float | None
+    shortage_age_seconds: float | None
+    """The time since a machine that plays had no memory left for a bot."""
     store_bytes: int
     disk_free_bytes: int | None
     damage: tuple[str, ...]

@@ -38,6 +38,10 @@ class HostTooBusy(RefereeError):
         return type(self), (str(self), self.us, self.seat)
 
 
+class HostOutOfMemory(RefereeError):
+    """This machine had no memory left, and the kernel killed a bot that was within its limit."""
+
+
 class UserError(Exception):
     """Bad input, exit status 2: one line that says what happened, where, and what to do.
 

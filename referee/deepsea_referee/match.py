@@ -26,7 +26,7 @@ from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, with_unique_names
-from deepsea_referee.errors import HostTooBusy, RefereeError, UserError
+from deepsea_referee.errors import HostOutOfMemory, HostTooBusy, RefereeError, UserError
 from deepsea_referee.interrupts import on_signals
 from deepsea_referee.play_game import AskedSeat, play_game
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
@@ -242,7 +242,8 @@ class _Match:
             if not tables.counts(number, None):
                 return
             _log.error("game %s is void: %s", game.game_id, error, exc_info=error.__cause__)
-            void = VoidGame(number + 1, game.game_id, str(error), seat)
+            shortage = isinstance(error, HostOutOfMemory)
+            void = VoidGame(number + 1, game.game_id, str(error), seat, shortage)
             self.result.add_void(void)
             if self.on_void is not None:
                 await _wait_for_room(self.on_void(void))

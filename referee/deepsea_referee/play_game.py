@@ -94,6 +94,9 @@ async def play_game(
     for slot in line_up:
         pool.finished_game(slot)
     played = refereed.played()
+    for report in played.faults:
+        if shortage := processes[report.seat].shortage():
+            raise shortage  # a helper of the bot, perhaps, whose end came as another fault
     faults = [
         _trimmed(report, processes[report.seat])
         if report.seat in between and report.seat not in blamed

@@ -18,7 +18,7 @@ from deepsea_arena.play.tasks import (
     outcome_of_error,
 )
 from deepsea_ladder.errors import StoreUnavailable
-from deepsea_referee.errors import HostTooBusy, RefereeError
+from deepsea_referee.errors import HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_rules import Game
 from deepsea_rules.randomness import Stream, seed_from_text
@@ -63,6 +63,7 @@ def because(error: Exception, cause: Exception, *, said: bool = True) -> Excepti
         ),
         (HostTooBusy("too busy to start it", 5), HostTrouble("too busy to start it")),
         (HostTooBusy("too busy to time it", 5, 2), VoidOutcome("too busy to time it", 2)),
+        (HostOutOfMemory("no memory"), VoidOutcome("no memory", out_of_memory=True)),
         (RefereeError("an odd thing"), VoidOutcome("an odd thing")),
         (no(errno.EPERM), VoidOutcome("PermissionError: [Errno 1] Operation not permitted")),
         (ValueError("a mistake\nof ours"), VoidOutcome("ValueError: a mistake of ours")),

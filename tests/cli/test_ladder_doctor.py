@@ -22,7 +22,10 @@ WORKS, NO_GROUPS, NO_SANDBOX = (
     [Check(name, "", ok=ok) for name, ok in (("programs", works), ("control groups", grouped))]
     for works, grouped in ((True, True), (True, False), (False, True))
 )
-NAMES = ["permissions", "store", "content", "disk", "backup", "runner", "clock", "sandbox"]
+NAMES = [
+    *("permissions", "store", "content", "disk", "backup", "memory", "runner", "clock"),
+    "sandbox",
+]
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +79,12 @@ def sql(statement: str) -> Callable[[Path], object]:
     return change
 
 
+def no_memory(path: Path) -> None:
+    """A machine that plays had no memory left for a bot."""
+    with Store.open(path) as store:
+        store.audit.note_shortage("s1-1", "this machine ran out of memory")
+
+
 def games_wait(path: Path) -> None:
     """Games wait, and no runner has a lease."""
     with Store.open(path) as store:
@@ -87,6 +96,7 @@ def games_wait(path: Path) -> None:
     [
         (lambda path: path.chmod(0o640), "permissions", "chmod go= {}"),
         (lambda path: path.parent.chmod(0o777), "permissions", "chmod go-w {.parent}"),
+        (no_memory, "memory", "give it more memory"),
         (sql("UPDATE audit SET at = at - 2 * 86400000"), "backup", "`ladder backup FILE`"),
         (sql("UPDATE games SET played_at = played_at + 3600000"), "clock", "set the clock"),
         (sql("UPDATE audit SET at = at + 3600000"), "clock", "set the clock"),

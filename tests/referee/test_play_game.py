@@ -9,7 +9,7 @@ import pytest
 
 from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
+from deepsea_referee.errors import BotFault, HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.play_game import play_game
 from deepsea_referee.transport.session import OnAnswer, Session
 from deepsea_rules.faults import Fault
@@ -33,6 +33,10 @@ class Process:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.without_memory: HostOutOfMemory | None = None
+
+    def shortage(self) -> HostOutOfMemory | None:
+        return self.without_memory
 
     async def exit_text(self) -> str:
         return "exited with status 3"
@@ -71,6 +75,22 @@ class Pool:
 def new_game() -> RefereedGame:
     game = Game(PRESETS["manual"], 2, seed_from_text("play game"))
     return RefereedGame(game, "g", CONTROL, [("one", "00"), ("other", "11")])
+
+
+async def test_a_game_is_void_if_the_machine_had_no_memory_for_a_bot_at_fault() -> None:
+    for faulty in (0, 1):
+        table = Table([last_legal, last_legal])
+        pool = Pool(table.sessions)
+        pool.processes[0].without_memory = HostOutOfMemory("no memory")
+        await table.sessions[faulty].connected
+        table.sessions[faulty].fail(BotFault(Fault.CRASH, "its helper is gone"))
+        game = play_game(new_game(), cast(BotPool, pool), (0, 1))
+        if faulty == 0:
+            with pytest.raises(HostOutOfMemory, match="no memory"):
+                await game
+        else:  # what happened to it did no harm
+            assert {report.seat for report in (await game).faults} == {1}
+        await table.close()
 
 
 async def test_a_line_up_plays_and_its_crash_is_explained() -> None:

@@ -149,6 +149,64 @@ def test_version_2_does_everything_in_one_group(fake_kernel: Path) -> None:
     assert not joined.parent.exists()
 
 
+@pytest.mark.parametrize(
+    ("files", "limit", "machine"),
+    [
+        # Version 2: oom counts those of this group, oom_kill those that anybody killed.
+        ({"memory.events": "oom 0\noom_kill 0\n"}, False, False),
+        ({"memory.events": "oom 1\noom_kill 0\n"}, False, False),
+        ({"memory.events": "oom 1\noom_kill 2\n"}, True, False),
+        ({"memory.events": "oom 0\noom_kill 2\noom_group_kill 1\n"}, False, True),
+        # Version 1: failcnt counts how often this group's limit was met.
+        ({"memory.oom_control": "under_oom 0\noom_kill 0\n", "memory.failcnt": "5"}, False, False),
+        ({"memory.oom_control": "under_oom 0\noom_kill 1\n", "memory.failcnt": "5"}, True, False),
+        ({"memory.oom_control": "under_oom 0\noom_kill 1\n", "memory.failcnt": "0"}, False, True),
+        (
+            {
+                "memory.oom_control": "oom_kill 1\n",
+                "memory.failcnt": "0",
+                "memory.memsw.failcnt": "3",
+            },
+            True,
+            False,
+        ),
+        # A newer kernel does not count them: the highest use is next to the limit, or is not.
+        (
+            {
+                "memory.oom_control": "oom_kill 1\n",
+                "memory.failcnt": "0",
+                "memory.max_usage_in_bytes": f"{(512 << 20) - 4096}",
+            },
+            True,
+            False,
+        ),
+        (
+            {
+                "memory.oom_control": "oom_kill 1\n",
+                "memory.failcnt": "0",
+                "memory.max_usage_in_bytes": f"{500 << 20}",
+            },
+            False,
+            True,
+        ),
+        ({"memory.oom_control": "oom_kill 1\n"}, True, False),  # nothing says whose it was
+        ({}, False, False),
+    ],
+)
+def test_a_bot_is_charged_with_the_end_of_its_own_limit_alone(
+    files: dict[str, str], limit: bool, machine: bool, tmp_path: Path
+) -> None:
+    group = _made(Hierarchies(memory=tmp_path), None)
+    (joined,) = group.joins()
+    for name, text in files.items():
+        joined.with_name(name).write_text(text)
+    assert group.over_limit() == (ResourceLimits().memory_text if limit else None)
+    assert group.out_of_memory() is machine
+    for name in files:
+        joined.with_name(name).unlink()
+    group.remove()
+
+
 def test_version_2_without_the_cpu_controller_gives_no_shares(fake_kernel: Path) -> None:
     for name in ("controllers", "subtree_control"):
         (fake_kernel / f"cgroup.{name}").write_text("memory pids\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import probe, process_tree
+from deepsea_referee.sandbox import cgroup, cleanup, probe, process_tree
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import (
@@ -29,6 +29,7 @@ from helpers.programs import needs_sandbox, open_descriptors, processes_with, so
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
 SPIN = "print('on', flush=True)\nwhile True: pass"
+SILENT = "print('on')"
 WAIT = "import time\nprint('on', flush=True)\ntime.sleep(60)"
 
 
@@ -258,6 +259,80 @@ def test_too_much_memory_is_named(isolation: Isolation) -> None:
         assert process_tree.wait_for_end(contained.pid, 20_000)
         contained.poll()
         assert contained.over_limit() == "memory: more than 64 MiB"
+
+
+@pytest.fixture
+def short_of_memory() -> Iterator[Hierarchies]:
+    """Control groups below one that has 96 MiB: for bots it is as if this machine had no more."""
+    needs_sandbox()
+    places = hierarchies()
+    if places.memory is None:
+        pytest.skip("no control group with bounds can be made here")
+    parent = places.memory / cleanup.new_name()
+    parent.mkdir()
+    try:
+        is_v2 = (parent / "memory.max").exists()
+        (parent / ("memory.max" if is_v2 else "memory.limit_in_bytes")).write_text(f"{96 * MIB}")
+        cgroup.write(parent / "memory.swap.max", "0")
+        cgroup.write(parent / "cgroup.subtree_control", "+memory +pids")
+        if is_v2:
+            yield places._replace(memory=parent, pids=parent, core=parent, pressure=None, cpu=None)
+        else:
+            yield places._replace(memory=parent)
+    finally:
+        parent.rmdir()
+
+
+BIG = "print('on', flush=True)\nheld = bytearray(192 << 20)\nimport signal; signal.pause()"
+
+
+def test_a_bot_within_its_limit_is_not_blamed_for_a_machine_without_memory(
+    short_of_memory: Hierarchies,
+) -> None:
+    with running(Sandbox(short_of_memory), BIG) as contained:
+        assert process_tree.wait_for_end(contained.pid, 30_000)
+        contained.poll()
+        assert contained.over_limit() is None
+        assert contained.out_of_memory()
+        assert contained.setup_error() is None
+    assert contained.out_of_memory()
+
+
+def test_a_bot_over_its_limit_is_blamed_on_a_machine_without_memory_too(
+    short_of_memory: Hierarchies,
+) -> None:
+    limits = ResourceLimits(memory_bytes=64 * MIB)
+    with running(Sandbox(short_of_memory), BIG, limits) as contained:
+        assert process_tree.wait_for_end(contained.pid, 30_000)
+        assert contained.over_limit() == "memory: more than 64 MiB"
+        assert not contained.out_of_memory()
+
+
+@pytest.mark.parametrize("without_groups", ["process", "sandbox"])
+def test_without_a_group_the_count_of_this_machine_tells_why_a_bot_was_killed(
+    without_groups: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolation: Isolation = PlainProcess()
+    if without_groups == "sandbox":
+        needs_sandbox()
+        isolation = Sandbox(Hierarchies())
+    killed = "import os, signal\nprint('on', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+    kills = [7]
+    monkeypatch.setattr(process_tree, "oom_kills", lambda: kills[0])
+    for program, more, by_us, expected in (
+        (killed, 0, False, False),  # it killed itself, or somebody else did
+        (killed, 1, False, True),
+        (WAIT, 1, True, False),  # the referee did, and another process was short of memory
+        (SILENT, 1, False, False),
+    ):
+        with running(isolation, program) as contained:
+            kills[0] += more
+            if by_us:
+                contained.kill()
+            assert process_tree.wait_for_end(contained.pid, 30_000)
+            assert contained.out_of_memory() is expected
+            contained.poll()
+            assert contained.out_of_memory() is expected
 
 
 def test_memory_that_children_share_counts_once(isolation: Isolation) -> None:

@@ -276,7 +276,10 @@ class TaskLoop(Generic[_Lease]):
                     match outcome:
                         case HostTrouble(reason):
                             raise HostCannot(reason)
-                        case VoidOutcome(reason):
+                        case VoidOutcome(reason, out_of_memory=shortage):
+                            if shortage:
+                                name = self._handler.name(lease)
+                                self.retry(lambda: self.store.audit.note_shortage(name, reason))
                             raise NoResult(reason)
                     return outcome
                 due = on_message(event.message)

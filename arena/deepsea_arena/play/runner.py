@@ -289,8 +289,8 @@ class Runner:
             match outcome:
                 case FinishedGame() as game:
                     self._store_result(job, game)
-                case VoidOutcome(reason, seat):
-                    self._fail(job, reason, seat)
+                case VoidOutcome(reason, seat, shortage):
+                    self._fail(job, reason, seat, shortage)
                 case HostTrouble(reason):
                     self._set_aside(job, reason)
             # Only now: whatever is left here is handed back at the end.
@@ -326,7 +326,9 @@ class Runner:
         except LadderError as error:  # the result is stored, and counts for more
             self.watcher.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
-    def _fail(self, job: Job, reason: str, seat: int | None = None) -> None:
+    def _fail(self, job: Job, reason: str, seat: int | None, shortage: bool) -> None:
+        if shortage:
+            self._retry(lambda: self.store.audit.note_shortage(job.game_id, reason))
         receipt = self._retry(lambda: self.store.jobs.fail(job, reason, seat))
         self._failures_in_a_row += 1
         self._report.void += 1

@@ -13,7 +13,7 @@ from typing import Any
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import SeatLog
 from deepsea_ladder.season import Season
-from deepsea_referee.errors import HostTooBusy, RefereeError
+from deepsea_referee.errors import HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_referee.timing.host_load import longest_wait_us
 from deepsea_referee.workers import Died, Done, Event, Failed
@@ -62,6 +62,8 @@ class VoidOutcome:
     reason: str
     seat: int | None = None
     """The seat whose bot could not be timed because the host was busy, if that was the reason."""
+    out_of_memory: bool = False
+    """Whether the reason was that the machine had no memory left: it is noted for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,9 @@ def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
     if isinstance(error, HostTooBusy):
         # Without a seat it was the host before any bot was asked.
         return HostTrouble(words) if error.seat is None else VoidOutcome(words, error.seat)
+    if isinstance(error, HostOutOfMemory):
+        # Not the host's trouble: a bot of this very task may use up what is left each time.
+        return VoidOutcome(words, out_of_memory=True)
     return HostTrouble(words) if any(map(_is_hosts, _causes(error))) else VoidOutcome(words)
 
 

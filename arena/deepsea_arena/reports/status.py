@@ -33,6 +33,8 @@ from deepsea_referee.workbench.advice import CheckResult
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
+SHORTAGE_DAYS = 1
+"""Days for which a shortage of memory is shown."""
 RATE_GAMES = 100
 """The number of newest games for the rate of games."""
 AUDIT_ENTRIES = 10
@@ -149,6 +151,16 @@ def upkeep(counts: LadderCounts) -> list[CheckResult]:
     found = "no backup lately" if days is None else f"the last backup is {days} days old"
     remedy = "`ladder backup FILE`, best every night"
     checks.append(CheckResult("backup", days is not None and days < 2, True, found, remedy))
+    since = counts.shortage_age_seconds
+    enough = since is None or since > SHORTAGE_DAYS * 86_400
+    found = "no bot wanted for memory lately"
+    if not enough:
+        found = "a machine that plays ran out of memory: bots within their limits were ended"
+    remedy = (
+        "give it more memory, or its unit a higher MemoryMax=; or fewer --workers, or a season with "
+        "less --memory for each bot"
+    )
+    checks.append(CheckResult("memory", enough, True, found, remedy))
     found = "no runner does what waits" if counts.is_stalled else "nothing waits without a runner"
     remedy = "start `ladder run --forever`, or `ladder serve`"
     checks.append(CheckResult("runner", not counts.is_stalled, True, found, remedy))

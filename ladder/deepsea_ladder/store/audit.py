@@ -17,7 +17,7 @@ from deepsea_ladder.accounts import NOBODY, Actor, AuditEntry, AuditKind
 from deepsea_ladder.chain import Line, next_head
 from deepsea_ladder.model import Int64, utc_time
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import StorePart
+from deepsea_ladder.store.database import StorePart, now
 from deepsea_rules.printable import printable
 
 RENAMED = "was called "
@@ -53,6 +53,11 @@ class Audit(StorePart):
                 AuditEntry(Int64(number), utc_time(at), kind, *texts)
                 for number, at, kind, *texts in connection.execute(query)
             ]
+
+    def note_shortage(self, subject: str, words: str) -> None:
+        """Note that a machine that plays had no memory left for a task."""
+        with self._database.write() as connection:
+            note(connection, now(connection), AuditKind.OUT_OF_MEMORY, subject, words)
 
 
 def note(

@@ -20,7 +20,13 @@ from deepsea_ladder.store.database import StorePart
 LastChanges: TypeAlias = tuple[int, ...]
 """Numbers to be compared. All of them grow, but for the games in play, which become fewer until
 another season is closed, which is an entry."""
-_INVISIBLE = (AuditKind.CODE, AuditKind.TOKEN, AuditKind.SESSION, AuditKind.BACKUP)
+_INVISIBLE = (
+    AuditKind.CODE,
+    AuditKind.TOKEN,
+    AuditKind.SESSION,
+    AuditKind.BACKUP,
+    AuditKind.OUT_OF_MEMORY,
+)
 """Entries of the audit log that change nothing that everybody sees."""
 _entries, _games, _people = schema.audit.c, schema.games.c, schema.person_games.c
 _seasons, _analyses, _comparisons = schema.seasons.c, schema.analyses.c, schema.comparisons.c

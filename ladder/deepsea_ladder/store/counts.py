@@ -93,7 +93,7 @@ class Counts(StorePart):
                 recent_submissions=dict(Counter(connection.execute(_NEWEST_STATES).scalars())),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
-                backup_age_seconds=_backup_age_seconds(connection, at),
+                **_ages(connection, at),
                 damage=(*values, *damage, *damaged_records),
                 **play,
             )
@@ -146,14 +146,22 @@ def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
     return play, damaged
 
 
-def _backup_age_seconds(connection: Connection, at: int) -> float | None:
-    """The time since the last backup; None if there is none in the newest entries of the log."""
+def _ages(connection: Connection, at: int) -> dict[str, float | None]:
+    """The time since the last backup and the last shortage of memory; None if there is none in the
+    newest entries of the log."""
     columns = schema.audit.c
     entries = select(columns.kind, columns.at).order_by(desc(columns.id)).limit(LATEST_ENTRIES)
     newest = entries.subquery().c
-    backups = func.max(case((newest.kind == AuditKind.BACKUP, newest.at)))
-    backup = connection.execute(select(backups)).scalar_one()
-    return None if backup is None else max(0, at - backup) / 1000
+    kinds = {
+        "backup_age_seconds": AuditKind.BACKUP,
+        "shortage_age_seconds": AuditKind.OUT_OF_MEMORY,
+    }
+    last = [func.max(case((newest.kind == kind, newest.at))) for kind in kinds.values()]
+    times = connection.execute(select(*last)).one()
+    return {
+        name: None if time is None else max(0, at - time) / 1000
+        for name, time in zip(kinds, times, strict=True)
+    }
 
 
 def _size(connection: Connection, path: Path | None) -> int:

@@ -28,9 +28,10 @@ from deepsea_referee.bots.output import (
     with_short_stack,
 )
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
+from deepsea_referee.errors import BotFault, HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import (
     ADDRESS_VARIABLE,
+    MIB,
     IsolatedProcess,
     Isolation,
     LaunchSpec,
@@ -153,7 +154,7 @@ class BotProcess:
         self._contained: IsolatedProcess | None = None
         self._unwatch: Callable[[], object] | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
-        self.session.explain_end = self._limit_passed
+        self.session.explain_end = self._explain_end
         self.session.ended.add_done_callback(lambda _: self._let_it_end(EXIT_US))
 
     async def start(self, socket: Path) -> None:
@@ -190,6 +191,8 @@ class BotProcess:
                 )
             return
         if not session.connected.done():
+            if shortage := self.shortage():
+                raise shortage
             if self._contained is not None and (error := self._contained.setup_error()):
                 raise RefereeError(f"the isolation of {self.bot.name!r} failed: {error}")
             end = self._refusal or await self.exit_text(" before connecting")
@@ -252,6 +255,16 @@ class BotProcess:
     def running(self) -> bool:
         """Whether its program has been started and has not exited."""
         return self._contained is not None and not self._exited.done()
+
+    def shortage(self) -> HostOutOfMemory | None:
+        """The error of a machine without memory that has ended it, or a process of it."""
+        if self._contained is None or not self._contained.out_of_memory():
+            return None
+        limit = self._hosting.limits.memory_bytes // MIB
+        return HostOutOfMemory(
+            f"this machine ran out of memory, and the kernel ended {self.bot.name!r}, which was "
+            f"within its limit of {limit} MiB"
+        )
 
     async def exit_text(self, when: str = "") -> str:
         """Its exit status, with `when` after it, and the name of its error, if it left one."""
@@ -398,9 +411,11 @@ class BotProcess:
             self._unwatch()
             self._unwatch = None
 
-    def _limit_passed(self) -> BotFault | None:
+    def _explain_end(self) -> BotFault | RefereeError | None:
         limit = self._contained.over_limit() if self._contained is not None else None
-        return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {limit}") if limit else None
+        if limit:
+            return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {limit}")
+        return self.shortage()
 
 
 def _exit_text(returncode: int) -> str:

@@ -192,6 +192,8 @@ class VoidGame:
     reason: str
     seat: int | None = None
     """The seat whose bot could not be timed, if that was the reason."""
+    out_of_memory: bool = False
+    """Whether the reason was that this machine had no memory left."""
 
 
 @dataclass(frozen=True, slots=True)

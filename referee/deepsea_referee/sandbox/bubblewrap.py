@@ -219,6 +219,8 @@ class SandboxedProcess(IsolatedProcess):
         self._cpu_us = 0
         self._frozen = False
         self._killed = False
+        self._out_of_memory = False
+        self._oom_kills = process_tree.oom_kills()
         self._changes = process_tree.Changes()
         WATCHDOG.watch(self._look)
 
@@ -285,6 +287,15 @@ class SandboxedProcess(IsolatedProcess):
             self._over_limit = self._group.over_limit()
         return self._over_limit
 
+    def out_of_memory(self) -> bool:
+        if not self._out_of_memory and self._over_limit is None:
+            if self._group is not None and self._group.bounds_memory:
+                self._out_of_memory = self._group.out_of_memory()
+            elif not self._killed:
+                status = self._process.poll()
+                self._out_of_memory = process_tree.ended_for_memory(status, self._oom_kills)
+        return self._out_of_memory
+
     def setup_error(self) -> str | None:
         if self._process.poll() is None or self._killed or self.over_limit():
             return None
@@ -304,6 +315,7 @@ class SandboxedProcess(IsolatedProcess):
         WATCHDOG.forget(self._look)
         self.cpu_us()
         self.over_limit()
+        self.out_of_memory()
         self.kill()
         if self._process.poll() is None:
             if not process_tree.wait_for_end(self._process.pid, _END_MS):
@@ -354,7 +366,7 @@ class SandboxedProcess(IsolatedProcess):
     def _look(self) -> None:
         if self._group is not None and self._group.bounds_memory:
             # The kernel may have killed one process only: kill the rest too.
-            if self.over_limit():
+            if self.over_limit() or self.out_of_memory():
                 self.kill()
             return
         first = self._read_status()

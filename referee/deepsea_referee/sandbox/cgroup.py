@@ -13,13 +13,13 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from deepsea_referee.sandbox import cleanup, delegation
-from deepsea_referee.sandbox.interface import ResourceLimits
+from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 
 GIVEN = "deepsea"
 # The leaf into which this process moves so that its own group may have children with limits.
@@ -33,6 +33,8 @@ _BOUNDS = frozenset({"memory", "pids"})
 _HAND_ON = "+memory +pids"
 _TRIES = 5
 """How often room is made: a process may come while it is being made."""
+_FAILURES = ("memory.failcnt", "memory.memsw.failcnt")
+_HIGHEST = ("memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes")
 LONGEST_S = 1.0
 """The longest time for killed members to leave their group."""
 PAUSE_S = 0.005
@@ -281,6 +283,24 @@ class _Counter:
             self._file = -1
 
 
+def _counts(file: Path) -> dict[str, str]:
+    """A file with a name and a number in each line; empty if it cannot be read."""
+    try:
+        words = file.read_text().split()
+    except OSError:
+        return {}
+    return dict(zip(words[::2], words[1::2], strict=False))
+
+
+def _numbers(folder: Path, names: Iterable[str]) -> list[int]:
+    """The numbers in some files of a group; those that cannot be read are left out."""
+    numbers = []
+    for name in names:
+        with contextlib.suppress(OSError, ValueError):
+            numbers.append(int((folder / name).read_text()))
+    return numbers
+
+
 class Group:
     """The control groups of one bot, one in each hierarchy that is used."""
 
@@ -374,18 +394,30 @@ class Group:
 
     def over_limit(self) -> str | None:
         """The limit because of which the kernel killed a member; None if there was none."""
+        return self._limits.memory_text if self._memory_kill() == "limit" else None
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel killed a member for want of memory outside of this group."""
+        return self._memory_kill() == "machine"
+
+    def _memory_kill(self) -> Literal["limit", "machine"] | None:
+        """The memory that was at its end when the kernel killed a member: this group's limit,
+        or what this machine or a group above this one has; None if it killed none."""
         memory = self._in(self._places.memory)
         if memory is None:
             return None
-        for name in ("memory.events", "memory.oom_control"):
-            try:
-                words = (memory / name).read_text().split()
-            except OSError:
-                continue
-            counts = dict(zip(words[::2], words[1::2], strict=False))
-            if counts.get("oom_kill", "0") != "0":
-                return self._limits.memory_text
-        return None
+        counts = _counts(memory / "memory.events") or _counts(memory / "memory.oom_control")
+        # It counts those that it killed for whatever memory was at its end.
+        if counts.get("oom_kill", "0") == "0":
+            return None
+        # How often memory could not be had within the group's limit. Version 1 of a newer kernel
+        # counts no such failures, but has the highest use.
+        failures = [int(counts["oom"])] if "oom" in counts else _numbers(memory, _FAILURES)
+        if not failures:
+            return "limit"
+        least = self._limits.memory_bytes - MIB
+        is_reached = any(most >= least for most in _numbers(memory, _HIGHEST))
+        return "limit" if is_reached or any(failures) else "machine"
 
     def remove(self) -> None:
         """Kill the remaining members and remove the groups."""

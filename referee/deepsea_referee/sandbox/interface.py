@@ -157,6 +157,13 @@ class IsolatedProcess:
         """The limit that the bot was killed for ("memory: more than 512 MiB"), or None."""
         return self._over_limit
 
+    def out_of_memory(self) -> bool:
+        """Whether the kernel killed a process of the tree because this machine had no memory left.
+
+        Not if the bot exceeded its own limit: then it is over that.
+        """
+        return False
+
     def setup_error(self) -> str | None:
         """The reason why the isolation failed before the bot started, or None: no bot's fault."""
         return None

@@ -60,6 +60,8 @@ class PlainContained(IsolatedProcess):
         self._mark = f"{MARK_VARIABLE}={mark}\0".encode()
         self._started = process_tree.start_time(process.pid)
         self._cpu_us = 0
+        self._killed = False
+        self._oom_kills = process_tree.oom_kills()
         self._changes = process_tree.Changes()
         self._set_limits()
         WATCHDOG.watch(self._look)
@@ -69,6 +71,7 @@ class PlainContained(IsolatedProcess):
 
     def kill(self) -> None:
         if self._process.returncode is None:
+            self._killed |= process_tree.exit_status(self.pid) is None
             process_tree.send_signal(reversed(self._tree()), signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -80,6 +83,12 @@ class PlainContained(IsolatedProcess):
 
     def threads(self) -> dict[int, ThreadTimes]:
         return process_tree.threads(self._tree())
+
+    def out_of_memory(self) -> bool:
+        status = self._process.returncode
+        if status is None:  # it is waited for only when the rest of its tree was killed
+            status = process_tree.exit_status(self.pid)
+        return not self._killed and process_tree.ended_for_memory(status, self._oom_kills)
 
     def is_ready(self) -> bool:
         return any(process_tree.is_ready(pid) for pid in self._tree())

@@ -247,6 +247,23 @@ def _kib_fields(pid: int, file: str, names: Collection[bytes]) -> list[tuple[byt
     return [(line[0], int(line[1])) for line in words if line and line[0] in names]
 
 
+def oom_kills(vmstat: str = "/proc/vmstat") -> int:
+    """The processes of this machine that the kernel has killed for want of memory; 0 if unknown."""
+    try:
+        fields = read_proc(vmstat).split()
+    except OSError:
+        return 0
+    return int(fields[fields.index(b"oom_kill") + 1]) if b"oom_kill" in fields else 0
+
+
+def ended_for_memory(returncode: int | None, kills_before: int) -> bool:
+    """Whether a process that nobody here killed was killed by the kernel, for want of memory.
+
+    kills_before  `oom_kills` when it began
+    """
+    return returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) and oom_kills() > kills_before
+
+
 # Signals
 
 
@@ -305,6 +322,18 @@ def stop_all(members: Members) -> bool:
 
 
 # Exits
+
+
+def exit_status(pid: int) -> int | None:
+    """The status of a child that has exited, which can still be waited for; None if it runs."""
+    try:
+        end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    if end is None:
+        return None
+    is_killed = end.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+    return -end.si_status if is_killed else end.si_status
 
 
 def wait_for_end(pid: int, milliseconds: int) -> bool:

@@ -141,8 +141,8 @@ class Session:
         """When the first of the requests that are open was written, or its clock started."""
         self._alarm = EarliestAlarm(clock, self._ring)
         self._reader: asyncio.Task[object] | None = None
-        self.explain_end: Callable[[], BotFault | None] = lambda: None
-        """Called when the stream ends; returns a more precise fault, if there is one."""
+        self.explain_end: Callable[[], BotFault | RefereeError | None] = lambda: None
+        """Called when the stream ends; returns a more precise fault or error, if there is one."""
         self.timer = DecisionTimer()
         self.pauses = Pauses()
         self.features: frozenset[str] = frozenset()

@@ -1,0 +1,64 @@
+"""A machine without memory: no bot is blamed, the task is done again, and the operator learns it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from deepsea_arena.play.admission import play_admission
+from deepsea_ladder.accounts import AuditKind
+from deepsea_ladder.season import Season
+from deepsea_ladder.store import Store
+from deepsea_referee.bots.resolve import bundle_for_ladder
+from deepsea_referee.errors import HostOutOfMemory
+from deepsea_referee.sandbox import process_tree
+from deepsea_referee.workers import Event, Failed, Task
+from helpers import ladder
+from helpers.kinds import TASKS, InlineWorker, contents, do_what_waits
+from helpers.programs import lines_bot
+
+CONTENTS = contents
+WORDS = "this machine ran out of memory, and the kernel ended 'one'"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_that_wanted_for_memory_is_noted_and_done_again(store: Store, task: str) -> None:
+    kind, failures = TASKS[task], count()
+
+    def steps(argument: Task) -> Iterator[Event]:
+        if next(failures) == 0:
+            yield Failed(argument, HostOutOfMemory(WORDS))
+        else:
+            yield from kind.steps(argument)
+
+    kind.ask(store, 0)
+    assert store.counts.read().shortage_age_seconds is None
+    do_what_waits(store, task, InlineWorker(steps))
+    (entry,) = ladder.audited(store, AuditKind.OUT_OF_MEMORY)
+    assert entry.note == WORDS
+    assert store.counts.read().shortage_age_seconds is not None
+    kind.check(store, 0)
+
+
+SHORT = f"import os; os.kill(os.getpid(), {signal.SIGKILL.value})"
+
+
+@pytest.mark.parametrize("moment", ["start", "before"])
+def test_a_bot_that_the_kernel_ends_for_want_of_memory_is_checked_again(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused before it had connected: "killed by SIGKILL"."""
+    lines_bot(tmp_path, "short", **{moment: SHORT})
+    bundle = bundle_for_ladder(str(tmp_path / "short"), None)
+    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+    refusal = play_admission(bundle, (season,))
+    assert refusal is not None  # it has ended itself
+    assert "SIGKILL" in refusal.found
+    kills = count()
+    monkeypatch.setattr(process_tree, "oom_kills", lambda: next(kills))
+    with pytest.raises(HostOutOfMemory, match="ran out of memory, and the kernel ended 'short'"):
+        play_admission(bundle, (season,))
