@@ -1,4 +1,4 @@
-"""A machine without memory: no bot is blamed, the task is done again, and the operator learns it."""
+"""A machine without memory: no bot is blamed, the task is done again, the operator learns it."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def test_a_bot_that_the_kernel_ends_for_want_of_memory_is_checked_again(
     assert "SIGKILL" in refusal.found
     kills = count()
     monkeypatch.setattr(process_tree, "oom_kills", lambda: next(kills))
-    with pytest.raises(HostOutOfMemory, match="ran out of memory, and the kernel ended 'short'"):
+    with pytest.raises(HostOutOfMemory, match="ran out of memory, and the kernel ended 'short"):
         play_admission(bundle, (season,))

@@ -84,7 +84,7 @@ async def test_a_game_is_void_if_the_machine_had_no_memory_for_a_bot_at_fault() 
         pool.processes[0].without_memory = HostOutOfMemory("no memory")
         await table.sessions[faulty].connected
         table.sessions[faulty].fail(BotFault(Fault.CRASH, "its helper is gone"))
-        game = play_game(new_game(), cast(BotPool, pool), (0, 1))
+        game = play_game(new_game(), cast(BotPool, pool), BOTH)
         if faulty == 0:
             with pytest.raises(HostOutOfMemory, match="no memory"):
                 await game

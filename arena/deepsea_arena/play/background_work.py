@@ -75,7 +75,11 @@ class LeaseLost(Exception):
 
 
 class NoResult(Exception):
-    """The attempt ended without a result."""
+    """The attempt ended without a result; perhaps because this machine had no memory left."""
+
+    def __init__(self, reason: str, *, out_of_memory: bool = False) -> None:
+        super().__init__(reason)
+        self.out_of_memory = out_of_memory
 
 
 class HostCannot(Exception):
@@ -203,6 +207,9 @@ class TaskLoop(Generic[_Lease]):
         except LeaseLost:
             self.watcher.trouble(f"another runner has taken over {self._handler.name(lease)}")
         except NoResult as end:
+            if end.out_of_memory:
+                name, reason = self._handler.name(lease), str(end)
+                self.retry(lambda: self.store.audit.note_shortage(name, reason))
             self._fail(lease, str(end))
         except LadderError:
             raise
@@ -277,10 +284,7 @@ class TaskLoop(Generic[_Lease]):
                         case HostTrouble(reason):
                             raise HostCannot(reason)
                         case VoidOutcome(reason, out_of_memory=shortage):
-                            if shortage:
-                                name = self._handler.name(lease)
-                                self.retry(lambda: self.store.audit.note_shortage(name, reason))
-                            raise NoResult(reason)
+                            raise NoResult(reason, out_of_memory=shortage)
                     return outcome
                 due = on_message(event.message)
             now = self._now()

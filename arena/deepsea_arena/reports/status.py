@@ -157,8 +157,8 @@ def upkeep(counts: LadderCounts) -> list[CheckResult]:
     if not enough:
         found = "a machine that plays ran out of memory: bots within their limits were ended"
     remedy = (
-        "give it more memory, or its unit a higher MemoryMax=; or fewer --workers, or a season with "
-        "less --memory for each bot"
+        "give it more memory, or its unit a higher MemoryMax=; or have fewer --workers, or less "
+        "--memory for each bot of a season"
     )
     checks.append(CheckResult("memory", enough, True, found, remedy))
     found = "no runner does what waits" if counts.is_stalled else "nothing waits without a runner"

@@ -77,6 +77,7 @@ class Counts(StorePart):
             queues = _queues(connection, at)
             sums = connection.execute(_SUMS).one()
             play, damaged_records = _recent_play(connection)
+            backup_age, shortage_age = _ages(connection, at)
             return LadderCounts(
                 games=int(sums.games),
                 lost_attempts=dict(sum(lost_counts(connection).values(), Counter())),
@@ -93,7 +94,8 @@ class Counts(StorePart):
                 recent_submissions=dict(Counter(connection.execute(_NEWEST_STATES).scalars())),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
-                **_ages(connection, at),
+                backup_age_seconds=backup_age,
+                shortage_age_seconds=shortage_age,
                 damage=(*values, *damage, *damaged_records),
                 **play,
             )
@@ -146,22 +148,16 @@ def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
     return play, damaged
 
 
-def _ages(connection: Connection, at: int) -> dict[str, float | None]:
-    """The time since the last backup and the last shortage of memory; None if there is none in the
-    newest entries of the log."""
+def _ages(connection: Connection, at: int) -> list[float | None]:
+    """The seconds since the last backup and the last shortage of memory; None if there is none in
+    the newest entries of the log."""
     columns = schema.audit.c
     entries = select(columns.kind, columns.at).order_by(desc(columns.id)).limit(LATEST_ENTRIES)
     newest = entries.subquery().c
-    kinds = {
-        "backup_age_seconds": AuditKind.BACKUP,
-        "shortage_age_seconds": AuditKind.OUT_OF_MEMORY,
-    }
-    last = [func.max(case((newest.kind == kind, newest.at))) for kind in kinds.values()]
+    kinds = (AuditKind.BACKUP, AuditKind.OUT_OF_MEMORY)
+    last = [func.max(case((newest.kind == kind, newest.at))) for kind in kinds]
     times = connection.execute(select(*last)).one()
-    return {
-        name: None if time is None else max(0, at - time) / 1000
-        for name, time in zip(kinds, times, strict=True)
-    }
+    return [None if time is None else max(0, at - time) / 1000 for time in times]
 
 
 def _size(connection: Connection, path: Path | None) -> int:
