@@ -6,7 +6,9 @@ seat's next position was worth and half how it went on from there (TD(λ)); a di
 worth what such leads have been worth in the games so far.
 
 Invariants: a round depends on the seed and on what earlier rounds have left alone, and that is kept
-in FILE.training: a training that was stopped and is started again finds the same weights.
+in FILE.training: a training that was stopped and is started again finds the same weights. Nothing
+is overwritten but weights of the same settings with fewer rounds, and those of a finished training
+only when the longer one has finished, too.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from zipfile import BadZipFile
 
 # Matrices of this size take longer on several cores; numpy reads it when it is imported.
@@ -35,7 +37,14 @@ from .batch.units import Array
 from .coach.decisions import SURE
 from .evaluation.arrays import F32, Evaluated, Net, columns, facts_of, standings_of
 from .evaluation.inputs import INPUTS, VERSION
-from .evaluation.net import Layer, Weights, write_weights
+from .evaluation.net import (
+    Layer,
+    Weights,
+    WeightsError,
+    half_written,
+    read_weights,
+    write_weights,
+)
 
 RULES = tuple(name for other in PRESETS if other != DEFAULT for name in (DEFAULT, other))
 """Every other round is played by the default rules."""
@@ -100,17 +109,25 @@ def train(
 ) -> None:
     """Train for all rounds, or for those that are left, and write the weights.
 
-    Raises ValueError for what an earlier training with other settings has left.
+    With more rounds than a finished training of the same settings it goes on from that one's
+    weights. Raises ValueError for what another training has left, and for a file of another kind.
     """
     kept = path.with_name(f"{path.name}.training")
-    progress = begin(settings)
+    progress, finished = _earlier(path, settings)
     if kept.exists():
+        progress = begin(settings)
         _restore(kept, settings, progress)
+    elif progress.rounds >= settings.rounds:
+        raise ValueError(
+            f"{path}: {progress.rounds} rounds are done; a training that goes on from there has "
+            f"more of them, such as --rounds {2 * progress.rounds}"
+        )
     pace = max(1, settings.rounds // _POINTS)
     while progress.rounds < settings.rounds:
         error = play_and_fit(settings, progress)
         if progress.rounds % pace == 0 or progress.rounds == settings.rounds:
-            write_weights(path, weights_of(settings, progress))
+            if not finished or progress.rounds == settings.rounds:
+                write_weights(path, weights_of(settings, progress))
             _keep(kept, settings, progress)
             lead, margin = lead_over_steady(settings, progress)
             point = {"rounds": progress.rounds, "decisions": progress.decisions}
@@ -315,7 +332,14 @@ def weights_of(settings: Settings, progress: Progress) -> Weights:
         )
         for matrix, added in progress.net.layers
     ]
-    return Weights(settings.name, settings.players, progress.net.spreads, tuple(layers))
+    counts = {"rounds": progress.rounds, "decisions": progress.decisions}
+    return Weights(
+        settings.name,
+        settings.players,
+        progress.net.spreads,
+        tuple(layers),
+        {"settings": _facts(settings), "done": counts},
+    )
 
 
 # A training that goes on
@@ -327,13 +351,45 @@ def _all_arrays(progress: Progress) -> list[Array]:
     return [*progress.arrays(), *(array for pair in progress.moments for array in pair)]
 
 
-def _facts(settings: Settings) -> object:
-    return json.loads(json.dumps([VERSION, asdict(settings)]))
+def _facts(settings: Settings) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(json.dumps({"inputs": VERSION, **asdict(settings)}))
+    return facts
+
+
+def _earlier(path: Path, settings: Settings) -> tuple[Progress, bool]:
+    """What a training of these settings has left in its file, and whether that was its end.
+
+    The number of its rounds may be another one. Raises ValueError for any other file.
+    """
+    progress = begin(settings)
+    if not os.path.lexists(path):
+        return progress, False
+    if not path.is_file():
+        raise ValueError(f"{path} is no file; name another one for the weights")
+    try:
+        weights = read_weights(path)
+    except WeightsError as error:
+        raise ValueError(f"{error}; nothing is written over it: name another file") from None
+    own, note = _facts(settings), weights.training
+    what = "of no training known here"
+    try:
+        theirs, done = note["settings"], note["done"]  # type: ignore[index]
+        differs = [name for name in own if name != "rounds" and theirs[name] != own[name]]
+        if differs:
+            which = ", ".join(f"{name} {json.dumps(theirs[name])[:60]}" for name in differs)
+            what = f"of another training, with {which}"
+        else:
+            progress.net = Net.of(weights)
+            progress.rounds, progress.decisions = int(done["rounds"]), int(done["decisions"])
+            return progress, progress.rounds >= int(theirs["rounds"])
+    except (LookupError, TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{path}: these weights are {what}; name another file")
 
 
 def _keep(path: Path, settings: Settings, progress: Progress) -> None:
     counts = {name: getattr(progress, name) for name in _COUNTS}
-    new = path.with_name(f"{path.name}.new")
+    new = half_written(path)
     with new.open("wb") as file:
         np.savez(
             file,
@@ -373,7 +429,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m deepsea_sdk.train",
         description="Train weights for the evaluation, for one number of seats. Points of the "
-        "curve are printed as lines of JSON. A training that was stopped goes on.",
+        "curve are printed as lines of JSON. A training that was stopped goes on, and a longer one "
+        "goes on from weights that are finished.",
     )
     defaults = Settings(players=4)
     parser.add_argument("file", type=Path, help="where the weights are written")

@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import struct
+from dataclasses import replace
 from itertools import count, product
 from pathlib import Path
 
@@ -255,3 +256,86 @@ def test_the_command_prints_its_curve_and_refuses_in_one_sentence(
         assert train.main(arguments) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert error in line
+
+
+QUICK = ["--seats", "2", "--rounds", "1", "--games", "4"]
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (
+            b"print('a bot')\n",
+            "no whole file of weights, as deepsea_sdk.train writes them; nothing",
+        ),
+        (b"", "nothing is written over it: name another file"),
+        (replaced(b'"inputs": 1', b'"inputs": 9'), "nothing is written over it: name another file"),
+        (replaced(b"", b""), "these weights are of no training known here; name another file"),
+        (
+            replaced(b'"inputs"', b'"training": {"settings": [], "done": 1}, "inputs"'),
+            "these weights are of no training known here; name another file",
+        ),
+    ],
+)
+def test_a_training_writes_over_nothing_that_it_has_not_made(
+    content: bytes, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_bytes(content)
+    assert train.main([str(path), *QUICK]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"deepsea_sdk.train: {path}: ")
+    assert error in line
+    assert [(found.name, found.read_bytes()) for found in tmp_path.iterdir()] == [
+        ("mine.py", content)
+    ]
+
+
+def test_a_training_writes_over_no_folder_link_or_weights_of_other_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, link = tmp_path / "mine.weights", tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    assert train.main([str(path), *QUICK]) == 0
+    capsys.readouterr()
+    before = path.read_bytes()
+    for arguments, error in (
+        ([str(tmp_path), *QUICK], f"{tmp_path} is no file; name another one"),
+        ([str(link), *QUICK], f"{link} is no file; name another one"),
+        ([str(path), *QUICK, "--seats", "3"], "of another training, with players 2; name another"),
+        ([str(path), *QUICK, "--seed", "7"], "of another training, with seed 1; name another"),
+        ([str(path), *QUICK, "--name", "x"], 'of another training, with name "mine"; name another'),
+        ([str(path), *QUICK, "--rules", "guide"], 'of another training, with rules ["manual", '),
+        ([str(path), *QUICK], "1 rounds are done; a training that goes on from there has more of"),
+    ):
+        assert train.main(arguments) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert error in line
+        assert path.read_bytes() == before
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["link", "mine.weights"]
+
+
+def test_a_longer_training_goes_on_from_finished_weights_and_replaces_them_at_its_end(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mine.weights"
+    (tmp_path / ".mine.weights.new").write_text("a user's")
+    settings = Settings(2, ("manual",), rounds=1, games=8, hidden=(8,))
+    train.train(path, settings)
+    finished = read_weights(path)
+
+    def stop(point: Point) -> None:
+        raise KeyboardInterrupt
+
+    longer = replace(settings, rounds=3)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(path, longer, stop)
+    assert read_weights(path) == finished
+    points: list[Point] = []
+    train.train(path, longer, points.append)
+    assert [point["rounds"] for point in points] == [3]
+    assert read_weights(path).layers != finished.layers
+    assert sorted(found.name for found in tmp_path.iterdir()) == [
+        ".mine.weights.new",
+        "mine.weights",
+    ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
 from collections.abc import Sequence
 from functools import cache
@@ -25,7 +26,8 @@ from .inputs import INPUTS, VERSION
 EVALUATION = "pearl-1"
 """The name and version of the SDK's weights, for results that depend on them."""
 _FOLDER = Path(__file__).parent
-_LONGEST_HEADER = 1000
+_LONGEST_HEADER = 65536
+"""Bytes, with a long list of rule sets."""
 
 
 class WeightsError(ValueError):
@@ -47,6 +49,8 @@ class Weights(NamedTuple):
     spreads: tuple[float, float]
     """After dive 1 and dive 2: 73 of 100 rivals stay behind whom one leads by so many points."""
     layers: tuple[Layer, ...]
+    training: object = None
+    """What `deepsea_sdk.train` noted of the training that found them; None in the SDK's own."""
 
 
 def output(weights: Weights, inputs: Sequence[float]) -> float:
@@ -101,7 +105,13 @@ def _checked(header: bytes, body: bytes) -> Weights:
         by_output = [rows[at : at + before] for at in range(0, len(rows), before)]
         layers.append(Layer(tuple(by_output), numbers[:after]))
         numbers = numbers[after:]
-    return Weights(str(fields["name"]), players, spreads, tuple(layers))
+    training = fields.get("training")
+    return Weights(str(fields["name"]), players, spreads, tuple(layers), training)
+
+
+def half_written(path: Path) -> Path:
+    """Where the new content of a file is written first, under a name that nobody else has."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def write_weights(path: Path, weights: Weights) -> None:
@@ -112,11 +122,12 @@ def write_weights(path: Path, weights: Weights) -> None:
         "spreads": weights.spreads,
         "inputs": VERSION,
         "sizes": [INPUTS, *(len(layer.added) for layer in weights.layers)],
+        "training": weights.training,
     }
     numbers = [
         number for rows, added in weights.layers for part in (*rows, added) for number in part
     ]
-    new = path.with_name(f"{path.name}.new")
+    new = half_written(path)
     body = struct.pack(f"<{len(numbers)}e", *numbers)
     new.write_bytes(json.dumps(fields).encode() + b"\n" + body)
     new.replace(path)
