@@ -39,9 +39,9 @@ from deepsea_arena.play.runner import RunGoal, Runner
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import FinishedGame, Outcome
 from deepsea_arena.play.workers import JobWorkers
+from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import Job, Rotation, StoredSeason
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings, Season
 from deepsea_ladder.store import Store

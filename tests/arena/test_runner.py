@@ -22,8 +22,8 @@ from deepsea_arena.play.tasks import (
 )
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable, WorkerError
+from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import AttemptEnd, Job, Receipt, SeatLog, StoredSeason, TaskState
-from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules import record
 from deepsea_rules.record import GameRecord

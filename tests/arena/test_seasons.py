@@ -22,8 +22,8 @@ from deepsea_arena.seasons import (
 )
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import StoreError
+from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.rating.trueskill_fold import RatingParameters
-from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.season import BotLimits, PairingSettings, Season
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import UserError

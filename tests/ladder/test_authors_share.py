@@ -6,15 +6,17 @@ from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
+from typing import cast
 
 import pytest
 
+from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import BotState, BotVersion, PairingQueue, RatedVersion, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals
 from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.season import Season
 from deepsea_ladder.standings import LEARNT
+from deepsea_ladder.store import Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers.tiers import daily
 
@@ -134,7 +136,7 @@ def _settled(authors: int = 25) -> tuple[Ladder, Matchmaker]:
     ladder = Ladder(
         [Author(f"author-{n}", 15.0 + chance.uniform(200) / 10, None) for n in range(authors)]
     )
-    matchmaker = Matchmaker(ladder, SEASON)
+    matchmaker = Matchmaker(cast(Store, ladder), SEASON)
     ladder.play(150, matchmaker)
     return ladder, matchmaker
 

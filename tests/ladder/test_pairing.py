@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError
+from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
-from deepsea_ladder.scheduling.pairing import Candidate, LineUp, Matchmaker, choose
+from deepsea_ladder.scheduling.pairing import Candidate, LineUp, choose
 from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import PairingSettings
 from deepsea_ladder.store import Store

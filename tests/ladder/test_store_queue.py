@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from deepsea_arena.lease_owner import take_back
+from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import AttemptEnd, Job, StoredSeason, TaskState
-from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.steps import Work

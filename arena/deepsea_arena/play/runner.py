@@ -38,8 +38,8 @@ from deepsea_ladder.errors import (
     SeasonPaused,
     StoreUnavailable,
 )
+from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import Job, ReceiptStatus, Rotation, SeatLog, StoredSeason, milliseconds
-from deepsea_ladder.scheduling.pairing import Matchmaker
 from deepsea_ladder.standings import CONFIDENCE
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
