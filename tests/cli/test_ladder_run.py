@@ -460,6 +460,32 @@ def test_a_kill_changes_nothing_but_the_time(run: Run, place: Path, pipe: Path) 
     check_whole(run, place, document["done"])
 
 
+@pytest.mark.parametrize(("options", "status"), [(["--forever"], 0), (["--games", 50], 130)])
+def test_a_run_without_end_that_is_stopped_as_a_service_ends_well(
+    options: list[object], status: int, place: Path, pipe: Path
+) -> None:
+    with nothing_left_behind():
+        runner = start("ladder", "run", *options)
+        heard(pipe)
+        runner.send_signal(signal.SIGTERM)
+        out, err = runner.communicate()
+    assert runner.returncode == status
+    assert "nothing is lost" in (err if status else out)
+    assert "Traceback" not in err
+    with Store.open(place) as store:
+        assert store.queue.listed(store.seasons.get("s1"), TaskState.RUNNING) == []
+
+
+def test_a_run_that_waits_for_a_season_ends_well_as_a_service(place: Path) -> None:
+    with Store.open(place) as store:
+        store.seasons.close("s1")
+    runner = start("ladder", "run", "--forever")
+    assert "no season is open" in runner.stderr.readline()
+    runner.send_signal(signal.SIGTERM)
+    _, err = runner.communicate()
+    assert (runner.returncode, err) == (0, "")
+
+
 @pytest.mark.slow
 def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
     place: Path, pipe: Path

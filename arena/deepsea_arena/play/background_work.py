@@ -394,7 +394,7 @@ def in_background(
                     loop.drain()
             try:
                 # While the body has no handlers, SIGTERM would end this process at once.
-                with on_signals(_interrupt):
+                with on_signals(_interrupt, partial(_terminate, stop)):
                     with stop.on_signals():
                         thread.start()
                     yield
@@ -416,4 +416,9 @@ def in_background(
 
 
 def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def _terminate(stop: Stop) -> None:
+    stop.terminate()
     raise KeyboardInterrupt

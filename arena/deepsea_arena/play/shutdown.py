@@ -34,6 +34,8 @@ class Stop(WakePipe):
     def __init__(self) -> None:
         super().__init__()
         self.requested = StopRequest.GO_ON
+        self.is_terminated = False
+        """Whether SIGTERM has come, which asks a run without end for its end."""
         self._others: list[Stop] = []
 
     def share(self, other: Stop) -> None:
@@ -60,11 +62,13 @@ class Stop(WakePipe):
                 StopRequest.FINISH if self.requested is StopRequest.GO_ON else StopRequest.HAND_BACK
             )
 
-        def terminated() -> None:
-            self.ask(StopRequest.HAND_BACK)
-
-        with on_signals(interrupted, terminated):
+        with on_signals(interrupted, self.terminate):
             yield
+
+    def terminate(self) -> None:
+        """Hand back, because of SIGTERM."""
+        self.is_terminated = True
+        self.ask(StopRequest.HAND_BACK)
 
 
 def retry_until_available(

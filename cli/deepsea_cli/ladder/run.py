@@ -144,8 +144,11 @@ class TalkingStop(Stop):
         self._said = self.requested
 
 
-def print_report(report: RunReport) -> int:
-    """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped."""
+def print_report(report: RunReport, *, has_no_end: bool = False) -> int:
+    """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped.
+
+    has_no_end  a request to stop is the end that the run is expected to have
+    """
     counted = (
         (report.void, "void"),
         (report.refused, "refused"),
@@ -155,7 +158,11 @@ def print_report(report: RunReport) -> int:
     played = f"{count(report.accepted, 'game')} of season {report.season}"
     if report.ended is RunEnd.STOPPED:
         back = f", {report.handed_back} handed back" if report.handed_back else ""
-        raise Interrupted(f"after {played}{back}; nothing is lost")
+        words = f"after {played}{back}; nothing is lost"
+        if not has_no_end:
+            raise Interrupted(words)
+        echo(f"ended {words}")
+        return DONE
     echo(", ".join([f"{played} played", *extra]))
     for name in report.disabled:
         echo(f"{name} was disabled: see `ladder bot {name}` for the reason")
@@ -216,7 +223,8 @@ def run(
     Ctrl-C finishes the games that are being played, a second one gives up their leases. Several
     runs may work on one ladder.
 
-    Exit status: 0 done, 1 too many games failed, 130 interrupted.
+    Exit status: 0 done, or with --forever ended by SIGTERM, 1 too many games failed, 130
+    interrupted.
     """
     plays_here("ladder run")
     check_is_here(store_text)
@@ -244,7 +252,13 @@ def run(
             report = runner.run(store, request, make_pool, output, stop, play_tournament=begun)
         except runner.RunStopped as stopped:
             report = stopped.report
-    status = print_report(report)
+        except KeyboardInterrupt:
+            if not (forever and stop.is_terminated):
+                raise
+            report = RunReport()
+        # As a service: whoever stops that sends SIGTERM.
+        ends_well = forever and stop.is_terminated
+    status = print_report(report, has_no_end=ends_well)
     if (order := report.order) is not None and order.settled:
         echo(f"the order is settled: each neighbour with {order.confidence:.4g} or more")
     elif order is not None:
