@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +117,33 @@ def test_who_remembers_has_the_report_of_its_twin(
         done = run(*COMMANDS[command], "--seed", "memory", *how)
         assert done.status in (0, 1), done.err
         reports.append(done.out)
+    assert reports == [reports[0]] * len(BOTS)
+
+
+def test_who_remembers_improves_as_its_twin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    # In the time of one game, one judged game and one block.
+    words = [
+        "improve",
+        "mine.py",
+        "--in-process",
+        "--against",
+        "cautious",
+        "--games",
+        "2",
+        "--seed",
+        "memory",
+    ]
+    words += ["--precision", "0.2", "--minutes", "0.00001"]
+    reports = []
+    for name in BOTS:
+        mine = bot_in(tmp_path, name)
+        monkeypatch.chdir(mine.parent)
+        assert run(*words).status == 0
+        mine.write_text(f"{BOTS[name]}# another version\n", encoding="utf-8")
+        reports.append(json.loads(run(*words, "--json").out)["comparison"])
+    assert reports[0]["blocks"] == 1
     assert reports == [reports[0]] * len(BOTS)
 
 

@@ -37,6 +37,7 @@ from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.commands import Run, start
 from helpers.programs import nothing_left_behind, opponent_in, program_in
+from helpers.remembering import SUSPICIOUS
 
 TRUSTED = Season(name="main", isolation="process")
 PATIENT = "10s+60s"
@@ -404,6 +405,23 @@ def test_bots_that_are_level_share_a_tournament(capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert "round 1: anna and ben were level; the best seed, anna, advances\n" in out
     assert "\nanna wins the tournament cup\n" in out
+
+
+def test_who_remembers_meets_nothing_twice_in_rated_games_and_finals(
+    run: Run, place: Path, tmp_path: Path
+) -> None:
+    with Store.open(place) as store:
+        for name in ("anna", "ben"):
+            file = tmp_path / f"{name}.py"
+            file.write_text(SUSPICIOUS, encoding="utf-8")
+            enter(store, file)
+    assert run("ladder", "run", "--games", 8).status == 0
+    assert run("ladder", "tournament", "final", "best", "anna", "ben", "--games", 8).status == 0
+    with Store.open(place) as store:
+        games = [f"{season}-{number}" for season in ("s1", "best") for number in range(1, 9)]
+        records = [GameRecord.from_json(store.games.record(game)) for game in games]
+    assert len({record.commitment for record in records}) == len(records)
+    assert not any(decision.fault for record in records for decision in record.decisions)
 
 
 # What a final is: tests/arena/test_runs.py.
