@@ -22,6 +22,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult
+from deepsea_referee.sandbox import interface
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
 from deepsea_referee.transport import lines
@@ -100,6 +101,18 @@ def test_a_bot_that_knows_only_the_proto_plays(tmp_path: Path) -> None:
     result = play([resolve(str(RAW_BOT)), opponent(tmp_path)], games=2, tables=2).result
     assert result.fault_lines() == []
     assert [row.name for row in result.summaries()] == ["raw_bot", "opponent"]
+
+
+def test_a_bot_that_is_ended_because_nobody_can_check_its_limits_is_not_at_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(self: PlainContained) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(interface, "MOST_FAILED_CHECKS", 1)
+    monkeypatch.setattr(PlainContained, "_look", look)
+    with pytest.raises(RefereeError, match=r"the limits of '.*' cannot be checked: "):
+        play([never_ready(tmp_path), never_ready(tmp_path)])
 
 
 def test_a_match_leaves_no_descriptor_open(tmp_path: Path) -> None:

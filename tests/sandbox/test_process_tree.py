@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import threading
+from typing import NoReturn
+
+import pytest
 
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import ThreadTimes
@@ -70,6 +74,31 @@ def test_what_is_gone_counts_as_nothing() -> None:
     assert not process_tree.is_ready(GONE)
     assert process_tree.usage([GONE], -1) == (0, 0)
     assert process_tree.is_stopped(GONE)
+
+
+def test_what_cannot_be_read_for_want_of_descriptors_is_an_error_and_not_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_descriptor(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    here = os.getpid()
+    monkeypatch.setattr(os, "open", no_descriptor)
+    monkeypatch.setattr(os, "listdir", no_descriptor)
+    for read in (
+        lambda: process_tree.usage([here], 1 << 40),
+        lambda: process_tree.usage([here], -1),
+        lambda: process_tree.tree(here),
+        lambda: process_tree.threads([here]),
+        lambda: process_tree.start_time(here),
+        lambda: process_tree.is_stopped(here),
+        lambda: process_tree.is_ready(here),
+        lambda: process_tree.cpu_us(here),
+        lambda: process_tree.host_cpu_us(None),
+        lambda: process_tree.first_words(here),
+    ):
+        with pytest.raises(OSError, match="Too many open files"):
+            read()
 
 
 def test_ones_own_cpu_time_is_that_of_the_clock() -> None:

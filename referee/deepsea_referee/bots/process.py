@@ -256,9 +256,15 @@ class BotProcess:
         """Whether its program has been started and has not exited."""
         return self._contained is not None and not self._exited.done()
 
-    def shortage(self) -> HostOutOfMemory | None:
-        """The error of a machine without memory that has ended it, or a process of it."""
-        if self._contained is None or not self._contained.out_of_memory():
+    def shortage(self) -> RefereeError | None:
+        """The error of a machine without memory or descriptors for which it was ended."""
+        if self._contained is None:
+            return None
+        if (error := self._contained.check_error) is not None:
+            unchecked = RefereeError(f"the limits of {self.bot.name!r} cannot be checked: {error}")
+            unchecked.__cause__ = error
+            return unchecked
+        if not self._contained.out_of_memory():
             return None
         limit = self._hosting.limits.memory_bytes // MIB
         return HostOutOfMemory(

@@ -222,14 +222,15 @@ class SandboxedProcess(IsolatedProcess):
         self._out_of_memory = False
         self._oom_kills = process_tree.oom_kills()
         self._changes = process_tree.Changes()
-        WATCHDOG.watch(self._look)
+        WATCHDOG.watch(self.check_limits)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
         return process_tree.on_exit(self.pid, call)
 
     def kill(self) -> None:
         with self._lock:
-            self._read_status()
+            with contextlib.suppress(OSError):  # no descriptor is left
+                self._read_status()
             ended = self._process.poll() is not None
             self._killed |= not ended
             if self._first_handle >= 0:
@@ -240,7 +241,8 @@ class SandboxedProcess(IsolatedProcess):
                 if self._group is not None:
                     self._group.kill()
                 self._kill_during_setup()  # it may not have joined its group yet
-            self.thaw()  # or the monitor could not exit; not before, lest killed ones run again
+            with contextlib.suppress(OSError):
+                self.thaw()  # or the monitor could not exit; not before, lest killed ones run again
 
     def abort(self) -> None:
         process_tree.send_signal(self._members(), signal.SIGABRT)
@@ -312,8 +314,9 @@ class SandboxedProcess(IsolatedProcess):
         if self._closed:
             return
         self._closed = True
-        WATCHDOG.forget(self._look)
-        self.cpu_us()
+        WATCHDOG.forget(self.check_limits)
+        with contextlib.suppress(OSError):
+            self.cpu_us()
         self.over_limit()
         self.out_of_memory()
         self.kill()
@@ -329,7 +332,8 @@ class SandboxedProcess(IsolatedProcess):
                 waiting.poll(_END_MS)
                 os.close(self._first_handle)
                 self._first_handle = -1
-            self._read_status()
+            with contextlib.suppress(OSError):
+                self._read_status()
             os.close(self._status)
             self._status = -1
         if self._group is not None:
@@ -344,9 +348,10 @@ class SandboxedProcess(IsolatedProcess):
                     self._status_text += os.read(self._status, 65536)
             line, end, _rest = self._status_text.partition(b"\n")
             if self._first is None and end:
-                self._first = int(json.loads(line)["child-pid"])
+                first = int(json.loads(line)["child-pid"])
                 with contextlib.suppress(ProcessLookupError):
-                    self._first_handle = os.pidfd_open(self._first)
+                    self._first_handle = os.pidfd_open(first)
+                self._first = first  # only now: without a descriptor it is tried again
         return self._first
 
     def _members(self) -> list[int]:
@@ -360,8 +365,11 @@ class SandboxedProcess(IsolatedProcess):
         # The monitor is stopped first so that it cannot start the sandbox's first process between
         # our listing and its death; at its start that process does not yet die with the monitor.
         pid = self._process.pid
-        process_tree.stop_all(lambda: [pid])
-        process_tree.send_signal([*process_tree.tree(pid)[1:], pid], signal.SIGKILL)
+        below: list[int] = []
+        with contextlib.suppress(OSError):  # no descriptor is left
+            process_tree.stop_all(lambda: [pid])
+            below = process_tree.tree(pid)[1:]
+        process_tree.send_signal([*below, pid], signal.SIGKILL)
 
     def _look(self) -> None:
         if self._group is not None and self._group.bounds_memory:

@@ -12,6 +12,7 @@ folders that must be removed even when this process is killed (for sockets, say)
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import threading
@@ -21,6 +22,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 MIB = 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+MOST_FAILED_CHECKS = 20
+"""Checks of a bot's limits in a row that fail before it is ended, as nobody knows what it uses."""
 
 IsolationLevel: TypeAlias = Literal["auto", "sandbox", "process"]
 
@@ -96,6 +102,9 @@ class IsolatedProcess:
         self._limits = limits
         self._over_limit: str | None = None
         self._closed = False
+        self._failed_checks = 0
+        self.check_error: Exception | None = None
+        """The error because of which its limits could not be checked, so that it was ended."""
 
     @property
     def pid(self) -> int:
@@ -116,7 +125,8 @@ class IsolatedProcess:
 
     def poll(self) -> int | None:
         """Refresh and return `returncode`."""
-        self.cpu_us()  # the last chance to read it
+        with suppress(OSError):  # no descriptor is left
+            self.cpu_us()  # the last chance to read it
         return self._process.poll()
 
     def kill(self) -> None:
@@ -172,6 +182,25 @@ class IsolatedProcess:
         """Kill what still runs and remove cgroups and folders. May be called again."""
         raise NotImplementedError
 
+    def check_limits(self) -> None:
+        """End it if it is over a limit, or if nobody can say so again and again.
+
+        The watchdog calls it. A check that fails once is repeated with the next one.
+        """
+        try:
+            self._look()
+        except Exception as error:  # noqa: BLE001  (whatever it is, its limits are not kept)
+            self._failed_checks += 1
+            if self._failed_checks == MOST_FAILED_CHECKS:
+                self.check_error = error
+                self.kill()
+        else:
+            self._failed_checks = 0
+
+    def _look(self) -> None:
+        """Check the limits once. Raises if what it uses cannot be read."""
+        raise NotImplementedError
+
     def _end_if_over(self, tasks: int, memory_bytes: int) -> None:
         """Kill it if its processes and threads, or its memory, are more than its limits."""
         if memory_bytes > self._limits.memory_bytes:
@@ -204,9 +233,9 @@ class Isolation(Protocol):
 class Watchdog:
     """Calls the check of every running bot each `gap_s`, in one thread.
 
-    The thread starts with the first bot and ends with the last. A check must be short and must not
-    raise for a bot that has just exited. Without a control group these checks limit a bot's memory,
-    so a bot may be over its limit for that time.
+    The thread starts with the first bot and ends with the last. A check must be short. One that
+    raises is logged, and keeps no other check from being made, nor itself the next time. Without a
+    control group these checks limit a bot's memory, so a bot may be over its limit for that time.
     """
 
     def __init__(self, gap_s: float = 0.1) -> None:
@@ -243,7 +272,10 @@ class Watchdog:
             with self._lock:
                 looks = list(self._looks)
             for look in looks:
-                look()
+                try:
+                    look()
+                except Exception:  # noqa: BLE001  (other bots have limits, too)
+                    _log.exception("a check of a bot's limits failed")
 
 
 WATCHDOG = Watchdog()

@@ -64,7 +64,7 @@ class PlainContained(IsolatedProcess):
         self._oom_kills = process_tree.oom_kills()
         self._changes = process_tree.Changes()
         self._set_limits()
-        WATCHDOG.watch(self._look)
+        WATCHDOG.watch(self.check_limits)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
         return process_tree.on_exit(self.pid, call)
@@ -72,7 +72,8 @@ class PlainContained(IsolatedProcess):
     def kill(self) -> None:
         if self._process.returncode is None:
             self._killed |= process_tree.exit_status(self.pid) is None
-            process_tree.send_signal(reversed(self._tree()), signal.SIGKILL)
+            with contextlib.suppress(OSError):  # no descriptor is left
+                process_tree.send_signal(reversed(self._tree()), signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -97,7 +98,7 @@ class PlainContained(IsolatedProcess):
         if self._closed:
             return
         self._closed = True
-        WATCHDOG.forget(self._look)
+        WATCHDOG.forget(self.check_limits)
         self.kill()
         process_tree.end_all(self._is_of_bot)
         self._process.wait()

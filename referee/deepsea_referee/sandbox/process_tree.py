@@ -1,6 +1,7 @@
 """A process and its descendants: CPU time, memory and state from /proc, signals, and exits.
 
 Invariants: what vanishes while it is being read or signalled counts as gone, never as an error;
+what cannot be read for another reason, such as a want of descriptors, is an error, and never gone;
 members are searched each time, never remembered; stopping is repeated until every member was seen
 stopped. Reading works for other users' processes too (everybody may read stat, status, schedstat
 and children). A process that is searched for in all of /proc is killed only after a second check
@@ -28,6 +29,9 @@ LONGEST_S = 1.0
 PAUSE_S = 0.005
 _KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
 _PSS_FIELDS = (b"Pss:", b"SwapPss:")
+_GONE = (FileNotFoundError, ProcessLookupError)
+_UNSEEN = (*_GONE, PermissionError)
+"""Errors of what is gone, or is another user's."""
 
 Members = Callable[[], Iterable[int]]
 
@@ -51,7 +55,7 @@ def stat_fields(pid: int | str) -> list[bytes] | None:
     """
     try:
         return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    except OSError:
+    except _UNSEEN:
         return None
 
 
@@ -65,7 +69,7 @@ def first_words(pid: int) -> bytes:
     """The environment and the command line that a process began with, each word ended by a 0."""
     words = b""
     for name in ("environ", "cmdline"):
-        with suppress(OSError):  # another user's, or gone
+        with suppress(*_UNSEEN):
             words += read_proc(f"/proc/{pid}/{name}", 1 << 22)
     return words
 
@@ -81,12 +85,12 @@ def children(pid: int) -> list[int]:
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
+    except _UNSEEN:
         return found
     for thread in threads:
         try:
             listed = read_proc(f"/proc/{pid}/task/{thread}/children")
-        except OSError:
+        except _UNSEEN:
             continue
         if listed:
             found.extend(map(int, listed.split()))
@@ -152,13 +156,13 @@ def threads(pids: Iterable[int]) -> dict[int, ThreadTimes]:
     for pid in pids:
         try:
             numbers = os.listdir(f"/proc/{pid}/task")
-        except OSError:
+        except _UNSEEN:
             continue
         for number in numbers[: COUNTED_THREADS - len(found)]:
             try:
                 times = read_proc(f"/proc/{pid}/task/{number}/schedstat")
                 cpu_ns, waited_ns, _ = times.split()
-            except (OSError, ValueError):
+            except (*_UNSEEN, ValueError):
                 continue
             found[int(number)] = ThreadTimes(int(cpu_ns) // 1000, int(waited_ns) // 1000)
     return found
@@ -194,7 +198,7 @@ def host_cpu_us(cpus: Collection[int] | None, stat: str = "/proc/stat") -> int:
     wanted = {b"cpu"} if cpus is None else {b"cpu%d" % cpu for cpu in cpus}
     try:
         lines = read_proc(stat, 200 if cpus is None else 1 << 20).splitlines()
-    except OSError:
+    except _UNSEEN:
         return 0
     counted = [words for words in map(bytes.split, lines) if words and words[0] in wanted]
     # Without idle and iowait; guests are in user already.
@@ -205,7 +209,7 @@ def is_ready(pid: int, but: int = 0) -> bool:
     """Whether a thread of a process, except thread `but`, is running or waits for a CPU."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
+    except _UNSEEN:
         return False
     for thread in threads[:COUNTED_THREADS]:
         fields = stat_fields(f"{pid}/task/{thread}")
@@ -239,8 +243,10 @@ def _kib_fields(pid: int, file: str, names: Collection[bytes]) -> list[tuple[byt
     """Lines of a file of /proc by their names; PermissionError if only that is in the way."""
     try:
         lines = read_proc(f"/proc/{pid}/{file}").splitlines()
-    except OSError as error:
-        if isinstance(error, PermissionError) and os.path.exists(f"/proc/{pid}"):
+    except _GONE:
+        return []
+    except PermissionError:
+        if os.path.exists(f"/proc/{pid}"):
             raise
         return []
     words = [line.split() for line in lines]

@@ -228,7 +228,7 @@ class PlainContained(IsolatedProcess):
             self._first = psutil.Process(process.pid)
         self._cpu_us = 0
         self._group_ended = False
-        _watchdog.watch(self._look)
+        _watchdog.watch(self.check_limits)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
         return threads.on_exit(self._process, call)
@@ -253,7 +253,7 @@ class PlainContained(IsolatedProcess):
     def close(self) -> None:
         if self._closed:
             return
-        _watchdog.forget(self._look)
+        _watchdog.forget(self.check_limits)
         self.kill()
         psutil_trees.end_marked(self._mark)
         self._process.wait()
