@@ -117,10 +117,6 @@ def command(
     analysis, analyses = _analysed(games, settings, workers)
     if analysis.interrupted and not analyses[0].chances:
         settings = replace(settings, luck=0)
-    if html is not None:
-        from deepsea_cli.pages import write_analyses
-
-        write_analyses(html, analyses)
     if as_report:
         from deepsea_cli.analysis_report import report_weaknesses
 
@@ -134,6 +130,12 @@ def command(
         from deepsea_cli.analysis_report import report
 
         report(analyses, settings, show_all=show_all)
+    if html is not None:
+        from deepsea_cli.pages import say_page, write_analyses
+
+        write_analyses(html, analyses)
+        if not as_json:
+            say_page(html)
     if analysis.interrupted:
         raise Interrupted(analysis.interrupted)
 

@@ -44,6 +44,7 @@ def new(name: str, language: Language | None, template: Template | None) -> None
         echo(str(file))
     click.echo()
     if template == "learned":
+        print_command("pip", "install", "-r", f"{name}/train-requirements.txt")
         print_command("python", f"{name}/train.py")
     if language == "node":
         print_command("npm", "install", "--prefix", name)

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import click
 
-from deepsea_cli.output import Column, count, echo, echo_lines, grid, number, print_command
+from deepsea_cli.output import (
+    Column,
+    count,
+    echo,
+    echo_lines,
+    grid,
+    number,
+    print_command,
+    shared_wins,
+)
 from deepsea_referee.bots.output import log_name
 from deepsea_referee.results.summary import (
     EXPLAINED,
@@ -40,10 +49,13 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     """
     echo(facts(result, seed))
     click.echo()
-    grid(*_columns(result.summaries()))
+    rows = result.summaries()
+    grid(*_columns(rows))
     click.echo()
     if result.games_asked == 1 and result.first_game:
         echo(_winner(result, result.first_game))
+    elif line := shared_wins([row.wins for row in rows], result.games):
+        echo(line)
     if note := too_busy(result.late_share, "play with fewer workers"):
         echo(note)
     explain_faults(result.faults, [bot.name for bot in result.bots])

@@ -153,6 +153,14 @@ def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
     return text if float(text) else f"{0.0:.{digits}f}"
 
 
+def shared_wins(wins: Sequence[int], games: int) -> str:
+    """A line on wins of a table that add up to more than its games; else ""."""
+    if sum(wins) <= games:
+        return ""
+    in_all = f"{sum(wins)} wins in {count(games, 'game')}"
+    return f"a tie for the first place is a win for each: {in_all}"
+
+
 def percent(share: float | None, digits: int = 0) -> str:
     """A share of one, in percent."""
     return "-" if share is None else f"{100 * share:.{digits}f} %"

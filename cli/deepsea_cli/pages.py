@@ -61,6 +61,8 @@ def show_page(
     note = _left_out(len(paths), most)
     page = target or _private_page()
     write_atomically(page, game_page(games, note))
+    if target is not None:
+        say_page(target)
     if note:
         echo(f"{page}: {note}; for another one, name its record instead of the folder")
     if browser:
@@ -107,6 +109,11 @@ class PlayedGamesPage:
         # A browser in this terminal would hide the results.
         if SYSTEM.opens_browsers():
             webbrowser.open(page.as_uri())
+
+
+def say_page(page: Path) -> None:
+    """Print where a page was written, and what it is for."""
+    echo(f"page: {page}, to open in a browser")
 
 
 def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:

@@ -5,6 +5,7 @@ Invariant: the numbers are those of the comparison or the ranking, nothing is es
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +22,14 @@ from deepsea_rules.printable import printable
 if TYPE_CHECKING:
     from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, GroupSettings
     from deepsea_referee.workbench.comparison import Comparison
-    from deepsea_referee.workbench.confidence import ConfidenceSequence
+    from deepsea_referee.workbench.confidence import ConfidenceSequence, Elo, Interval
     from deepsea_referee.workbench.ranking import RankGames, Ranking
 
 _SIGNS = {"better": ">", "worse": "<", "level": "=", None: "?"}
+SCORE_DIGITS = 3
+"""Digits of a placement score."""
+NEAR_ZERO = 0.01
+"""Ends of an interval that are nearer to 0 have a line."""
 LONGEST_NAME = 16
 """How much of a bot's name heads its column."""
 _MOST_SHOWN = 20
@@ -75,8 +80,21 @@ def _percent(alpha: float) -> str:
 
 
 def _rounded(number: int | None) -> str:
-    """Two digits: it is a guess."""
-    return "-" if number is None else f"{int(float(f'{number:.1e}')):,}"
+    """Two digits, as it is a guess; rounded up, since what was played is not enough."""
+    if number is None:
+        return "-"
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return f"{-(-number // unit) * unit:,}"
+
+
+def _elo_document(elo: Elo | None) -> dict[str, Any] | None:
+    """The Elo difference as data; null where it is infinite, which JSON has no number for."""
+    if elo is None:
+        return None
+    difference, *interval = (
+        number if math.isfinite(number) else None for number in (elo.difference, *elo.interval)
+    )
+    return {"difference": difference, "interval": interval}
 
 
 # A comparison
@@ -99,11 +117,8 @@ def report_comparison(games: CompareGames) -> None:
         click.echo()
     if _same_program(settings):
         echo("A and B are the same program")
-    if settings.until_decided and comparison.verdict in ("A", "B"):
-        echo(
-            "The interval touches 0 because the run stopped as soon as it was sure; the verdict is "
-            "just as reliable."
-        )
+    if line := _near_zero(comparison, until_decided=settings.until_decided):
+        echo(line)
     if comparison.blocks_needed is not None:
         fewer = "" if settings.luck_adjusted else "; about half as many with --luck-adjusted"
         echo(f"a verdict takes about {_rounded(comparison.blocks_needed)} blocks in all{fewer}")
@@ -118,22 +133,43 @@ def comparison_facts(games: CompareGames) -> str:
     return f"{blocks} of {settings.size} games, {_terms(settings, adjusted)}"
 
 
+def _near_zero(comparison: Comparison, *, until_decided: bool) -> str:
+    """A line on an interval that a stronger bot's is, and that ends next to 0; else ""."""
+    if comparison.verdict not in ("A", "B"):
+        return ""
+    low, high = comparison.deciding.interval
+    verb, bound = ("begins", low) if low > 0 else ("ends", high)
+    if abs(bound) >= NEAR_ZERO:
+        return ""
+    is_zero = not round(bound, SCORE_DIGITS)
+    place = f"{bound:+.1e}" if is_zero else f"{bound:+.{SCORE_DIGITS}f}"
+    if until_decided and comparison.is_just_decided:
+        return (
+            f"The interval {verb} at {place}, next to 0, because the run stopped as soon as it was "
+            "sure; the verdict is just as reliable."
+        )
+    return f"The interval {verb} at {place}, next to 0 and without it." if is_zero else ""
+
+
 def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -> None:
     # The end of a long name has its parameters, in which A and B may differ alone.
     heads = [
         name if len(name) <= LONGEST_NAME else f"…{name[1 - LONGEST_NAME :]}" for name in names
     ]
     rows = [
-        ("placement score", 0, 3, comparison.placement),
+        ("placement score", 0, SCORE_DIGITS, comparison.placement),
         ("points", 1, 1, comparison.points),
     ]
     lines: list[tuple[str, ...]] = []
     for title, which, digits, sequence in rows:
         ours, theirs = (mean[which] for mean in comparison.means)
         figures = (f"{ours:.{digits}f}", f"{theirs:.{digits}f}", f"{ours - theirs:+.{digits}f}")
-        lines.append((title, *figures, _range(sequence, digits)))
+        lines.append((title, *figures, _range(sequence.interval, digits)))
         if sequence is comparison.placement and (adjusted := comparison.adjusted) is not None:
-            lines.append(("  without luck", "", "", f"{adjusted.mean:+.3f}", _range(adjusted, 3)))
+            mean = f"{adjusted.mean:+.{SCORE_DIGITS}f}"
+            lines.append(("  without luck", "", "", mean, _range(adjusted.interval, SCORE_DIGITS)))
+        if sequence is comparison.placement and (elo := comparison.elo) is not None:
+            lines.append(("  in Elo", "", "", f"{elo.difference:+.0f}", _range(elo.interval, 0)))
     lines.append(("faults", *(str(side.total()) for side in comparison.faults), "", ""))
     titles, *numbers = zip(*lines, strict=True)
     columns = [
@@ -145,8 +181,8 @@ def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -
     grid(Column("", titles, text=True), *columns)
 
 
-def _range(sequence: ConfidenceSequence, digits: int) -> str:
-    low, high = sequence.interval
+def _range(interval: Interval, digits: int) -> str:
+    low, high = interval
     return f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
@@ -205,6 +241,7 @@ def comparison_document(games: CompareGames) -> dict[str, Any]:
         "games": comparison.games,
         "placement_score": figures(0, comparison.placement),
         **without_luck,
+        "elo": _elo_document(comparison.elo),
         "points": figures(1, comparison.points),
         "faults": {"a": faults(0), "b": faults(1)},
         "same_program": _same_program(settings),
@@ -227,6 +264,8 @@ def report_ranking(games: RankGames, *, markdown: bool) -> None:
     )
     click.echo()
     columns = _columns(ranking, names, "·" if markdown else " ")
+    if settings.players == 2:
+        columns.insert(3, _elo_column(ranking))
     if markdown:
         _print_markdown(columns)
     else:
@@ -265,6 +304,16 @@ def _columns(ranking: Ranking, names: Sequence[str], empty: str) -> list[Column]
     triangle = [" ".join(sign or empty for sign in row[1:]) for row in zip(*verdicts, strict=True)]
     head = " ".join(f"{place % 10}" for place in range(2, len(order) + 1))
     return [*columns, Column(head, [line.ljust(len(head)) for line in triangle])]
+
+
+def _elo_column(ranking: Ranking) -> Column:
+    """The Elo difference of each bot to the first one, with its interval."""
+    first, *others = ranking.order
+    cells = ["0"]
+    for bot in others:
+        elo = ranking.elo(bot, first)
+        cells.append(f"{elo.difference:+.0f} ({_range(elo.interval, 0)})")
+    return Column("Elo to the first", cells, spare=3)
 
 
 def _print_markdown(columns: Sequence[Column]) -> None:
@@ -331,6 +380,7 @@ def ranking_document(games: RankGames) -> dict[str, Any]:
                 "a": names[a],
                 "b": names[b],
                 "interval": list(ranking.interval(a, b)),
+                "elo": _elo_document(ranking.elo(a, b)) if games.settings.players == 2 else None,
                 "verdict": ranking.verdict(a, b) or "open",
                 "games_missing": missing.get((a, b)),
             }

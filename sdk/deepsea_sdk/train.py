@@ -27,7 +27,12 @@ from zipfile import BadZipFile
 # Matrices of this size take longer on several cores; numpy reads it when it is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    if __name__ != "__main__":
+        raise
+    sys.exit(f"deepsea_sdk.train: {error}: pip install 'deepsea-sdk[learn]'")
 
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.ruleset import DEFAULT, DIVES, MAX_PLAYERS, MIN_PLAYERS, PRESETS, preset

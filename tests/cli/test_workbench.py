@@ -111,9 +111,10 @@ def test_how_many_blocks_a_verdict_takes_is_told_while_there_is_none(run: Run) -
 
 
 def test_a_bound_beside_0_is_explained_where_it_ends_a_run(run: Run) -> None:
-    words = ("compare", "greedy", "random", "--in-process", "--seed", "x")
-    assert "The interval touches 0" in run(*words, "--until-decided").out
-    assert "The interval touches 0" not in run(*words, "--blocks", 30).out
+    words = ("compare", "heuristic", "greedy", "--in-process", "--seed", "demo")
+    begins = "The interval begins at +0.003, next to 0, because the run stopped as soon as it was"
+    assert begins in run(*words, "--until-decided").out
+    assert "The interval" not in run(*words, "--blocks", 17).out
 
 
 def test_the_same_bot_twice_has_two_names(run: Run) -> None:

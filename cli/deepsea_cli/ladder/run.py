@@ -43,6 +43,7 @@ from deepsea_cli.output import (
     percent,
     print_document,
     print_error,
+    shared_wins,
 )
 from deepsea_cli.progress import Progress
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, TaskState
@@ -368,6 +369,8 @@ def _show(result: TournamentResult) -> None:
         Column("points", [number(line.mean_points) for line in lines]),
     )
     click.echo()
+    if line := shared_wins([one.wins for one in lines], result.games):
+        echo(line)
     if result.final is not None:
         _show_final(result.final, result.games)
     for place, tables in enumerate(result.rounds, 1):

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepsea_referee.results.summary import FaultKinds, GameResult
-from deepsea_referee.workbench.confidence import ALPHA, MARGIN, AdjustedSequence, ConfidenceSequence
+from deepsea_referee.workbench.confidence import (
+    ALPHA,
+    MARGIN,
+    AdjustedSequence,
+    ConfidenceSequence,
+    Elo,
+    elo_difference,
+)
 from deepsea_rules.scoring import placement_scores
 
 if TYPE_CHECKING:
@@ -48,6 +55,7 @@ class Comparison:
         """`ours` and `theirs` are the bots in the line-ups that are copies of A and of B."""
         self._sides = (frozenset(ours), frozenset(theirs))
         self._margin = margin
+        self._is_two_seats = all(len(line_up) == 2 for line_up in line_ups)
         bound = largest_lead(line_ups, *self._sides)
         self.placement = ConfidenceSequence(-bound, bound, alpha)
         self.adjusted = (
@@ -83,6 +91,19 @@ class Comparison:
     def deciding(self) -> ConfidenceSequence:
         """The lead that the verdict is by."""
         return self.adjusted or self.placement
+
+    @property
+    def elo(self) -> Elo | None:
+        """The deciding lead in Elo points, in games of two seats."""
+        if not self._is_two_seats:
+            return None
+        return elo_difference(self.deciding.mean, self.deciding.interval)
+
+    @property
+    def is_just_decided(self) -> bool:
+        """Whether one of the bots became the stronger one with the last block."""
+        before = self._history[-2:-1]
+        return self.verdict in ("A", "B") and all(point.low <= 0 <= point.high for point in before)
 
     def add(self, games: Sequence[GameResult], luck: Luck | None = None) -> None:
         """Count one block; `luck` is that of A in it, which a luck-adjusted comparison needs."""

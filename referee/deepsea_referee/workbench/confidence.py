@@ -60,6 +60,37 @@ class Interval(NamedTuple):
         return -margin <= self.low and self.high <= margin
 
 
+class Elo(NamedTuple):
+    """A difference in Elo points with its interval; infinite where a score is 0 or 1."""
+
+    difference: float
+    interval: Interval
+
+
+def elo_of(score: float) -> float:
+    """Elo points above opponents against whom a bot has this score in games of two seats."""
+    if 0 < score < 1:
+        return 400 * math.log10(score / (1 - score))
+    return math.copysign(math.inf, score - 0.5)
+
+
+def elo_difference(mean: float, interval: Interval, middle: float = 0.5, bots: int = 2) -> Elo:
+    """The Elo difference of two bots in games of two seats, from that of their placement scores.
+
+    mean    the difference of their scores, with its interval
+    middle  the mean of their two scores
+    bots    how many bots meet each other
+    """
+    # A bot does not meet itself, so the stronger one of two has weaker opponents. Two bots alone
+    # have the scores s and 1 - s, and the difference is that of s.
+    share = 1 - 1 / bots
+
+    def elo(lead: float) -> float:
+        return share * (elo_of(middle + lead / 2) - elo_of(middle - lead / 2))
+
+    return Elo(elo(mean), Interval(elo(interval.low), elo(interval.high)))
+
+
 class ConfidenceSequence:
     """The mean of observations that lie between `low` and `high`, with confidence 1 - alpha."""
 

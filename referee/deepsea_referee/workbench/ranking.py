@@ -22,7 +22,14 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import FaultKinds, GameResult, MatchResult
 from deepsea_referee.shared_match import run_match
 from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
-from deepsea_referee.workbench.confidence import ALPHA, MARGIN, Interval, PairSequence
+from deepsea_referee.workbench.confidence import (
+    ALPHA,
+    MARGIN,
+    Elo,
+    Interval,
+    PairSequence,
+    elo_difference,
+)
 from deepsea_rules.randomness import Stream, shuffled
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
 from deepsea_rules.scoring import placement_scores
@@ -121,6 +128,11 @@ class Ranking:
             return self._pairs[a, b].interval
         low, high = self._pairs[b, a].interval
         return Interval(-high, -low)
+
+    def elo(self, a: int, b: int) -> Elo:
+        """The same in Elo points, for games of two seats."""
+        mean, middle = self.score(a) - self.score(b), (self.score(a) + self.score(b)) / 2
+        return elo_difference(mean, self.interval(a, b), middle, self.bots)
 
     def verdict(self, a: int, b: int) -> Verdict | None:
         """How a compares to b; None while that is open."""
