@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from deepsea_arena.play.rated_games import RunningBots, StartPool, _spare_memory
-from deepsea_referee.bots.pool import BotPool
+from deepsea_referee.bots.pool import BotPool, Slot
+from deepsea_referee.errors import RefereeError
 
 
 class Pool:
     """Stands for the pool of one bot, and notes what is done with it."""
 
-    def __init__(self, log: list[str], name: str) -> None:
+    def __init__(self, log: list[str], name: str, lacks: Sequence[Exception] = ()) -> None:
+        """`lacks`: what its starts raise, one after another."""
         self._log = log
         self._name = name
+        self._lacks = lacks
         log.append(f"{name} made")
+
+    @contextmanager
+    def table(self, _bots: Sequence[int], _seed: bytes) -> Iterator[Sequence[Slot]]:
+        yield [Slot(0)]
+
+    async def ready(self, slot: Slot, *, suspect: bool) -> str:
+        if self._lacks:
+            first, *self._lacks = self._lacks
+            raise first
+        return self._name
 
     async def start_early(self, bot: int) -> None:
         self._log.append(f"{self._name} started early")
@@ -105,3 +121,75 @@ def test_a_bot_is_started_before_its_game_only_once() -> None:
 
     asyncio.run(prepare())
     assert log == ["a made", "a started early", "a stopped"]
+
+
+def test_for_want_of_descriptors_those_that_have_rested_longest_leave_before_a_start() -> None:
+    log: list[str] = []
+    free = [100]
+
+    async def play() -> None:
+        running = RunningBots(free_memory=lambda: 100, free_descriptors=lambda: free[0])
+        for game in ("ab", "bc", "cd"):
+            running.seat([(name, cast("StartPool", partial(Pool, log, name))) for name in game], 50)
+        free[0] = 20
+        await running.prepare("e", cast("StartPool", partial(Pool, log, "e")))
+        running.seat([(name, cast("StartPool", partial(Pool, log, name))) for name in "df"], 50)
+        await asyncio.gather(*running._ending)
+        log.append("end")
+        await running.close()
+
+    asyncio.run(play())
+    log = [line for line in log[: log.index("end")] if "frozen" not in line]
+    assert log == ["a made", "b made", "c made", "d made", "f made", "a stopped", "b stopped"]
+
+
+SHORTAGES = [
+    OSError(errno.EMFILE, "Too many open files"),
+    BlockingIOError(errno.EAGAIN, "all users of bots are in use"),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("shortage", SHORTAGES, ids=lambda error: type(error).__name__)
+def test_a_start_for_which_something_lacks_is_tried_again_when_a_bot_has_left(
+    shortage: Exception,
+) -> None:
+    log: list[str] = []
+    wrapped = RefereeError("cannot be started")
+    wrapped.__cause__ = shortage
+
+    async def play(lacks: int) -> str:
+        running = RunningBots(free_memory=lambda: 100, free_descriptors=lambda: 1000)
+        for name in "abc":
+            running.seat([(name, cast("StartPool", partial(Pool, log, name)))], 50)
+        pool = cast("StartPool", partial(Pool, log, "d", [wrapped] * lacks))
+        line_up = running.seat([("d", pool)], 50)
+        try:
+            with line_up.table(bytes(32)) as (slot,):
+                return str(await line_up.ready(slot))
+        finally:
+            log.append("end")
+            await running.close()
+
+    assert asyncio.run(play(2)) == "d"
+    left = [line for line in log[: log.index("end")] if "stopped" in line]
+    assert left == ["a stopped", "b stopped"]
+    with pytest.raises(RefereeError):
+        asyncio.run(play(4))
+
+
+def test_an_error_that_is_no_shortage_makes_nobody_leave() -> None:
+    log: list[str] = []
+
+    async def play() -> None:
+        running = RunningBots(free_memory=lambda: 100, free_descriptors=lambda: 1000)
+        running.seat([("a", cast("StartPool", partial(Pool, log, "a")))], 50)
+        error = RefereeError("the sandbox is broken")
+        line_up = running.seat([("b", cast("StartPool", partial(Pool, log, "b", [error])))], 50)
+        with line_up.table(bytes(32)) as (slot,), pytest.raises(RefereeError):
+            await line_up.ready(slot)
+        log.append("end")
+        await running.close()
+
+    asyncio.run(play())
+    assert "a stopped" not in log[: log.index("end")]

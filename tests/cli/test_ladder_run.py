@@ -9,6 +9,7 @@ import pickle
 import re
 import shutil
 import signal
+import subprocess
 import threading
 import zlib
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from deepsea_referee.sandbox import probe
 from deepsea_referee.workers import Link
 from deepsea_rules.record import GameRecord
 from helpers import ladder
-from helpers.commands import Run, start
+from helpers.commands import Run, environment, program, start
 from helpers.programs import nothing_left_behind, opponent_in, program_in
 from helpers.remembering import SUSPICIOUS
 
@@ -529,3 +530,44 @@ def test_ctrl_c_finishes_what_is_played_and_a_second_one_hands_it_back(
         season = store.seasons.get("s1")
         assert store.queue.listed(season, TaskState.RUNNING) == []
         assert store.ratings.differences(season, records=True) == []
+
+
+# A machine that is short of something
+
+SHORT: dict[str, tuple[list[str], dict[str, str], Literal["process", "sandbox"]]] = {
+    "descriptors": (["prlimit", "--nofile=90:90"], {}, "process"),
+    "soft descriptors": (["prlimit", "--nofile=90:4096"], {}, "process"),
+    "users": ([], {"DEEPSEA_BOT_UIDS": "61184-61191"}, "sandbox"),
+}
+"""Steps before the command, its environment, and how bots are kept apart."""
+MANY = 14
+"""Bots that do not all fit into these limits at once."""
+
+
+@pytest.mark.release
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root chooses the users of bots")
+@pytest.mark.parametrize("short", SHORT)
+def test_a_ladder_with_more_bots_than_a_machine_can_keep_plays_on(
+    tmp_path: Path, place: Path, pattern: Path, short: str
+) -> None:
+    steps, more, isolation = SHORT[short]
+    if isolation == "sandbox" and (trouble := probe.sandbox_trouble()):
+        pytest.skip(trouble.found)
+    shutil.copy(pattern, place)
+    season = Season(name="s1", seats=(2,), clock=PATIENT, isolation=isolation)
+    with Store.open(place) as store:
+        store.seasons.open(season, ladder.SEED)
+        for number in range(MANY):
+            enter(store, program_in(tmp_path, f"bot{number:02}"))
+    done = subprocess.run(
+        [*steps, *program("ladder", "run", "--store", place, "--games", 3 * MANY)],
+        env={**environment(), **more},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "void" not in done.stdout
+    with Store.open(place) as store:
+        assert len([*store.history.games()]) == 3 * MANY

@@ -26,10 +26,11 @@ from deepsea_arena.api.service import LadderService
 from deepsea_ladder.accounts import is_loopback
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
+from deepsea_referee.system import open_many_files
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_sdk.entropy import fresh_seed
 from deepsea_web.server.access import LOOPBACK, Access, Gate, access
-from deepsea_web.server.connections import BACKLOG, Certificate, Connection, listen, open_many_files
+from deepsea_web.server.connections import BACKLOG, Certificate, Connection, listen
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
 from deepsea_web.server.monitoring import monitored

@@ -5,7 +5,8 @@ season's isolation or not at all; an error of the referee voids the game; a bot 
 forfeits only its own seat.
 
 Bot processes are reused from game to game, whoever they play with: starting them takes longer than
-a game. Those of the next job are started beside the present game.
+a game. Those of the next job are started beside the present game. Where a start lacks descriptors,
+users, processes or memory, the bot that has rested longest leaves, and it is tried again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from deepsea_arena.play.tasks import FinishedGame, Outcome, outcome_of_error
+from deepsea_arena.play.tasks import FinishedGame, Outcome, is_shortage, outcome_of_error
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.model import BotVersion, GameNote, Job, SeatLog
@@ -33,6 +34,7 @@ from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits, SandboxUnavailable
 from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.system import free_descriptors, open_many_files
 from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.timing.pauses import Freezer
@@ -44,6 +46,10 @@ from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
 KEPT = 128
 """The most bots that a worker keeps running."""
+DESCRIPTORS_OF_A_BOT = 12
+"""Open files for a bot that starts; it keeps about eight."""
+SPARE_DESCRIPTORS = 24
+"""Open files beside them. gRPC does not say that it cannot accept a bot: it would be late."""
 SPARED = 4
 """Bots that rest leave one in so many bytes of memory to others."""
 GAMES_OF_A_PROCESS = 200
@@ -59,6 +65,7 @@ def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outc
     starts_at_once  its share of the CPUs; 1 where nobody knows what other workers are there
     """
     starts = asyncio.Semaphore(starts_at_once)
+    open_many_files()
     with (
         own_folder() as folder,
         closing(RatedGamePlayer(BotCache(folder, link.file), link, starts)) as player,
@@ -254,9 +261,11 @@ class RunningBots:
         most: int = KEPT,
         games: int = GAMES_OF_A_PROCESS,
         free_memory: Callable[[], int] | None = None,
+        free_descriptors: Callable[[], int] = free_descriptors,
     ) -> None:
         """`free_memory`: bytes for bots that rest; by default as many as others can spare."""
         self._most = most
+        self._free_descriptors = free_descriptors
         self._games = games
         self._free_memory = free_memory or _spare_memory
         self._bots: dict[Hashable, _Running] = {}
@@ -266,7 +275,9 @@ class RunningBots:
         return key in self._bots
 
     async def prepare(self, key: Hashable, make: StartPool) -> None:
-        """Start a bot that will play soon, unless it runs."""
+        """Start a bot that will play soon, unless it runs or there is no room for one more."""
+        if key not in self._bots and not self._has_descriptors(1):
+            return
         await self._running(key, make).pool.start_early(0)
 
     def seat(self, bots: Sequence[tuple[Hashable, StartPool]], reserve: int) -> LineUp:
@@ -275,6 +286,11 @@ class RunningBots:
         reserve  bytes of memory that must stay available
         """
         keys = [key for key, _ in bots]
+        starts = len({*keys} - self._bots.keys())
+        for key in [key for key in self._bots if key not in keys]:
+            if self._has_descriptors(starts):
+                break
+            self._dismiss(key)
         for key, make in bots:
             self._running(key, make).games += 1
             self._bots[key] = self._bots.pop(key)
@@ -282,7 +298,8 @@ class RunningBots:
         for key, running in self._bots.items():
             if key not in keys:
                 running.pool.freeze(0)
-        return LineUp([self._bots[key].pool for key in keys])
+        make_room = partial(self._dismiss_longest_rested, keys)
+        return LineUp([self._bots[key].pool for key in keys], make_room)
 
     def dismiss(self, keys: Collection[Hashable]) -> None:
         """Stop bots that must not play on, and those that have played enough games."""
@@ -314,6 +331,21 @@ class RunningBots:
                 return
             self._dismiss(key)
 
+    def _has_descriptors(self, starts: int) -> bool:
+        """Whether so many bots can be started, once those that end have ended."""
+        needed = SPARE_DESCRIPTORS + DESCRIPTORS_OF_A_BOT * (starts - len(self._ending))
+        return self._free_descriptors() >= needed
+
+    async def _dismiss_longest_rested(self, but: Collection[Hashable]) -> bool:
+        """Make room for a start, and wait for it; False if nobody rests any more."""
+        resting = [key for key in self._bots if key not in but]
+        if resting:
+            self._dismiss(resting[0])
+        if not self._ending:
+            return False
+        await asyncio.wait([*self._ending])
+        return True
+
     def _dismiss(self, key: Hashable) -> None:
         running = self._bots.pop(key)
         # In the background: games go on meanwhile.
@@ -325,8 +357,10 @@ class RunningBots:
 class LineUp:
     """The bots of a game as `play_game` needs them."""
 
-    def __init__(self, pools: Sequence[BotPool]) -> None:
+    def __init__(self, pools: Sequence[BotPool], make_room: Callable[[], Awaitable[bool]]) -> None:
+        """`make_room` has a bot leave that does not play; it returns False if there is none."""
         self._pools = pools
+        self._make_room = make_room
         self._slots: list[Slot] = []
 
     @contextmanager
@@ -341,9 +375,14 @@ class LineUp:
         """The seat's process for a new game if it is there already."""
         return self._pools[seat].running(self._slots[seat])
 
-    def ready(self, seat: Slot, *, suspect: bool = False) -> Awaitable[BotProcess]:
+    async def ready(self, seat: Slot, *, suspect: bool = False) -> BotProcess:
         """The seat's process for a new game."""
-        return self._pools[seat].ready(self._slots[seat], suspect=suspect)
+        while True:
+            try:
+                return await self._pools[seat].ready(self._slots[seat], suspect=suspect)
+            except Exception as error:
+                if not is_shortage(error) or not await self._make_room():
+                    raise
 
     def given_up(self, seat: Slot) -> str:
         """The reason why the seat's process is not started any more; "" if it is."""

@@ -103,7 +103,7 @@ def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
     if isinstance(error, HostOutOfMemory):
         # Not the host's trouble: a bot of this very task may use up what is left each time.
         return VoidOutcome(words, out_of_memory=True)
-    return HostTrouble(words) if any(map(_is_hosts, _causes(error))) else VoidOutcome(words)
+    return HostTrouble(words) if is_shortage(error) else VoidOutcome(words)
 
 
 def outcome_of_event(event: Event, *, has_worked: bool) -> Any:
@@ -123,10 +123,16 @@ def outcome_of_event(event: Event, *, has_worked: bool) -> Any:
     raise AssertionError("a message does not end a task")
 
 
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error follows from something that this machine lacks, whatever the game."""
+    return any(map(_is_hosts, _causes(error)))
+
+
 def _is_hosts(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno in _SHORT
-    return isinstance(error, MemoryError | SandboxUnavailable | StoreUnavailable)
+    kinds = MemoryError | HostOutOfMemory | SandboxUnavailable | StoreUnavailable
+    return isinstance(error, kinds)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

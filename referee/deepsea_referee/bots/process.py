@@ -61,6 +61,8 @@ READY = 'write the line {"type":"ready"}, and flush it,'
 _KILL_LIMIT_US = 5_000_000
 _THE_PROGRAMS = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
 """Errors of a program that cannot be started; any other error is this machine's."""
+_SHORTAGES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
+"""Errors of the sandbox's programs that say so in words alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,11 @@ class BotProcess:
         self.output = output
         to_stdout, to_stderr = self.output.sinks() or (None, None)
         self._stdout = OutputCapture(to_stdout)
-        self._stderr = OutputCapture(to_stderr)
+        try:
+            self._stderr = OutputCapture(to_stderr)
+        except OSError:
+            self._stdout.finish()
+            raise
         self._contained: IsolatedProcess | None = None
         self._unwatch: Callable[[], object] | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
@@ -194,7 +200,8 @@ class BotProcess:
             if shortage := self.shortage():
                 raise shortage
             if self._contained is not None and (error := self._contained.setup_error()):
-                raise RefereeError(f"the isolation of {self.bot.name!r} failed: {error}")
+                words = f"the isolation of {self.bot.name!r} failed: {error}"
+                raise RefereeError(words) from _shortage_in(error)
             end = self._refusal or await self.exit_text(" before connecting")
             raise EarlyEnd(end, self.error_text())
 
@@ -422,6 +429,11 @@ class BotProcess:
         if limit:
             return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {limit}")
         return self.shortage()
+
+
+def _shortage_in(words: str) -> OSError | None:
+    """The error of this machine that a program of the sandbox ended with; None for any other."""
+    return next((OSError(code, words) for code in _SHORTAGES if os.strerror(code) in words), None)
 
 
 def _exit_text(returncode: int) -> str:

@@ -18,6 +18,7 @@ whole machine, the kernel kills bots first.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -139,7 +140,8 @@ class BotUsers:
                 if user not in self._claimed and self._try(user):
                     self._claimed.add(user)
                     return user
-        raise OSError(f"all users of bots ({self.range}) are in use: see --bot-uids")
+        words = f"all users of bots ({self.range}) are in use: see --bot-uids"
+        raise BlockingIOError(errno.EAGAIN, words)
 
     def release(self, user: int) -> None:
         """Give a user back: none of its processes runs any more."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ OWN_GROUP_FLAGS: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | geta
 )
 """On Windows neither Ctrl-C nor a closed window reaches such a process; elsewhere 0, and
 `start_new_session` does that."""
+
+
+MOST_OPEN = 8192
+"""Open files that a server, or a worker with many bots, needs at most."""
 
 
 class CpuShare(NamedTuple):
@@ -48,6 +53,36 @@ ALL_CPUS = CpuShare(0, 1)
 def equal_shares(workers: int) -> list[CpuShare]:
     """A share for each of so many workers."""
     return [CpuShare(number, workers) for number in range(workers)]
+
+
+def open_many_files() -> None:
+    """Raise the limit of open files of this process, as far as the system lets it.
+
+    Programs that it starts inherit that; bots have a limit of their own.
+    """
+    if sys.platform != "win32":
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = MOST_OPEN if hard == resource.RLIM_INFINITY else min(MOST_OPEN, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def free_descriptors() -> int:
+    """The number of files that this process may still open; on Linux alone it is known."""
+    if sys.platform != "linux":
+        return MOST_OPEN
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        return MOST_OPEN
+    try:
+        return soft - sum(1 for _ in os.scandir("/proc/self/fd"))
+    except OSError:  # there is not even one for the list
+        return 0
 
 
 def _choose() -> System:

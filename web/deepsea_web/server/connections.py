@@ -12,12 +12,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import resource
 import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -39,8 +37,6 @@ _HEAD = "\r\n".join(
     )
 )
 BACKLOG = 2048
-MOST_OPEN = 8192
-"""Open files that are asked of the system: one for each reader."""
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2; 1.3 has no others."""
 _log = logging.getLogger(__name__)
@@ -152,15 +148,6 @@ def listen(host: str, port: int) -> socket.socket:
     # else a page of two parts waits 40 ms for the reader's word on the first.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
-
-
-def open_many_files() -> None:
-    """Ask the system for as many open files as a server needs, or as it gives."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_OPEN if hard == resource.RLIM_INFINITY else min(MOST_OPEN, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Certificate:
