@@ -19,7 +19,8 @@ UNUSED := 'site-packages/(.*/)?(array|async_api|dataframe|distutils|f2py|graphql
 # $(call environment,FOLDER,WHAT TO INSTALL): made afresh, so that a half-made one does no harm. uv
 # takes a fifth of pip's CPU time, and less again if another environment has it; where it cannot be had
 # or fails, pip installs, and says what is wrong. What pip would compile on one core is compiled on all,
-# but for what hardly anything imports; what does not compile is not needed, as with pip.
+# but for what hardly anything imports; what does not compile is not needed, as with pip. Where /dev/shm
+# cannot be used, several processes cannot share the work, and one does it.
 define environment
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo "Python 3.11 or newer is needed; name one with PYTHON=/path/to/python3" >&2; exit 1; }
@@ -32,7 +33,8 @@ define environment
 		|| { "$(PYTHON)" -m venv --clear $(1) && { $(1)/bin/python $(PIP) install --no-compile uv \
 			&& $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2); } 2>/dev/null; } \
 		|| $(1)/bin/python $(PIP) install --no-compile $(2)
-	@$(1)/bin/python -W ignore -m compileall -qq -j 0 -x $(UNUSED) $(1)/lib || true
+	@$(1)/bin/python -W ignore -m compileall -qq -j 0 -x $(UNUSED) $(1)/lib 2>/dev/null \
+		|| $(1)/bin/python -W ignore -m compileall -qq -x $(UNUSED) $(1)/lib || true
 	@touch $@
 endef
 

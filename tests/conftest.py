@@ -19,6 +19,7 @@ from sqlalchemy import URL, Engine, create_engine
 from deepsea_cli import main
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store, database
+from deepsea_referee.system import SYSTEM
 from helpers import ladder
 from helpers.commands import Done, Run
 from helpers.in_loop import run as run_in_loop
@@ -37,7 +38,8 @@ _errors = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the error output: what tests print is captured."""
+    """Keep the error output: what tests print is captured. Make room for control groups first."""
+    SYSTEM.make_room()
     config.stash[_errors] = os.dup(2)
 
 

@@ -217,3 +217,25 @@ def test_the_sdk_alone_is_enough_for_a_bot_and_the_referee_is_added_and_removed(
 
     pip(programs, "uninstall", "--quiet", "--yes", "deepsea-referee")
     run(python, "-c", "import deepsea_rules, deepsea_sdk", cwd=tmp_path)
+
+
+def test_where_processes_cannot_share_the_work_one_compiles_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (recipe,) = (line for line in makefile.splitlines() if "compileall -qq -j 0" in line)
+    python = tmp_path / "bin/python"
+    python.parent.mkdir()
+    python.write_text(
+        "#!/bin/sh\n"
+        f'echo "$@" >>{tmp_path}/calls\n'
+        'case " $* " in *" -j "*) echo "Traceback: /dev/shm" >&2; exit 1;; esac\n'
+    )
+    python.chmod(0o755)
+    command = recipe.strip().removeprefix("@").replace("$(1)", str(tmp_path))
+    command = command.replace("$(UNUSED)", "none")
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    several, one = (tmp_path / "calls").read_text().splitlines()
+    assert "-j 0" in several
+    assert "-j" not in one

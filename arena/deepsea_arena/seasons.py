@@ -238,6 +238,11 @@ def missing_sandbox(isolation: Isolation) -> str | None:
     return f"{trouble.found or trouble.name}. {trouble.remedy}"
 
 
+def own_cgroups() -> str:
+    """The control groups that bots have here, in words."""
+    return without_cgroups("sandbox") or "control groups are used for all"
+
+
 def without_cgroups(isolation: Isolation) -> str | None:
     """How this machine times bots without control groups; None if it has what it needs of them."""
     if isolation == "process":

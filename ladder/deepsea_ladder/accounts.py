@@ -229,6 +229,8 @@ class AuditKind(StrEnum):
     """The ladder comes from a backup: codes, tokens and sessions of that time have ended."""
     BACKUP = "backup"
     """The ladder was copied to a backup."""
+    RUNNER = "runner"
+    """A run began with other control groups than the one before it; the note says with which."""
     OUT_OF_MEMORY = "out of memory"
     """A machine that plays had no memory left; the subject is what it did then."""
 

@@ -9,7 +9,8 @@ import pytest
 from attacks.harness import Arena
 from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.bubblewrap import Sandbox
-from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
+from deepsea_referee.sandbox.cgroup import Hierarchies
+from helpers.programs import needs_groups
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +31,5 @@ def bounded_arena(verified: None, tmp_path: Path, request: pytest.FixtureRequest
     """The sandbox with either way of bounding a bot, as far as this machine has it."""
     if request.param == "watchdog":
         return Arena(Sandbox(Hierarchies()), tmp_path)
-    if hierarchies().memory is None:
-        pytest.skip("no control group can be made here: see `deepsea-referee doctor`")
+    needs_groups()
     return Arena(Sandbox(), tmp_path)

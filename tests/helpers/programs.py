@@ -18,7 +18,8 @@ import pytest
 
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.sandbox import probe, process_tree
+from deepsea_referee.sandbox import cgroup, delegation, probe, process_tree
+from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
 HEAD = """
@@ -239,6 +240,21 @@ def needs_sandbox() -> None:
     """Skip the test where no sandbox works."""
     if trouble := probe.sandbox_trouble():
         pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
+
+
+def needs_groups() -> Hierarchies:
+    """The control groups of bots. Skips the test where nobody gives this process any; where they
+    are given it is a fault that bots have no bounds."""
+    places = cgroup.hierarchies()
+    if places.memory is None or places.pids is None:
+        found = cgroup.mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))
+        for place in found:
+            controllers = place.own / "cgroup.controllers"
+            is_given = controllers.exists() and os.access(place.own, os.W_OK)
+            if is_given and {"memory", "pids"} <= set(controllers.read_text().split()):
+                assert delegation.refusal(place.own, place.point), places
+        pytest.skip(f"no control group with bounds can be made here: {places.refused or 'none'}")
+    return places
 
 
 def has_ended(process: int) -> bool:

@@ -182,6 +182,27 @@ def test_doctor_says_what_to_do_where_it_does_not(no_bubblewrap: None, run: Run)
     assert "run only bots that you trust" in done.out
 
 
+LATE = probe.RunOutcome(False, None, "", "", None, None, is_silent=False)
+
+
+def test_a_check_that_ran_out_of_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_sandbox()
+    late = [check for check in probe.confinement(lambda: LATE) if not check.ok]
+    monkeypatch.setattr(probe, "run", lambda *_, **__: LATE)
+    late += [probe._bots_run(), probe._memory_bound(), probe._whole_tree_ends()]
+    assert [check.name for check in late] == [
+        "Python runs inside",
+        "bots can run",
+        "memory limit",
+        "whole tree is killed",
+    ]
+    assert {check.found for check in late} == {"no answer in 10 s"}
+    assert {check.remedy for check in late} == {probe.TOO_LATE}
+    # One that could not be started is no matter of time.
+    failed = LATE._replace(setup_error="no bwrap", stderr="no bwrap")
+    assert not failed.was_late
+
+
 SOME = Path("/sys/fs/cgroup")
 EVERYTHING = Hierarchies(memory=SOME, pids=SOME, core=SOME, cpu=SOME)
 

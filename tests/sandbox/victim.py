@@ -1,6 +1,6 @@
 """A referee that is about to be killed: starts two bots at a level and then does nothing more.
 
-Arguments: level, control groups or not, and a word that the bots carry in their environment.
+Arguments: level, control groups or not, and a word that the bots carry with them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def main(level: str, groups: str, word: str) -> None:
     places = None if groups == "groups" else Hierarchies()
     isolation: Isolation = Sandbox(places) if level == "sandbox" else PlainProcess()
     reading, writing = os.pipe()
-    command = (sys.executable, "-I", "-S", "-c", BOT)
+    # As an argument, too: another user's environment cannot be read.
+    command = (sys.executable, "-I", "-S", "-c", BOT, word)
     bots = [
         isolation.spawn(LaunchSpec(command, None, {"WORD": word}, None, writing, 2))
         for _ in range(2)

@@ -30,7 +30,7 @@ from deepsea_arena.play.tasks import (
 from deepsea_arena.play.workers import JobWorkers, MakePool
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
 from deepsea_arena.reports.tournaments import for_runner
-from deepsea_arena.seasons import find_season, open_seasons
+from deepsea_arena.seasons import find_season, open_seasons, own_cgroups
 from deepsea_ladder.errors import (
     LadderError,
     PairingError,
@@ -439,6 +439,8 @@ def run(
     if to_end or request.season is not None:
         season = _playable(store, request, watcher, stop)
     _take_back(store, watcher, stop)
+    groups = own_cgroups()
+    retry_until_available(lambda: store.audit.note_runner(groups), stop, watcher.trouble)
     with (
         in_background(ANALYSES, store, watcher, stop, to_end=to_end),
         in_background(CHECKS, store, watcher, stop, first=to_end),

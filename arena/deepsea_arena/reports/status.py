@@ -97,6 +97,8 @@ class LadderStatus(Struct, frozen=True, kw_only=True):
     """What is being checked, and what waits, in the order in which it is checked."""
     analyses: tuple[LadderAnalysis, ...]
     """Those that run, and those that wait, in the order in which they are done."""
+    runner: str | None
+    """The control groups that the newest run said it has; None if none has said it."""
     audit: tuple[AuditEntry, ...]
     """The newest entries, newest first."""
     counts: LadderCounts
@@ -130,6 +132,7 @@ def ladder_status(store: Store) -> LadderStatus:
         seasons=found,
         submissions=tuple(store.submissions.queue()),
         analyses=tuple(store.analyses.queue()),
+        runner=store.audit.runner(),
         audit=tuple(store.audit.latest(AUDIT_ENTRIES)),
         counts=store.counts.read(),
     )

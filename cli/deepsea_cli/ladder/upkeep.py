@@ -61,7 +61,7 @@ def status(ctx: click.Context, *, place: Place, as_json: bool) -> None:
     if as_json:
         print_json(status_document(found))
     else:
-        _show_status(found, here=place.remote is None)
+        _show_status(found)
     ctx.exit(NEGATIVE if found.counts.damage else DONE)
 
 
@@ -92,7 +92,7 @@ def doctor(
     ctx.exit(DONE if fine else NEGATIVE)
 
 
-def _show_status(found: LadderStatus, *, here: bool) -> None:
+def _show_status(found: LadderStatus) -> None:
     out = found.taken_out
     echo(f"{found.store}: {count(found.bots, 'bot')}, {count(len(out), 'bot')} taken out")
     for bot in out:
@@ -101,8 +101,10 @@ def _show_status(found: LadderStatus, *, here: bool) -> None:
         played = " and ".join(found.played)
         echo(f"pages show season {found.shown}, but games of {played} are played")
     _show_counts(found.counts)
+    if found.runner is not None:
+        echo(f"the runner: {found.runner}")
     for season in found.seasons:
-        _show_season(season, here=here)
+        _show_season(season)
     if waiting := found.submissions:
         click.echo()
         echo(f"{count(len(waiting), 'submission')}: `ladder run` checks them")
@@ -137,9 +139,7 @@ def _show_counts(found: LadderCounts) -> None:
         echo(f"decisions in {newest}: {', '.join(slow + faults)}")
 
 
-def _show_season(found: SeasonStatus, *, here: bool) -> None:
-    from deepsea_arena.seasons import without_cgroups
-
+def _show_season(found: SeasonStatus) -> None:
     click.echo()
     season = found.season
     echo(f"season {season.name}{closed_or_paused(season)}: {count(found.done, 'game')} played")
@@ -151,8 +151,6 @@ def _show_season(found: SeasonStatus, *, here: bool) -> None:
     for line in peculiarities(season):
         echo(f"  {line}")
     print_extensions(found.extensions)
-    if here and season.closed_at is None and (note := without_cgroups(season.isolation)):
-        echo(f"  note: {note}")
     if (rate := found.games_per_second) is not None:
         echo(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")
     echo(

@@ -20,6 +20,8 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_rules.printable import printable
 
+LATEST_ENTRIES = 10_000
+"""The number of newest entries of the audit log in which the last one of a kind is looked for."""
 RENAMED = "was called "
 """How the note of a rename begins, before the former name."""
 _concerned = schema.authors.alias("concerned")
@@ -54,10 +56,29 @@ class Audit(StorePart):
                 for number, at, kind, *texts in connection.execute(query)
             ]
 
+    def runner(self) -> str | None:
+        """The control groups that the newest run has, in its words; None if no run has said it."""
+        with self._database.read() as connection:
+            return _runner(connection)
+
+    def note_runner(self, words: str) -> None:
+        """Note which control groups a run has that begins, unless the one before had the same."""
+        with self._database.write() as connection:
+            if _runner(connection) != words:
+                note(connection, now(connection), AuditKind.RUNNER, "run", words)
+
     def note_shortage(self, subject: str, words: str) -> None:
         """Note that a machine that plays had no memory left for a task."""
         with self._database.write() as connection:
             note(connection, now(connection), AuditKind.OUT_OF_MEMORY, subject, words)
+
+
+def _runner(connection: Connection) -> str | None:
+    columns = schema.audit.c
+    entries = select(columns.id, columns.kind, columns.note).order_by(desc(columns.id))
+    newest = entries.limit(LATEST_ENTRIES).subquery().c
+    query = select(newest.note).where(newest.kind == AuditKind.RUNNER).order_by(desc(newest.id))
+    return connection.execute(query.limit(1)).scalar()
 
 
 def note(

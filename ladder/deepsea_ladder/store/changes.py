@@ -25,6 +25,7 @@ _INVISIBLE = (
     AuditKind.TOKEN,
     AuditKind.SESSION,
     AuditKind.BACKUP,
+    AuditKind.RUNNER,
     AuditKind.OUT_OF_MEMORY,
 )
 """Entries of the audit log that change nothing that everybody sees."""

@@ -19,6 +19,7 @@ from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model import LadderCounts, QueueLoad, TaskKind, TaskState, is_stalled
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import lost_counts
+from deepsea_ladder.store.audit import LATEST_ENTRIES
 from deepsea_ladder.store.columns import unpacked
 from deepsea_ladder.store.database import UNREADABLE, StorePart, damage_at_a_glance, now
 from deepsea_ladder.store.seasons import Seasons
@@ -28,8 +29,6 @@ LATELY = 1_000
 """The number of newest submissions that are counted by state."""
 NEWEST_GAMES = 100
 """The number of newest games whose records are read."""
-LATEST_ENTRIES = 10_000
-"""The number of newest entries of the audit log that are looked at."""
 _ratings, _tasks = schema.ratings.c, schema.tasks.c
 _played = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
 QUEUES = {

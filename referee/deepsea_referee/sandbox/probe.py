@@ -43,6 +43,7 @@ from deepsea_referee.sandbox.interface import (
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
 PIPE_BYTES = 65536
+TIMEOUT_MS = 10_000
 LIMITS = ResourceLimits()
 INSTALL = "install it: `apt-get install bubblewrap` (Debian, Ubuntu) or your system's package"
 NAMESPACES_BLOCKED = (
@@ -52,6 +53,8 @@ NAMESPACES_BLOCKED = (
     "kernel.unprivileged_userns_clone=1`. Elsewhere: user.max_user_namespaces must not be 0. In a "
     "container: it must be allowed to make namespaces and mounts"
 )
+TOO_LATE = "run it again when less is going on: this machine is too slow or too busy to tell"
+"""The remedy of a check that ran out of time, which says nothing else."""
 FOR_DEVELOPERS = "this should not happen: please report it with the output of `doctor --json`"
 
 
@@ -168,6 +171,15 @@ def _check(name: str, ok: bool, found: str = "", remedy: str = "") -> Check:
     return check._replace(ok=ok, found=found, remedy=remedy or check.remedy)
 
 
+def _outcome_check(
+    name: str, outcome: RunOutcome, ok: bool, found: str = "", remedy: str = ""
+) -> Check:
+    """The outcome of a check that ran a program: a timeout shows nothing but itself."""
+    if not ok and outcome.was_late:
+        return _check(name, False, f"no answer in {TIMEOUT_MS // 1000} s", TOO_LATE)
+    return _check(name, ok, found, remedy)
+
+
 # Choosing
 
 
@@ -254,11 +266,12 @@ def confinement(begun: Ending | None = None) -> Iterator[Check]:
     start = looked if facts else _outcome(lambda: started(Sandbox(), ("true",)))
     starts = start.returncode == 0
     remedy = "" if starts else _remedy_for(start.stderr)
-    yield _check("a sandbox starts", starts, "" if starts else _last_words(start), remedy)
+    found = "" if starts else _last_words(start)
+    yield _outcome_check("a sandbox starts", start, starts, found, remedy)
     if facts:
         yield from _judge(facts)
     elif starts:
-        yield _check("Python runs inside", False, _last_words(looked))
+        yield _outcome_check("Python runs inside", looked, False, _last_words(looked))
 
 
 def _look_inside() -> AbstractContextManager[Ending]:
@@ -358,19 +371,20 @@ def _judge(facts: dict[str, Any]) -> Iterator[Check]:
 def _bots_run() -> Check:
     outcome = run(Sandbox(), (sys.executable, "-c", "import deepsea_sdk.client"))
     works = outcome.returncode == 0
-    return _check("bots can run", works, "" if works else _last_words(outcome))
+    return _outcome_check("bots can run", outcome, works, "" if works else _last_words(outcome))
 
 
 def _memory_bound() -> Check:
     limits = ResourceLimits(memory_bytes=64 * MIB)
     outcome = run(Sandbox(), _test_program("take_memory"), limits=limits)
     keeper = "a control group" if cgroup.hierarchies().memory else "the watchdog"
-    return _check("memory limit", outcome.over_limit is not None, f"64 MiB by {keeper}")
+    is_bounded = outcome.over_limit is not None
+    return _outcome_check("memory limit", outcome, is_bounded, f"64 MiB by {keeper}")
 
 
 def _whole_tree_ends() -> Check:
     outcome = run(Sandbox(), _test_program("leave_daemon"))
-    return _check("whole tree is killed", outcome.is_silent)
+    return _outcome_check("whole tree is killed", outcome, outcome.is_silent)
 
 
 def users_check() -> Check:
@@ -454,6 +468,11 @@ class RunOutcome(NamedTuple):
     is_silent: bool = True
     """Whether no process is left that could still write to stdout."""
 
+    @property
+    def was_late(self) -> bool:
+        """Whether it ran until the timeout."""
+        return not self.ended and self.setup_error is None
+
 
 Ending: TypeAlias = Callable[[], RunOutcome]
 """Waits for the exit of a program that was started, and kills it after the timeout."""
@@ -461,7 +480,7 @@ Ending: TypeAlias = Callable[[], RunOutcome]
 
 @contextmanager
 def started(
-    isolation: Isolation, command: tuple[str, ...], *, milliseconds: int = 10_000, **launch: Any
+    isolation: Isolation, command: tuple[str, ...], *, milliseconds: int = TIMEOUT_MS, **launch: Any
 ) -> Iterator[Ending]:
     """Start a program, which is killed at the end of the block; `launch` has fields of LaunchSpec.
 
