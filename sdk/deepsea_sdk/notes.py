@@ -7,6 +7,7 @@ never a fault; a note is one line that is safe to print; no record has it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from math import isfinite
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from deepsea_rules.printable import one_line
 TEXT_BYTES = 200
 NAME_BYTES = 40
 MOST_NUMBERS = 8
+MOST_READ = 4 * MOST_NUMBERS
+"""The numbers of a note that are looked at, so that a flood of them costs the referee nothing."""
 GAME_BYTES = 16 * 1024
 """The limit of all notes of a seat in a game; later ones are left out."""
 _NUMBER_BYTES = 8
@@ -42,7 +45,7 @@ class Note(NamedTuple):
 def note_of(text: str, numbers: Iterable[tuple[str, float]] = ()) -> Note:
     """A note within the limits."""
     kept: dict[str, float] = {}
-    for name, value in numbers:
+    for name, value in islice(numbers, MOST_READ):
         label = _cut(name, NAME_BYTES)
         if isfinite(value) and (label in kept or len(kept) < MOST_NUMBERS):
             kept[label] = value

@@ -8,6 +8,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
 from deepsea_referee.sandbox.process_tree import start_time
@@ -25,6 +27,7 @@ def names() -> dict[str, bool]:
         f"deepsea-{pid}-1-{space}-{number}": False,  # its number was used again
         f"deepsea-{pid}-{began}-{space}-{number}": True,
         f"deepsea-{NOBODY}-{began}-1-{number}": True,  # of another namespace: who knows
+        f"deepsea-{NOBODY}-0-{space}-{number}": False,  # of one that could not read its start
         f"deepsea-{NOBODY}-{number}": True,
         "deepsea-of-somebody": True,
     }
@@ -53,6 +56,16 @@ def test_only_empty_groups_of_ended_processes_are_removed(tmp_path: Path) -> Non
     cleanup.remove_groups([tmp_path])
     stay = {name for name, stays in used.items() if stays} | {busy}
     assert {group.name for group in tmp_path.iterdir()} == stay
+
+
+def test_nothing_of_a_living_process_is_removed_while_its_start_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / cleanup.new_name()
+    own.mkdir()
+    monkeypatch.setattr(cleanup, "start_time", lambda _: 0)
+    cleanup.remove_folders([tmp_path])
+    assert own.is_dir()
 
 
 def test_only_processes_whose_referee_has_ended_are_killed() -> None:

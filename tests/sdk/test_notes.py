@@ -10,9 +10,9 @@ import pytest
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
-from deepsea_sdk import LEAVE, Bot, View, refereed_game, wire
+from deepsea_sdk import LEAVE, Bot, View, notes, refereed_game, wire
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.notes import GAME_BYTES, NAME_BYTES, TEXT_BYTES, Note, note_of
+from deepsea_sdk.notes import GAME_BYTES, MOST_READ, NAME_BYTES, TEXT_BYTES, Note, note_of
 from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play_to_end
 from deepsea_sdk.wire import decision_from_wire
@@ -67,6 +67,26 @@ def test_a_game_keeps_so_much_of_each_seat(monkeypatch: pytest.MonkeyPatch) -> N
     kept = [seats[number] for number in refereed.notes]
     assert kept.count(0) == 5
     assert kept.count(1) == seats.count(1) > 5
+
+
+@pytest.mark.parametrize("speaks", ["gRPC", "lines"])
+def test_a_flood_of_numbers_is_not_read(speaks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def count(name: str, limit: int) -> str:
+        read.append(name)
+        return name[:limit]
+
+    monkeypatch.setattr(notes, "_cut", count)
+    if speaks == "gRPC":
+        flood = pb.Note(numbers=[pb.NamedNumber() for _ in range(30_000)])
+        answer = decision_from_wire(pb.Decision(request_id=7, action="down", note=flood))
+        assert answer.note == Note("", {"": 0.0})
+    else:
+        numbers = {f"{number}": None for number in range(5_000)}
+        said = {"type": "answer", "id": 7, "action": "down", "note": {"numbers": numbers}}
+        assert answer_from_line(json.dumps(said).encode()).note == Note("", {})
+    assert len(read) == MOST_READ + 1  # and the text
 
 
 @pytest.mark.parametrize(

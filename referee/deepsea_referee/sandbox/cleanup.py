@@ -43,7 +43,12 @@ _folders: dict[Path, int] = {}
 def new_name() -> str:
     """A name, unique on this machine, that says which process gives it."""
     pid = os.getpid()
-    return f"deepsea-{pid}-{start_time(pid)}-{_namespace()}-{next(_number)}"
+    return f"deepsea-{pid}-{_start_time_of_this(pid)}-{_namespace()}-{next(_number)}"
+
+
+@cache
+def _start_time_of_this(pid: int) -> int:
+    return start_time(pid)
 
 
 def private_folder(parent: str | None = None) -> Path:
@@ -139,8 +144,8 @@ def remove_groups(places: Iterable[Path]) -> None:
     """Remove the empty control groups of ended processes."""
     for place in places:
         for group in place.glob("deepsea-*"):
-            if _is_of_ended_process(group.name):
-                with suppress(OSError):  # something runs in it
+            with suppress(OSError):  # something runs in it
+                if _is_of_ended_process(group.name):
                     group.rmdir()
 
 
@@ -148,7 +153,10 @@ def _is_of_ended_process(name: str) -> bool:
     found = _NAME.fullmatch(name)
     if found is None or int(found[3]) != _namespace():
         return False
-    return start_time(int(found[1])) != int(found[2])
+    if not os.path.exists(f"/proc/{found[1]}"):
+        return True
+    # While nobody can read it, whoever has the number now may be the one.
+    return start_time(int(found[1])) not in (0, int(found[2]))
 
 
 def _namespace() -> int:

@@ -81,7 +81,7 @@ def _note(said: dict[str, Any]) -> Note:
     pairs = numbers.items() if isinstance(numbers, dict) else ()
     return note_of(
         text if isinstance(text, str) else "",
-        [(name, _number(value)) for name, value in pairs],
+        ((name, _number(value)) for name, value in pairs),
     )
 
 
