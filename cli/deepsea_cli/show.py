@@ -233,9 +233,8 @@ def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
         course = Replay(record, seat)
     control = control_of(record)
     letter = SEAT_LETTERS[seat]
-    echo(
-        f"{narration.title(record)}, clock {record.clock}, seat {letter}: {record.seats[seat].name}"
-    )
+    clock, name = record.clock or "none", record.seats[seat].name
+    echo(f"{narration.title(record)}, clock {clock}, seat {letter}: {name}")
     faults = 0
     for moment in course.moments():
         faults += moment.decision.fault is not None

@@ -80,7 +80,7 @@ async def play_game(
     running = [pool.running(slot) for slot in line_up]
     processes = [process for process in running if process is not None]
     if len(processes) < len(line_up):
-        processes = await _ready(pool, line_up, suspects)
+        processes = await _ready(pool, line_up, between, suspects)
     missing = {
         seat: pool.given_up(line_up[seat])
         for seat, process in enumerate(processes)
@@ -107,10 +107,17 @@ async def play_game(
 
 
 async def _ready(
-    pool: Processes, line_up: Sequence[Slot], suspects: Container[int]
+    pool: Processes,
+    line_up: Sequence[Slot],
+    between: Container[int],
+    suspects: Container[int],
 ) -> list[BotProcess]:
-    """The bots' processes; one that did not start fails each request."""
-    seats = {slot: seat for seat, slot in enumerate(line_up)}
+    """The bots' processes; one that did not start fails each request.
+
+    between  seats that have another player: a start is none of theirs
+    """
+    seats = {slot: seat for seat, slot in enumerate(line_up) if seat not in between}
+    seats = {slot: seats.get(slot, seat) for seat, slot in enumerate(line_up)}
     starts = [pool.ready(slot, suspect=seat in suspects) for slot, seat in seats.items()]
     # All at once, and wait for all: none may still be starting when the pool is left.
     started = await asyncio.gather(*starts, return_exceptions=True)

@@ -56,7 +56,7 @@ class LocalGame(Game):
         return GameRecord.of(
             self,
             game_id=self.game_id,
-            clock=self.clock.format() if self.clock else "none",
+            clock=self.clock.format() if self.clock else "",
             seats=[(name, "") for name in self.names],
         )
 

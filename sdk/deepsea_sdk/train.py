@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from zipfile import BadZipFile
 
-# Matrices of this size take longer on several cores; numpy reads it when it is imported.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+if __name__ == "__main__":
+    # Matrices of this size take longer on several cores; numpy reads it when it is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 try:
     import numpy as np

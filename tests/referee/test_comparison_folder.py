@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import ResultsFolder
+from deepsea_referee.results.folder import ResultsFolder, WriteBehind
 from deepsea_referee.results.summary import GameResult
 from deepsea_referee.workbench.folder import ComparisonFolder, kept_seed
 from deepsea_rules.faults import Fault, FaultReport
@@ -207,3 +208,18 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_the_first_line_says_what_it_is(tmp_path: Path) -> None:
     filled(tmp_path, 0)
     assert json.loads((tmp_path / NAME).read_text())["format"] == "deepsea-comparison/1"
+
+
+def test_whoever_is_faster_than_the_disk_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room: Future[object] = Future()
+    room.set_exception(OSError("the disk is full"))
+    monkeypatch.setattr(WriteBehind, "do", lambda *_: room)
+    with (
+        ComparisonFolder(tmp_path / "compared", ASKED) as folder,
+        pytest.raises(OSError, match="full"),
+    ):
+        folder.add(1, [])
+    with ResultsFolder(tmp_path / "played") as results, pytest.raises(OSError, match="full"):
+        results.add_analysis(1, {})

@@ -174,6 +174,20 @@ async def test_a_decision_that_the_host_delayed_voids_the_game_and_names_the_sea
     await table.close()
 
 
+async def test_a_start_that_the_host_delayed_is_never_that_of_a_seat_with_another_player() -> None:
+    class Busy(Pool):
+        async def ready(self, bot: Slot, *, suspect: bool) -> Process:
+            raise HostTooBusy("the host was too busy", 12_000_000)
+
+    table = Table([last_legal, last_legal])
+    pool = cast(BotPool, Busy(table.sessions))
+    person = {1: lambda session: session}
+    with pytest.raises(HostTooBusy) as caught:
+        await play_game(new_game(), pool, (Slot(0), Slot(0)), person)
+    assert caught.value.seat == 0
+    await table.close()
+
+
 async def test_the_second_time_it_is_that_seats_timeout() -> None:
     table = Table([last_legal, last_legal])
     pool = cast(BotPool, Pool(table.sessions))

@@ -273,7 +273,7 @@ def test_a_clock_may_be_written_and_is_measured() -> None:
     game = play([bot, Taker], clock="15us+12us", now_us=ticking(15))
     assert faults(game) == []
     assert bot.left[0] == (15e-6, 12e-6)
-    assert play([Taker, Taker]).record().clock == "none"
+    assert play([Taker, Taker]).record().clock == ""
 
 
 def test_a_bot_can_ask_its_clock() -> None:

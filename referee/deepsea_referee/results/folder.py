@@ -169,7 +169,7 @@ class ResultsFolder(FolderWriter):
         """Write what was found of a game."""
         if self._folder is not None:
             path = self._folder / f"analysis-{game:04}.json"
-            self._thread.do(write_atomically, path, json.dumps(analysis, indent=2) + "\n")
+            self._thread.put(write_atomically, path, json.dumps(analysis, indent=2) + "\n")
 
     def finish(self, match: MatchResult) -> None:
         """Write results.json, once everything that it names is there."""
@@ -346,6 +346,14 @@ class WriteBehind:
             self._waiting.popleft().result()
         self._waiting.append(self._thread.submit(call, *args, **kwargs))
         return self._waiting[0] if len(self._waiting) > _WAITING else None
+
+    def put(self, call: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        """Queue a call, and wait until there is room for the next one: for callers without a loop.
+
+        Raises what an earlier call raised.
+        """
+        if (room := self.do(call, *args, **kwargs)) is not None:
+            room.result()
 
     def finish(self) -> None:
         """Wait until everything is done. Raises what a call raised."""

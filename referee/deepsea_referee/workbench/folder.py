@@ -146,8 +146,11 @@ class ComparisonFolder(FolderWriter):
         games: Sequence[tuple[GameResult, GameRecord]],
         notes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a block in a thread. An OSError of an earlier one is raised here or at the end."""
-        self._thread.do(self._write, number, games, notes or {})
+        """Write a block in a thread; waits if the disk is too slow.
+
+        An OSError of an earlier one is raised here or at the end.
+        """
+        self._thread.put(self._write, number, games, notes or {})
 
     def _write(
         self,
