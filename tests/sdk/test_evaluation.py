@@ -6,6 +6,8 @@ import io
 import json
 import shutil
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import count, product
 from pathlib import Path
@@ -339,3 +341,10 @@ def test_a_longer_training_goes_on_from_finished_weights_and_replaces_them_at_it
         ".mine.weights.new",
         "mine.weights",
     ]
+
+
+def test_an_import_of_the_trainer_changes_no_environment() -> None:
+    text = (
+        "import os; before = {**os.environ}; import deepsea_sdk.train; assert before == os.environ"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=300)

@@ -33,7 +33,7 @@ IsolationLevel: TypeAlias = Literal["auto", "sandbox", "process"]
 # The users that bots in a sandbox run as where the referee is root, if nothing else is said.
 BOT_USERS = (60600, 61099)
 
-# Where a bot reads how to reach the referee; every level sets it from `Launch.socket`.
+# Where a bot reads how to reach the referee; every level sets it from `LaunchSpec.socket`.
 ADDRESS_VARIABLE = "DEEPSEA_ADDRESS"
 
 # By its value the processes of a bot are found that left its tree; at the level `process`.

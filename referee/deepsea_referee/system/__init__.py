@@ -2,9 +2,9 @@
 
 Invariants: the choice is made by what Python offers here, once, when this is imported; Linux's form
 (linux.py, where each method says what it does) uses what only Linux has, the portable form
-(portable.py) runs on macOS and Windows, and on Linux too, which is how it is tested. Nobody else
-asks which system this is. No method waits for a bot; what is started here ends with this process,
-however this process ends.
+(portable.py) runs on macOS and Windows, and on Linux too, which is how it is tested. Other modules
+ask at most whether Python has one thing here, such as a signal. No method waits for a bot; what is
+started here ends with this process, however this process ends.
 """
 
 from __future__ import annotations

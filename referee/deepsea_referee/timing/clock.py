@@ -1,7 +1,8 @@
 """Clocks, alarms and timeouts, and the time in which this process did not run.
 
-Invariants: all times are whole microseconds. Only SystemClock, ThreadClock and the pulse read real
-time; everything else gets a Clock. Budgets and banks are in deepsea_rules.time_control.
+Invariants: all times are whole microseconds. Of what times games, only SystemClock, ThreadClock
+and the pulse read real time; everything else gets a Clock. (Waits for killed processes to vanish
+have deadlines of their own.) Budgets and banks are in deepsea_rules.time_control.
 
 Time in which this process did not run does not pass on its clocks: it was stopped (Ctrl-Z), frozen
 with its container, or suspended with the machine. The pulse notices that, in this one place, for
