@@ -55,10 +55,10 @@ class Pool:
         self.came: list[int] = []
         self.finished: list[int] = []
 
-    def running(self, bot: int) -> Process | None:
+    def running(self, bot: Slot) -> Process | None:
         return None
 
-    async def ready(self, bot: int, *, suspect: bool) -> Process:
+    async def ready(self, bot: Slot, *, suspect: bool) -> Process:
         if bot == self.broken:
             raise RefereeError("no sandbox")
         await asyncio.to_thread(int)  # it takes a moment
@@ -113,7 +113,7 @@ async def test_a_line_up_plays_and_its_crash_is_explained() -> None:
 class Ready(Pool):
     """Bots that are there at once, so that games go side by side, step by step."""
 
-    def running(self, bot: int) -> Process | None:
+    def running(self, bot: Slot) -> Process | None:
         return self.processes[bot]
 
 
