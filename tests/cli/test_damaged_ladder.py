@@ -15,6 +15,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     LargeBinary,
     PrimaryKeyConstraint,
+    String,
     Table,
     UniqueConstraint,
     event,
@@ -297,6 +298,16 @@ def values_of(table: Table) -> list[tuple[str, str]]:
 VALUES = [values_of(table) for table in schema.metadata.sorted_tables]
 
 
+def is_text(table: str, column: str) -> bool:
+    """Whether a column has texts."""
+    kind = schema.metadata.tables[table].columns[column].type
+    return isinstance(kind, String) or isinstance(getattr(kind, "impl", None), String)
+
+
+NO_UTF_8 = "CAST(x'ff41' AS TEXT)"
+TEXTS = [[one for one in values if is_text(*one)] for values in VALUES]
+
+
 # A column of each table in every run; they meet a value of another kind.
 @pytest.mark.parametrize(
     ("table", "column"),
@@ -305,39 +316,61 @@ VALUES = [values_of(table) for table in schema.metadata.sorted_tables]
     ),
 )
 def test_a_damaged_value_is_named_and_keeps_nobody_from_the_rest(
-    run: Run,
-    two_seasons: Path,
-    place: Path,
-    table: str,
-    column: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    survives: Callable[[str, str, object], None], table: str, column: str
 ) -> None:
     kind = schema.metadata.tables[table].columns[column].type
     of_another_kind = "junk" if isinstance(kind, LargeBinary | Record) else b"\xff\xfe"
-    if not damaged(two_seasons, place, table, column, of_another_kind):
-        return
-    with closing(sqlite3.connect(place)) as connection:
-        ((row,),) = connection.execute(_newest(table))
-    monkeypatch.setattr(runner, "in_background", lambda *_, **__: nullcontext())
-    with Store.open(place) as store:
-        (named, *_) = damages(store.database)
-        assert named.startswith(f"table {table}, row {row}: {column} is ")
-        site = a_site(store)
-        api = http_api(site.gateway, site.access)
-        site.app = with_api(site.app, api, site.access)
-        for path in (*PAGES, *(f"/api/v1/{name}" for name in METHODS)):
-            caplog.clear()
-            status = get(site, path).status
-            assert status == 200 or (status == 500 and f"table {table}" in caplog.text), path
-        site.gateway.close()
-    for command in LOOKS:
-        done = run("ladder", *command)
-        assert done.status == 0 or f"table {table}" in done.out + done.err, command
-    with Store.open(place) as store, closing(Patience()) as stop:
-        watcher = TwoGames(stop)
-        run_ladder(store, RunRequest(forever=True), lambda *_: InlineWorker(play), watcher, stop)
-    assert watcher.games == 2, watcher.troubles
+    survives(table, column, of_another_kind)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    daily([one for texts in TEXTS for one in texts], [texts[-1] for texts in TEXTS if texts]),
+)
+def test_a_text_that_is_not_utf_8_is_named_and_keeps_nobody_from_the_rest(
+    survives: Callable[[str, str, object], None], table: str, column: str
+) -> None:
+    survives(table, column, NO_UTF_8)
+
+
+@pytest.fixture
+def survives(
+    run: Run,
+    two_seasons: Path,
+    place: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[str, str, object], None]:
+    """Damage a column's newest value: it is named, and pages, commands and a run go on."""
+
+    def damage_and_look(table: str, column: str, value: object) -> None:
+        if not damaged(two_seasons, place, table, column, value):
+            return
+        with closing(sqlite3.connect(place)) as connection:
+            ((row,),) = connection.execute(_newest(table))
+        monkeypatch.setattr(runner, "in_background", lambda *_, **__: nullcontext())
+        with Store.open(place) as store:
+            (named, *_) = damages(store.database)
+            assert named.startswith(f"table {table}, row {row}: {column} is ")
+            site = a_site(store)
+            api = http_api(site.gateway, site.access)
+            site.app = with_api(site.app, api, site.access)
+            for path in (*PAGES, *(f"/api/v1/{name}" for name in METHODS)):
+                caplog.clear()
+                status = get(site, path).status
+                assert status == 200 or (status == 500 and f"table {table}" in caplog.text), path
+            site.gateway.close()
+        for command in LOOKS:
+            done = run("ladder", *command)
+            assert done.status == 0 or f"table {table}" in done.out + done.err, command
+        with Store.open(place) as store, closing(Patience()) as stop:
+            watcher = TwoGames(stop)
+            run_ladder(
+                store, RunRequest(forever=True), lambda *_: InlineWorker(play), watcher, stop
+            )
+        assert watcher.games == 2, watcher.troubles
+
+    return damage_and_look
 
 
 def play(job: Job) -> Outcome:

@@ -17,6 +17,7 @@ from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import Database, Store
 from deepsea_ladder.store.columns import packed
 from helpers import ladder
+from helpers.counting import counted
 from helpers.killing import context
 from helpers.postgres import Postgres
 
@@ -223,3 +224,15 @@ def test_a_server_that_is_not_there_is_said_without_the_password() -> None:
 def test_a_database_that_is_not_there_is_said(postgres: Postgres) -> None:
     with pytest.raises(StoreError, match=r"nowhere.*does not exist"):
         Store.open(postgres.url("nowhere"))
+
+
+@pytest.mark.parametrize("mistake", [ValueError, TypeError, LookupError])
+def test_a_mistake_of_this_program_is_no_reason_to_look_for_damage(
+    store: Store, mistake: type[Exception]
+) -> None:
+    for transaction in (store.database.read, store.database.write):
+        with counted(store) as nothing, transaction():
+            pass
+        with counted(store) as sent, pytest.raises(mistake, match="our own"), transaction():
+            raise mistake("our own")
+        assert sent == nothing

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -13,9 +14,11 @@ from msgspec import structs
 from sqlalchemy import select
 
 from deepsea_arena.reports.status import ladder_status
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model import KINDS as RULES
 from deepsea_ladder.model import AnalysisPlan, Job, TaskKind
 from deepsea_ladder.store import Store, schema
+from deepsea_ladder.store.database import damages
 from deepsea_ladder.store.tasks import TaskLine
 from helpers import comparisons, ladder
 from helpers.damage import damage
@@ -206,6 +209,49 @@ def test_a_task_that_cannot_be_read_is_set_aside_and_stops_nobody(
         # Who looks at the ladder or tries again is not stopped, either.
         assert ladder_status(store).counts.waiting
         assert store.jobs.requeue_all() == (1 if ours.kind is TaskKind.GAME else 0)
+
+
+LISTS: Mapping[str, tuple[Callable[[Store], Sequence[object]], tuple[str, ...]]] = {
+    "submissions": (lambda store: store.submissions.of_author(_ada(store), 9), ("bot", "log")),
+    "submissions in line": (lambda store: store.submissions.queue(), ("bot", "log")),
+    "comparisons": (
+        lambda store: store.comparisons.listed(store.seasons.get("s1")),
+        ("seed", "standing"),
+    ),
+    "person_games": (
+        lambda store: store.person_games.of_person(_ada(store), None, 9),
+        ("seed", "decisions"),
+    ),
+}
+"""Lists of an author or a season, and columns that they select."""
+
+
+def _ada(store: Store) -> int:
+    return store.authors.id_of("Ada")
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)  # in a file that was damaged
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_has_the_rows_that_can_be_read(store: Store, name: str) -> None:
+    listed, columns = LISTS[name]
+    ada = an_author(store, "Ada")
+    comparisons.claim(store)  # which plans all of the season
+    store.settings.change("play_tables_of_person", 9, MACHINE)
+    for number in range(2):
+        add(store, ada, f"text {number}")
+        new_game(store, author_id=ada, game_id=f"person-{number}")
+    whole = listed(store)
+    assert whole
+    assert store.database.path is not None
+    table = name.split()[0]
+    for column in columns:
+        newest = (
+            f"UPDATE {table} SET {column} = {NOT_UTF8} WHERE id = (SELECT max(id) FROM {table})"
+        )
+        damage(store.database.path, newest)
+        assert len(listed(store)) == len(whole) - 1
+        assert re.search(f"table {table}, row [0-9]+: {column} is ", damages(store.database)[0])
+        damage(store.database.path, newest.replace(NOT_UTF8, "'[]'"))
 
 
 def _claimed(store: Store) -> Job | None:

@@ -123,7 +123,7 @@ class Analyses(TaskLine[AnalysisLease]):
             return tuple(AnalysedGame(*row) for row in connection.execute(query))
 
     def document(self, game_id: str) -> str:
-        """What the newest analysis of a game found, as JSON. Raises `NotOnLadder` for none."""
+        """The result of the newest analysis of a game, as JSON. Raises `NotOnLadder` for none."""
         query = self._newest(game_id).where(_IS_DONE)
         with self._database.read() as connection:
             found = query.with_only_columns(_rows.c.id, _rows.c.document)
@@ -142,7 +142,7 @@ class Analyses(TaskLine[AnalysisLease]):
         return _SELECT.where(of_game).order_by(_rows.c.id.desc()).limit(1)
 
     def queue(self) -> list[LadderAnalysis]:
-        """What runs, then what waits, in the order in which it is done."""
+        """Analyses that run, then those that wait, in the order in which they are done."""
         with self._database.read() as connection:
             order = _TASKS.places(connection)
             rows = connection.execute(_SELECT.where(_TASKS.is_open))
@@ -218,7 +218,8 @@ def _present(connection: Connection, game: dict[str, int], plan: AnalysisPlan) -
     query = _SELECT.where(_rows.c[column] == number).order_by(_rows.c.id.desc())
     for row in connection.execute(query):
         is_by_plan = (row.policy, row.settings) == (plan.policy, plan.settings)
-        if not row.state.is_final or (row.state is TaskState.DONE and is_by_plan):
+        state = _TASKS.state(row)
+        if not state.is_final or (state is TaskState.DONE and is_by_plan):
             return row
     return None
 

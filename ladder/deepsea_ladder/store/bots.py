@@ -123,7 +123,9 @@ class Bots(StorePart):
     def all(self) -> list[LadderBot]:
         """Every bot that can be read, by name."""
         query = _CURRENT.order_by(schema.bots.c.name_key)
-        return self._database.readable(query, schema.bot_versions.c.id, _bot)[0]
+        return self._database.readable(
+            query, schema.bot_versions.c.id, lambda _, rows: [_bot(row) for row in rows]
+        )[0]
 
     def versions(self, name: str) -> list[BotVersion]:
         """Every version of a bot, the oldest first."""
@@ -514,4 +516,6 @@ def disable_damaged(
 def _appearance(row: Row[Any]) -> Appearance:
     if row.game is None:
         return Appearance(None, asked=row.void == row.own_seat)
+    if row.seq is None:
+        raise StoreDamaged(f"table game_seats: seat {row.own_seat} of game {row.game} is missing")
     return Appearance(seat_result(row))

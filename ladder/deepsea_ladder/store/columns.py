@@ -41,6 +41,8 @@ from deepsea_ladder.model import KINDS, TaskState
 from deepsea_rules.printable import printable
 
 _E = TypeVar("_E", bound=Enum)
+IS_UTF_8 = "is_utf_8"
+"""The function that connections to SQLite have for texts, which it takes and gives out as bytes."""
 _LATEST = 253_402_300_799_999
 """The largest number of all: the last millisecond of the year 9999."""
 _NOWHERE = ("", "")
@@ -112,9 +114,15 @@ class HexFloat(TypeDecorator[str]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
         """Read the text of a float."""
-        if value is not None and (type(value) is not str or "p" not in value):
+        if value is None:
+            return None
+        try:
+            float.fromhex(value)
+        except (TypeError, ValueError, OverflowError):
+            raise _wrong(self, value) from None
+        if "p" not in value:  # a decimal number would be read as another one
             raise _wrong(self, value)
-        return value
+        return str(value)
 
 
 def allowed(column: Column[Any]) -> str:
@@ -141,6 +149,8 @@ def is_wrong(column: Column[Any]) -> str:
     """The condition in SQL, for SQLite, that a column has a value that its type forbids."""
     name, condition = f'"{column.name}"', allowed(column)
     kind = _stored_type(column.type)
+    if kind == "text" and not condition:
+        condition = f"{IS_UTF_8}(CAST({name} AS BLOB))"
     if kind == "integer":
         latest = 1 if isinstance(column.type, Boolean) else _LATEST
         condition = f"{name} BETWEEN 0 AND {latest}"
@@ -176,25 +186,27 @@ def _checked(kind: type[TypeEngine[Any]], accepts: Callable[[Any], bool]) -> typ
     SQLite gives out whatever stands in a file; other databases have values of a column's type.
     """
 
-    def result_processor(self: Any, dialect: Dialect, coltype: object) -> Any:
-        process = kind.result_processor(self, dialect, coltype)
-        if dialect.name != "sqlite":
-            return process
+    class Checked(kind):  # type: ignore[misc, valid-type]
+        place = _NOWHERE
 
-        def read(value: Any) -> Any:
-            if value is not None and not accepts(value):
-                raise _wrong(self, value)
-            return value if process is None else process(value)
+        def result_processor(self, dialect: Dialect, coltype: object) -> Any:
+            process = super().result_processor(dialect, coltype)
+            if dialect.name != "sqlite":
+                return process
 
-        return read
+            def read(value: Any) -> Any:
+                if value is not None and not accepts(value):
+                    raise _wrong(self, value)
+                return value if process is None else process(value)
 
-    def adapt(self: Any, cls: type[TypeEngine[Any]], **more: Any) -> Any:
-        copy: Any = kind.adapt(self, cls, **more)
-        copy.place = self.place
-        return copy
+            return read
 
-    methods = {"result_processor": result_processor, "adapt": adapt, "place": _NOWHERE}
-    return type(kind.__name__, (kind,), methods)
+        def adapt(self, cls: type[TypeEngine[Any]], **more: Any) -> Any:
+            copy = super().adapt(cls, **more)  # a dialect reads by a copy of the type
+            copy.place = self.place
+            return copy
+
+    return Checked
 
 
 def _is_text(value: object) -> bool:
@@ -237,7 +249,7 @@ _LEVEL = 9
 
 @cache
 def _dictionary() -> bytes:
-    """What many records have: names, rules, faults, and the decisions of each seat."""
+    """Texts of many records: names, rules, faults, and the decisions of each seat."""
     return Path(__file__).with_name("record-dictionary-1.txt").read_bytes()
 
 

@@ -41,7 +41,7 @@ from deepsea_ladder.model import (
     TaskState,
 )
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import added, now, readable
+from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import SELECT_VERSIONS, versions_by_id
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
@@ -68,10 +68,7 @@ class Comparisons(TaskLine[ComparisonLease]):
         query = _SELECT.where(_rows.c.season_id == season.id).order_by(_rows.c.id)
         if versions is not None:
             query = query.where(_rows.c.version_id.in_(versions))
-        with self._database.read() as connection:
-            rows = connection.execute(query).all()
-            known = _versions_of(connection, rows)
-            return list(readable(rows, lambda row: _comparison(row, known)))
+        return self._database.readable(query, _rows.c.id, _comparisons)[0]
 
     def get(self, number: int) -> StoredComparison:
         """A comparison by its id. Raises `NotOnLadder` if there is none."""
@@ -79,13 +76,12 @@ class Comparisons(TaskLine[ComparisonLease]):
             rows = connection.execute(_SELECT.where(_rows.c.id == number)).all()
             if not rows:
                 raise NotOnLadder(f"there is no comparison {number}")
-            versions = _versions_of(connection, rows)
-            return _comparison(rows[0], versions)
+            return _comparisons(connection, rows)[0]
 
     # The runner
 
     def due(self) -> bool:
-        """Whether there may be something to lease now."""
+        """True if there may be something to lease now."""
         with self._database.read() as connection:
             if (found := _open_season(connection)) is None:
                 return False
@@ -291,6 +287,12 @@ def _contents(connection: Connection, number: int) -> Iterator[bytes]:
 def _versions_of(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, BotVersion]:
     ids = {key for row in rows for key in (row.version_id, row.other_id)}
     return versions_by_id(connection, sorted(ids))
+
+
+def _comparisons(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredComparison]:
+    """The comparisons in rows of `_SELECT`."""
+    versions = _versions_of(connection, rows)
+    return [_comparison(row, versions) for row in rows]
 
 
 def _comparison(row: Row[Any], versions: Mapping[int, BotVersion]) -> StoredComparison:

@@ -14,10 +14,9 @@ no files of bots, so that it is quick on a large ladder.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -62,14 +61,14 @@ from sqlalchemy.sql.functions import FunctionElement
 from deepsea_ladder.errors import LadderError, StoreDamaged, StoreError, StoreGone, StoreUnavailable
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.columns import is_wrong
+from deepsea_ladder.store.columns import IS_UTF_8, is_wrong
 from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.printable import printable, quoted
 
 T = TypeVar("T")
 _BUSY_SECONDS = 30.0
 SYNCHRONOUS = "FULL"
-"""What SQLite waits for at a commit: that the disk has it. Tests do without."""
+"""The mode in which SQLite waits at a commit until the disk has it. Tests do without."""
 LEAST_FREE = 16 << 20
 """Bytes of free space without which no change is expected to be stored."""
 _STILL_SECONDS = 30.0
@@ -254,16 +253,17 @@ class Database:
         self,
         query: Select[Any],
         key: Column[int],
-        made: Callable[[Row[Any]], T],
+        read: Callable[[Connection, Sequence[Row[Any]]], list[T]],
         parameters: Mapping[str, Any] = {},
     ) -> tuple[list[T], list[str]]:
-        """The values that are made of rows, and a line of damage for each row that cannot be read.
+        """The values of a list that can be read, and a line of damage for each row that cannot.
 
         query  selects rows, in each of which `key` has another value
+        read   makes the values of some rows; called row by row if it raises `StoreDamaged` for all
         """
         try:
             with self.read() as connection:
-                return [made(row) for row in connection.execute(query, parameters)], []
+                return read(connection, connection.execute(query, parameters).all()), []
         except StoreDamaged:
             pass  # row by row, then
         values: list[T] = []
@@ -273,8 +273,8 @@ class Database:
         for number in keys:
             try:
                 with self.read() as connection:
-                    row = connection.execute(query.where(key == number), parameters).one()
-                    values.append(made(row))
+                    row = connection.execute(query.where(key == number), parameters).all()
+                    values += read(connection, row)
             except StoreDamaged as error:
                 damage.append(str(error))
         return values, damage
@@ -298,28 +298,19 @@ class Database:
             refusal = _refusal(str(self), error)
             if refusal is None:
                 raise
-            if undecodable := _UNDECODABLE.match(str(error.orig)):
-                refusal = self._named(StoreDamaged(str(refusal), column=undecodable[1]))
             raise refusal from error
         except StoreDamaged as error:
             if not error.column:
                 raise
             raise self._named(error) from None
-        except UNREADABLE:
-            # Values that make no sense together; or a mistake of this program's own, which stays.
-            if found := damages(self):
-                raise StoreDamaged(found[0], ladder=str(self)) from None
-            raise
 
     def _named(self, error: StoreDamaged) -> StoreDamaged:
         """The same damage with its row, if it is found again."""
         found: list[str] = []
-        with suppress(DBAPIError), self.engine.connect() as connection:
-            if self.path is not None and error.table:
-                table = schema.metadata.tables[error.table]
+        if self.path is not None:
+            table = schema.metadata.tables[error.table]
+            with suppress(DBAPIError), self.engine.connect() as connection:
                 found += _wrong_values(connection, table, table.columns[error.column])
-            elif self.path is not None:
-                found += _undecodable(connection, error.column)
         # An expression has the type of one of its columns; it may be another one.
         first = [*(found or damages(self)), str(error)][0]
         return StoreDamaged(first, ladder=str(self))
@@ -346,13 +337,6 @@ def added(connection: Connection, row: Insert) -> int:
     key = connection.execute(row).inserted_primary_key
     assert key is not None, "the statement inserts one row into a table with an id"
     return int(key[0])
-
-
-def readable(rows: Iterable[Row[Any]], read: Callable[[Row[Any]], T]) -> Iterator[T]:
-    """The rows of a list that can be read: one that is damaged must not hide the others."""
-    for row in rows:
-        with suppress(StoreDamaged):
-            yield read(row)
 
 
 def _url_of(target: str) -> URL:
@@ -441,8 +425,22 @@ def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry)
     connection.isolation_level = None  # transactions begin where the engine's events say
     for pragma in (f"synchronous = {SYNCHRONOUS}", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
+    connection.text_factory = _decoded
+    connection.create_function(IS_UTF_8, 1, _is_utf_8, deterministic=True)
     ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
     record.info["log"] = mode == "wal"  # which some disks do not allow
+
+
+def _decoded(content: bytes) -> str | bytes:
+    """The text in a file; its bytes if it is damaged, which the types of columns refuse."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
+
+
+def _is_utf_8(content: bytes | None) -> bool:
+    return isinstance(_decoded(content or b""), str)
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -480,17 +478,11 @@ _POSTGRESQL: dict[str, tuple[type[StoreError], str]] = {
 }
 
 
-_UNDECODABLE = re.compile(r"Could not decode to UTF-8 column '(\w+)'")
-"""SQLite's module for Python on a text that a database gave out, with the name of the column."""
-
-
 def _refusal(where: str, error: DBAPIError) -> StoreError | None:
     """The refusal that a driver's error stands for; None for a mistake of this program's own."""
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
         name = str(getattr(cause, "sqlite_errorname", ""))
-        if not name and str(cause).startswith("Could not decode"):
-            return StoreDamaged(f"the ladder at {where}: it has text that is not UTF-8")
         if str(cause).startswith(_NOT_THERE):
             return StoreDamaged(f"the ladder at {where}: {_LACKING}")
         for start, (kind, words) in _SQLITE.items():
@@ -519,7 +511,7 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-"""What reading senseless values ends in, somewhere; a mistake of this program's own does too."""
+"""Errors that reading senseless values ends in; a mistake of this program's own does too."""
 _FEW = 3
 _SHOWN = 40
 _ROWID: ColumnElement[int] = literal_column("rowid")
@@ -536,7 +528,7 @@ _OF_COLUMNS = ("CHECK constraint failed in ", "NULL value in ", "non-")
 
 
 def damages(database: Database) -> list[str]:
-    """What is damaged, a line each; empty if nothing was found."""
+    """The damage of a database, a line each; empty if nothing was found."""
     found: list[str] = []
     try:
         with database.read() as connection, _as_lines(found):
@@ -600,23 +592,14 @@ def damage_at_a_glance(connection: Connection) -> list[str]:
     return [f"table {table}, row {row}: {name} is damaged" for table, row, name in rows]
 
 
-def _undecodable(connection: Connection, name: str) -> Iterator[str]:
-    """Texts that are not UTF-8 in the columns of a name, each with its row."""
-    tables = (table for table in schema.metadata.sorted_tables if name in table.columns)
-    for table in tables:
-        rows = connection.execute(text(f"SELECT rowid, CAST({name} AS BLOB) FROM {table.name}"))
-        for rowid, content in rows:
-            try:
-                (content or b"").decode()
-            except UnicodeDecodeError:
-                yield f"table {table.name}, row {rowid}: {name} is text that is not UTF-8"
-
-
 def _shown(connection: Connection, column: Column[Any], rowid: int) -> str:
-    """How a value is shown that may be of any type."""
+    """A value of any type, as a message shows it."""
     start = func.substr(func.quote(column), 1, _SHOWN)
     query = select(start).select_from(column.table).where(literal(rowid) == _ROWID)
-    return printable(str(connection.execute(query).scalar()))
+    shown = connection.execute(query).scalar()
+    if isinstance(shown, bytes):  # a text that is not UTF-8
+        shown = shown.decode(errors="backslashreplace")
+    return printable(str(shown))
 
 
 def _references(connection: Connection) -> Iterator[str]:

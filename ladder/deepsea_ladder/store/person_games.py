@@ -27,7 +27,7 @@ from deepsea_ladder.limits import DAY_MS, check_tables
 from deepsea_ladder.model import BotVersion, PersonGame, Presence, TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import added, now, readable
+from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import SELECT_VERSIONS, version_of
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
@@ -35,7 +35,7 @@ from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_rules.game import Decision
 
 SILENT_MS = 10_000
-"""How long each further decision waits for a person who is silent."""
+"""The time for which each further decision waits for a person who is silent."""
 _rows, _seats, _seasons = schema.person_games, schema.person_game_seats, schema.seasons
 _TASKS = Tasks(TaskKind.STEP)
 _task = schema.tasks.c
@@ -106,10 +106,7 @@ class PersonGames(TaskLine[PersonGame]):
         if author_id is None:
             mine = _rows.c.author_id.is_(None) & (_rows.c.visitor == visitor)
         query = _SELECT.where(mine).order_by(_rows.c.id.desc()).limit(limit)
-        with self._database.read() as connection:
-            rows = connection.execute(query).all()
-            versions = _versions(connection, rows)
-            return list(readable(rows, lambda row: _game(row, versions[row.id])))
+        return self._database.readable(query, _rows.c.id, _games)[0]
 
     def answer(self, game_id: str, number: int, action: str, *, whole: bool = True) -> None:
         """Answer decision `number`, counted from 0; a person who was silent is here again.
@@ -141,7 +138,7 @@ class PersonGames(TaskLine[PersonGame]):
         """
         with self._database.write() as connection:
             row, at = _row(connection, game_id), now(connection)
-            if row.state.is_final:
+            if _TASKS.state(row).is_final:
                 return
             _put(connection, row.id, presence=Presence.LEFT)
             if drop:
@@ -254,6 +251,12 @@ def _versions(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, lis
     for version in connection.execute(query):
         versions[version.person_game_id].append(version_of(version))
     return versions
+
+
+def _games(connection: Connection, rows: Sequence[Row[Any]]) -> list[PersonGame]:
+    """The games in rows of `_SELECT`."""
+    versions = _versions(connection, rows)
+    return [_game(row, versions[row.id]) for row in rows]
 
 
 def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:

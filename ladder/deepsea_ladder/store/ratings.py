@@ -7,7 +7,7 @@ compares what is stored with that fold bit for bit; a what-if changes nothing in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby, islice
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from sqlalchemy import (
 
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, RecordedGame, prove
+from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model import Int64, RatedVersion, StoredSeason
 from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, outcome_of
 from deepsea_ladder.rating.trueskill_fold import (
@@ -117,12 +118,19 @@ class Ratings(StorePart):
                 which["former"] = [*former]
         newcomer = RatingTotals(season.season.rating.newcomer)
 
-        def entry(row: Row[Any]) -> RatedVersion:
-            tally = newcomer if row.mu is None else tally_of(row)
-            return RatedVersion(version_of(row), tally, row.state, is_current=row.is_current)
+        def entries(_: Connection, rows: Sequence[Row[Any]]) -> list[RatedVersion]:
+            return [
+                RatedVersion(
+                    version_of(row),
+                    newcomer if row.mu is None else tally_of(row),
+                    row.state,
+                    is_current=row.is_current,
+                )
+                for row in rows
+            ]
 
         key = schema.bot_versions.c.id
-        return self._database.readable(query, key, entry, which)[0]
+        return self._database.readable(query, key, entries, which)[0]
 
     def last_seq(self) -> int:
         """The number of the last game; numbers have no gaps, so also how many there are."""
@@ -269,9 +277,13 @@ class Ratings(StorePart):
 
 
 def _in_order(words: str) -> list[float]:
-    pairs = words.replace(",", " ").split(" ")
-    seqs = [*map(int, pairs[::2])]
-    means = [*map(float.fromhex, pairs[1::2])]
+    """The means in pairs of a game's number and a mean, in the order of the games."""
+    try:
+        pairs = words.replace(",", " ").split(" ")
+        seqs = [*map(int, pairs[::2])]
+        means = [*map(float.fromhex, pairs[1::2])]
+    except (TypeError, ValueError):  # of an expression, whose values no type of a column checks
+        raise StoreDamaged("a game's rating is no number", "game_seats", "mu") from None
     return [mean for _, mean in sorted(zip(seqs, means, strict=True))]
 
 

@@ -257,7 +257,9 @@ class Seasons(StorePart):
 
         def read() -> tuple[list[StoredSeason], list[str]]:
             every = select(rows).order_by(rows.c.id)
-            return self._database.readable(every, rows.c.id, _season)
+            return self._database.readable(
+                every, rows.c.id, lambda _, found: [_season(row) for row in found]
+            )
 
         return self._database.once("seasons", read)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -40,7 +40,7 @@ from deepsea_ladder.model import (
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.authors import archive_bytes
 from deepsea_ladder.store.bots import accept, admissible
-from deepsea_ladder.store.database import added, now, readable
+from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_rules.printable import printable
 
@@ -107,17 +107,12 @@ class Submissions(TaskLine[SubmissionLease]):
     def of_author(self, author_id: int, limit: int) -> list[Submission]:
         """An author's submissions, the newest first."""
         query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
-        with self._database.read() as connection:
-            rows = connection.execute(query.limit(limit)).all()
-            order = _TASKS.places(connection)
-            return list(readable(rows, lambda row: _submission(row, order)))
+        return self._database.readable(query.limit(limit), _rows.c.id, _submissions)[0]
 
     def queue(self) -> list[Submission]:
-        """What is being checked, then what waits, in the order in which it is checked."""
-        with self._database.read() as connection:
-            order = _TASKS.places(connection)
-            rows = connection.execute(_SELECT.where(IS_OPEN).order_by(_rows.c.id))
-            submissions = list(readable(rows, lambda row: _submission(row, order)))
+        """Submissions that are checked, then those that wait, in the order of their checks."""
+        query = _SELECT.where(IS_OPEN).order_by(_rows.c.id)
+        submissions, _ = self._database.readable(query, _rows.c.id, _submissions)
         return sorted(submissions, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
 
     # The runner
@@ -277,6 +272,12 @@ def _get(connection: Connection, number: int, author_id: int | None = None) -> S
         raise NotOnLadder(f"there is no submission {number} of yours")
     order = _TASKS.places(connection) if row.state is TaskState.QUEUED else {}
     return _submission(row, order)
+
+
+def _submissions(connection: Connection, rows: Sequence[Row[Any]]) -> list[Submission]:
+    """The submissions in rows of `_SELECT`."""
+    order = _TASKS.places(connection)
+    return [_submission(row, order) for row in rows]
 
 
 def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
