@@ -190,6 +190,9 @@ def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | N
     With --run those of a run that has ended without giving up its leases, on another machine: they
     need not wait until the leases expire, nor its checks and analyses. If it still plays, the first
     result of a game counts.
+
+    Only games are set aside: checks and analyses that failed too often have ended, and are asked
+    for again.
     """
     if every + (game_id is not None) + (owner is not None) != 1:
         raise UserError("name a game, or --all, or --run OWNER")
