@@ -23,7 +23,7 @@ def own_name() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Whether the run of that name has certainly ended."""
+    """True if the run of that name has certainly ended."""
     *place, pid, began = ["", "", *owner.split("/")]
     if "/".join(place) != f"//{_place()}" or not pid.isdigit():
         return False

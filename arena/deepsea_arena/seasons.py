@@ -48,13 +48,13 @@ class SeasonInfo(Struct, frozen=True, kw_only=True):
     """The resource limits of a bot with all its processes."""
     processes: int
     require_cgroups: bool
-    """Whether it is only played where control groups enforce these limits."""
+    """True if it is only played where control groups enforce these limits."""
     same_author: bool
-    """Whether bots of one author may meet."""
+    """True if bots of one author may meet."""
     former_versions: bool
-    """Whether former versions of bots continue to play."""
+    """True if former versions of bots continue to play."""
     best_of_author: bool
-    """Whether its standings have the best bot of each author only."""
+    """True if its standings have the best bot of each author only."""
     commitment: str
     """SHA-256 of the season's seed, in hex."""
     place: int
@@ -78,11 +78,11 @@ class ClosedSeason(Struct, frozen=True):
     in_play: int
     """Games that are being played, and count."""
     unfinished: Unfinished | None = None
-    """What it waits for before it is closed; None of one that is."""
+    """The bots and submissions that it waits for before it is closed; None of one that is."""
 
 
 class Unfinished(Struct, frozen=True):
-    """What a season waits for before it is closed."""
+    """Bots and submissions that a season waits for before it is closed."""
 
     bots: tuple[str, ...]
     """Bots whose present versions have played fewer than `games` games, and former ones some."""
@@ -244,7 +244,7 @@ def own_cgroups() -> str:
 
 
 def without_cgroups(isolation: Isolation) -> str | None:
-    """How this machine times bots without control groups; None if it has what it needs of them."""
+    """The way in which this machine times bots without control groups; None if it has them."""
     if isolation == "process":
         return None
     from deepsea_referee.sandbox.cgroup import hierarchies

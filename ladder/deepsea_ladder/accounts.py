@@ -36,7 +36,7 @@ _MISREAD = str.maketrans({"0": "O", "1": "I", "8": "B", " ": None, "-": None})
 
 
 class Role(IntEnum):
-    """Who somebody is; each may do what those before may."""
+    """The role of somebody; each may do what those before may."""
 
     VISITOR = 0
     AUTHOR = 1
@@ -49,7 +49,7 @@ class Role(IntEnum):
 
 
 class Scope(StrEnum):
-    """What a token may be used for."""
+    """The rights of a token."""
 
     READ = "read"
     SUBMIT = "submit"
@@ -87,7 +87,7 @@ class AuthorState(StrEnum):
 
 
 class Actor(NamedTuple):
-    """Who does something, for the audit log."""
+    """The author or machine that does something, for the audit log."""
 
     author_id: int | None = None
     """Of an author who proved it; None for others."""
@@ -115,7 +115,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     secret_id: int = 0
     """Of the token or session that was used; 0 without one."""
     secret_kind: SecretKind | None = None
-    """Whether that is a token or a session of the pages."""
+    """The kind of that secret: a token, or a session of the pages."""
     expires_at: int = 0
     """When that ends; 0 without one."""
     visitor: str = ""
@@ -123,7 +123,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     address: str = ""
     """From where; "" from the ladder's own machine."""
     is_machine: bool = False
-    """Whether it is a command on the ladder's machine; `author` is then whom it concerns."""
+    """True if it is a command on the ladder's machine; `author` is then whom it concerns."""
 
     @property
     def by(self) -> Actor:
@@ -134,20 +134,20 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     @property
     def is_admin(self) -> bool:
-        """Whether the caller has the role and the scope of an admin."""
+        """True if the caller has the role and the scope of an admin."""
         return self.may(Role.ADMIN, Scope.ADMIN)
 
     def may(self, role: Role, scope: Scope | None) -> bool:
-        """Whether the caller has the role, and the scope if one is needed."""
+        """True if the caller has the role, and the scope if one is needed."""
         return self.role >= role and (scope is None or scope in self.scopes)
 
     def is_proved_by(self, holder: Caller | None) -> bool:
-        """Whether the holder of the token or session still has this caller's role and scopes."""
+        """True if the holder of the token or session still has this caller's role and scopes."""
         return holder is not None and holder.role >= self.role and self.scopes <= holder.scopes
 
 
 class NewToken(NamedTuple):
-    """What is stored of a token that is made."""
+    """The stored fields of a new token."""
 
     digest: str
     start: str
@@ -244,7 +244,7 @@ class AuditEntry(Struct, frozen=True):
     subject: str
     note: str
     actor: str = ""
-    """Who did it: an author's name, `machine` for the ladder's machine, "" for nobody."""
+    """The actor: an author's name, `machine` for the ladder's machine, "" for nobody."""
     address: str = ""
     """From where: the first part of an address."""
 
@@ -300,13 +300,13 @@ def source(address: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is this machine."""
+    """True if a name or address is this machine."""
     parsed = _address(host)
     return host == "localhost" if parsed is None else parsed.is_loopback
 
 
 def address_prefix(address: str) -> str:
-    """What is kept of an address: the network of /24 or, with IPv6, of /48; "" if it is none."""
+    """The stored part of an address: the network of /24 or, with IPv6, of /48; "" if it is none."""
     parsed = _address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.IPv6Network((int(parsed), 48), strict=False))

@@ -25,7 +25,7 @@ from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
 from deepsea_rules.record import GameRecord, verify
 
 Line = dict[str, Any]
-"""What is public of one place of a season: JSON without fractions."""
+"""The public line of one place of a season: JSON without fractions."""
 BESIDE = ("authors", "head", "ratings")
 """Keys of an exported line that are not hashed."""
 
@@ -209,7 +209,7 @@ def prove(games: Iterable[RecordedGame]) -> Iterator[str]:
 
 
 def difference(game: RecordedGame) -> str | None:
-    """What is wrong with a game, found by a re-run of its record; None if nothing is."""
+    """The mistake in a game, found by a re-run of its record; None if there is none."""
     try:
         record = GameRecord.from_json(game.record)
         verify(record)

@@ -32,7 +32,7 @@ class LadderError(Exception):
 
 
 class StoreError(LadderError):
-    """What is asked of the store cannot be done."""
+    """A request that the store cannot do."""
 
 
 class NotOnLadder(StoreError):
@@ -80,7 +80,7 @@ class NotAChain(LadderError):
 
 
 class AccountError(LadderError):
-    """What is asked of an account makes sense, but not in its present state."""
+    """A change of an account that makes sense, but not in its present state."""
 
 
 class NameNeeded(AccountError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 UNREADABLE = (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error)
-"""What reading an export raises that is none."""
+"""Exceptions of reading a file that is no export."""
 _Entry = StoredGame | LostAttempt
 
 

@@ -33,7 +33,7 @@ class Limit:
     name: str
     value: int
     unit: str
-    """What is counted."""
+    """The things that are counted."""
     about: str
     default: int = 0
     """The value, unless an operator has changed it."""
@@ -144,7 +144,7 @@ def limits_in_force(changed: Mapping[str, int], usual: RemoteLimits = USUAL_LIMI
 
 
 class Usage(NamedTuple):
-    """What an author and everybody have submitted; times in milliseconds since 1970."""
+    """The submissions of an author and of everybody; times in milliseconds since 1970."""
 
     open: int
     """The author's submissions that wait or are being checked."""
@@ -180,7 +180,7 @@ def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
 
 
 def submissions_left(limits: RemoteLimits, times: Sequence[int], at: int) -> tuple[int, int]:
-    """How many more archives an author may submit within an hour and within a day.
+    """The number of archives that an author may still submit within an hour and within a day.
 
     times  those of the author's submissions, in milliseconds since 1970, as `at` is
     """

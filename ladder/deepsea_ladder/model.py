@@ -27,7 +27,7 @@ from deepsea_rules.ruleset import RuleSet, preset
 Time = Annotated[datetime, Meta(tz=True)]
 """A time of a document, which knows its zone."""
 NO_TIME = "no time with its offset, such as 2027-01-31T18:00Z"
-"""What another text is, after `is`."""
+"""The end of a message on a text that is no time."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -96,7 +96,7 @@ class TaskState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether this is the last state, unless an operator changes it."""
+        """True if this is the last state, unless an operator changes it."""
         return self not in UNDER_WAY
 
 
@@ -142,7 +142,7 @@ KINDS: Mapping[TaskKind, KindRules] = {
 
 
 class BotState(StrEnum):
-    """Whether games are scheduled for a bot."""
+    """States of a bot, for which games are scheduled or not."""
 
     ACTIVE = "active"
     DISABLED = "disabled"
@@ -175,12 +175,12 @@ class LadderBot(Struct, frozen=True):
     current: BotVersion
     state: BotState
     reason: str | None
-    """Why it is not active."""
+    """The reason for which it is not active."""
     changed_at: int
 
 
 class BotConduct(Struct, frozen=True, kw_only=True):
-    """What counts against an active bot: see `StrikeRules` for the limits."""
+    """The faults and absences of an active bot; their limits are in `StrikeRules`."""
 
     bot: str
     absences: int
@@ -199,16 +199,16 @@ class RatedVersion(Struct, frozen=True):
     state: BotState
     """The bot's."""
     is_current: bool
-    """Whether this is the bot's newest version."""
+    """True if this is the bot's newest version."""
 
     def gets_games(self, season: Season) -> bool:
-        """Whether it plays in that season."""
+        """True if it plays in that season."""
         playing = self.is_current or season.pairing.former_versions
         return playing and self.state is BotState.ACTIVE
 
 
 class NewSubmission(Struct, frozen=True, kw_only=True):
-    """What an author uploads."""
+    """An upload of an author."""
 
     author_id: int
     bot: str
@@ -223,7 +223,7 @@ class NewSubmission(Struct, frozen=True, kw_only=True):
     """False if it can only come from the ladder's own machine: such a bot may play in a season
     without a sandbox."""
     by_machine: bool = False
-    """Whether a command on the ladder's machine submits it, for which there are no limits."""
+    """True if a command on the ladder's machine submits it, for which there are no limits."""
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -244,7 +244,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     digest: str
     """Of its files; "" before they were read."""
     found: str
-    """Why it was not accepted."""
+    """The reason for which it was not accepted."""
     remedy: str
     error: str
     """The author's part of a traceback."""
@@ -270,7 +270,7 @@ class SubmissionLease(Struct, frozen=True, kw_only=True):
 
 
 class SubmissionRefusal(Struct, frozen=True):
-    """Why a submission is not accepted; the store keeps it in a form that is safe to print."""
+    """The reason for which a submission is not accepted; the store keeps it safe to print."""
 
     found: str
     remedy: str = ""
@@ -296,7 +296,7 @@ class AttemptEnd(StrEnum):
     VOID = "void"
     """The game could not be played through, and no bot was to blame."""
     REFUSED = "refused"
-    """What it reported was no valid result of this job."""
+    """The report was no valid result of this job."""
     EXPIRED = "expired"
     """The lease expired without a report."""
     HANDED_BACK = "handed back"
@@ -346,7 +346,7 @@ class LostAttempt(Struct, frozen=True):
     ended_at: int
     reason: str | None
     seat: int | None
-    """Who was asked when the game became void."""
+    """The seat that was asked when the game became void."""
     lineup: tuple[BotVersion, ...]
     head: str = ""
     """The head of the season's chain at this place; "" until it is known."""
@@ -370,7 +370,7 @@ class PairingQueue(Struct, frozen=True):
     """A season's jobs as the pairing looks at them; versions by their ids."""
 
     rotations: int
-    """How many there are; they are numbered from 1."""
+    """The number of rotations; they are numbered from 1."""
     lately: Sequence[frozenset[int]]
     """The line-ups of the newest rotations, the oldest first."""
     bots: Mapping[int, tuple[int, int]]
@@ -382,7 +382,7 @@ class PairingQueue(Struct, frozen=True):
 
 
 class QueueLoad(Struct, frozen=True):
-    """What waits for runners, and what they do."""
+    """Tasks that wait for runners, and those that they do."""
 
     waiting: int
     leased: int
@@ -466,7 +466,7 @@ class Receipt(Struct, frozen=True):
     seq: int | None = None
     """The game's place in the order in which games are rated."""
     reason: str | None = None
-    """Why it was refused."""
+    """The reason of the refusal."""
     is_late: bool = False
     """True if it was refused because its season was closed, which is nobody's mistake."""
     disabled: tuple[str, ...] = ()
@@ -542,7 +542,7 @@ class StoredGame(Struct, frozen=True):
 
 
 class GameNote(Struct, frozen=True):
-    """What a bot noted at a decision; a stranger's text, to be escaped."""
+    """The note of a bot at a decision; a stranger's text, to be escaped."""
 
     decision: int
     """Its index in the record."""
@@ -551,7 +551,7 @@ class GameNote(Struct, frozen=True):
 
 
 class SeatLog(Struct, frozen=True):
-    """What a bot left of a game for its author; a stranger's text, to be escaped."""
+    """The error and output of a bot in a game, for its author; a stranger's text, to be escaped."""
 
     seat: int
     bot: str
@@ -564,8 +564,8 @@ class SeatLog(Struct, frozen=True):
 
 
 class GameFilter(Struct, frozen=True, kw_only=True):
-    """Which games somebody wants to see: those to which all of this applies. Bots by name, any
-    version of them."""
+    """A selection of games: those to which all of this applies. Bots are named, for any version
+    of them."""
 
     bot: str | None = None
     """One of the seats is this bot's."""
@@ -612,7 +612,7 @@ class Extension(Struct, frozen=True):
 
 
 class AnalysisPlan(Struct, frozen=True):
-    """How a game is analysed; another plan gives another result."""
+    """The policy and settings of an analysis; another plan gives another result."""
 
     policy: str
     """The policy of the roll-outs, with its version."""
@@ -635,9 +635,9 @@ class LadderAnalysis(Struct, frozen=True, kw_only=True):
     policy: str
     """The policy of its roll-outs, with its version."""
     outdated: bool
-    """Whether it is done, but not by the policy and settings of this ladder: ask again."""
+    """True if it is done, but not by the policy and settings of this ladder: ask again."""
     reason: str
-    """Why it failed, or waits again."""
+    """The reason for which it failed, or waits again."""
     created_at: Time
     changed_at: Time
 
@@ -663,7 +663,7 @@ class AnalysisLease(Struct, frozen=True, kw_only=True):
 
 
 class Presence(StrEnum):
-    """Whether a person decides."""
+    """True if a person decides."""
 
     HERE = "here"
     SILENT = "silent"
@@ -696,7 +696,7 @@ class PersonGame(Struct, frozen=True, kw_only=True):
     answer: str | None
     """The person's next action; "" is the default one."""
     reason: str
-    """Why it is void, or waits again."""
+    """The reason for which it is void, or waits again."""
     record: str
     created_at: int
     changed_at: int
@@ -758,7 +758,7 @@ class StoredComparison(Struct, frozen=True, kw_only=True):
 
     @property
     def against(self) -> str:
-        """What the other is called."""
+        """The name of the other."""
         return self.panel or f"version {self.other.number}"
 
 
@@ -779,5 +779,5 @@ class ComparisonLease(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return " against ".join(version.label for version in self.versions)

@@ -49,7 +49,7 @@ from deepsea_rules.ruleset import (
 from deepsea_rules.time_control import DEFAULT_CLOCK
 
 Isolation = Literal["sandbox", "process"]
-"""How bots are kept apart. There is no "auto": all games of a season are played alike."""
+"""Ways to keep bots apart. There is no "auto": all games of a season are played alike."""
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _CLOCK = re.compile(r"[0-9a-z.+]{1,40}")
 
@@ -69,9 +69,9 @@ class PairingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The choice of the bots that meet."""
 
     same_author: bool = False
-    """Whether bots of one author may meet."""
+    """True if bots of one author may meet."""
     former_versions: bool = False
-    """Whether the former versions of bots go on playing."""
+    """True if the former versions of bots go on playing."""
     patience: Annotated[float, Meta(ge=1, le=1000)] = 4.0
     """The longest wait of a bot, in fair intervals, plus one round of all bots."""
     provisional_games: Annotated[int, Meta(ge=0, le=10_000)] = 12
@@ -86,7 +86,7 @@ class PlaySettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The games of people against the season's bots."""
 
     visitors: bool = False
-    """Whether people without an account may play, too."""
+    """True if people without an account may play, too."""
     silent_seconds: Annotated[int, Meta(ge=10, le=86_400)] = 120
     """After so long without an answer the default action is played."""
 
@@ -115,7 +115,7 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
     """Lower-case letters, digits and hyphens; game ids begin with it."""
     rules: RuleSet = PRESETS[DEFAULT]
     seats: tuple[int, ...] = (USUAL_PLAYERS,)
-    """How many bots may sit at a table, ascending."""
+    """Numbers of bots that may sit at a table, ascending."""
     clock: str = DEFAULT_CLOCK.format()
     """As the referee reads it; whoever makes a season has the referee look at it."""
     isolation: Isolation = "sandbox"
@@ -123,7 +123,7 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
     """Packages that bots may count on, as `name` or `name==version`, in order; the keeper of the
     ladder installs them, and whoever makes a season has the names looked at."""
     best_of_author: bool = False
-    """Whether its standings have the best bot of each author only, and a tournament that names no
+    """True if its standings have the best bot of each author only, and a tournament that names no
     bots is between these."""
     limits: BotLimits = BotLimits()
     rating: RatingParameters = RatingParameters()

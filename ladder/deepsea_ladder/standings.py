@@ -29,7 +29,7 @@ from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.season import PairingSettings
 
 RECENT_GAMES = 30
-"""How many of a bot's last games a line shows the rating of."""
+"""The number of a bot's last games whose ratings a line shows."""
 TREND_GAMES = 20
 """A trend is the change of mu over this many of the bot's own games."""
 
@@ -48,9 +48,9 @@ class StandingLine(Struct, frozen=True, kw_only=True):
     version: int
     state: BotState
     is_current: bool
-    """Whether it is the bot's newest version."""
+    """True if it is the bot's newest version."""
     provisional: bool
-    """Whether it has played too few games for its rank to mean much."""
+    """True if it has played too few games for its rank to mean much."""
     rating: float
     """mu - 3 sigma; it sets the rank."""
     mu: float
@@ -236,7 +236,7 @@ def order(
 
 
 def is_settled(neighbours: Iterable[Neighbours]) -> bool:
-    """Whether the order of no two is open."""
+    """True if the order of no two is open."""
     return all(pair.verdict != "open" for pair in neighbours)
 
 

@@ -34,7 +34,7 @@ class StrikeRules:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """What is retried how often, and who gets no more games; these are the limits of every ladder.
+    """Limits of retries and of strikes; these are the same on every ladder.
 
     They never change a rating.
     """
@@ -65,7 +65,7 @@ class Appearance(NamedTuple):
 def conduct(
     bot: str, newest_first: Sequence[Appearance], rules: StrikeRules
 ) -> tuple[BotConduct, str | None]:
-    """What counts against a bot of its last games, and why it is to be disabled, if it is."""
+    """The conduct of a bot in its last games, and the reason to disable it, if there is one."""
     results = [one.result for one in newest_first if one.result is not None]
     asked = [one.asked for one in newest_first[: rules.attempts] if one.result is None]
     absences = sum(1 for _ in takewhile(lambda result: result.absent, results))

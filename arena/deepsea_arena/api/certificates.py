@@ -34,7 +34,7 @@ def fingerprint(certificate: str) -> str:
 
 
 def same_fingerprint(one: str, other: str) -> bool:
-    """Whether two fingerprints are equal; spaces, colons and dashes do not count."""
+    """True if two fingerprints are equal; spaces, colons and dashes do not count."""
     return _digits(one) == _digits(other)
 
 

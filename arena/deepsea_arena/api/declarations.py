@@ -69,7 +69,7 @@ class Method:
     scope: Scope | None
     """The scope that a token needs, too."""
     always: bool
-    """Whether visitors may call it on a private ladder, too."""
+    """True if visitors may call it on a private ladder, too."""
     key: str
     """The key of the response in an object of JSON; "" if the response is the document itself."""
 
@@ -80,7 +80,7 @@ class Method:
 
     @property
     def changes(self) -> bool:
-        """Whether a call changes the ladder."""
+        """True if a call changes the ladder."""
         return self.verb != "GET"
 
     @cached_property
@@ -111,7 +111,7 @@ class Method:
 
     @property
     def is_endless(self) -> bool:
-        """Whether its events never end: `after` has it go on after one that the reader has."""
+        """True if its events never end: `after` has it go on after one that the reader has."""
         return self.flow is Flow.EVENTS and "after" in self.parameters
 
     @cached_property
@@ -189,7 +189,7 @@ class LadderPart:
         return self.caller.author_id
 
     def is_own(self, author: str) -> bool:
-        """Whether this is the name of the caller's author."""
+        """True if this is the name of the caller's author."""
         return bool(self.caller.author) and names.same(author, self.caller.author)
 
     def check_admin(self) -> None:

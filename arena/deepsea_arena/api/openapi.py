@@ -28,7 +28,7 @@ REF = "#/components/schemas/{name}"
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """Why a request was refused."""
+    """The refusal of a request."""
 
     code: Kind
     message: str

@@ -147,7 +147,7 @@ class LadderService:
 
     @refused_as_api_error
     def still_valid(self, caller: Caller) -> bool:
-        """Whether the caller's token or session is still what it was when the call began.
+        """True if the caller's token or session is still what it was when the call began.
 
         Ask it every few seconds for everything that lasts: what is false here has to end.
         """

@@ -82,7 +82,7 @@ class SubmissionMethods(LadderPart):
 
     @refused_as_api_error
     def is_known(self, announced: Archive) -> bool:
-        """Whether an upload is a submission already, so that its bytes need not come.
+        """True if an upload is a submission already, so that its bytes need not come.
 
         Raises ApiError if it may not be added now.
         """

@@ -50,7 +50,7 @@ GRAVE = ("?", "??")
 
 @dataclass(frozen=True, slots=True)
 class AnalysisSettings:
-    """Which decisions are judged, and with how many roll-outs.
+    """Decisions that are judged, and the number of roll-outs for each.
 
     effort  how long the options of a decision are compared
     luck    roll-outs for each sum that the dice may show, and before and after each reveal of
@@ -109,7 +109,7 @@ class GameAnalysis:
     """A game that was analysed."""
 
     name: str
-    """Where the record is from."""
+    """The place of the record."""
     record: GameRecord
     decisions: tuple[AnalysedDecision, ...]
     chances: tuple[ChanceEvent, ...]
@@ -227,7 +227,7 @@ class Analysis:
         self._settings = settings
         self._jobs = [_Job(name, record, settings) for name, record in records]
         self.interrupted = ""
-        """What was complete when Ctrl-C ended the run."""
+        """The games that were complete when Ctrl-C ended the run."""
 
     @property
     def steps(self) -> int:

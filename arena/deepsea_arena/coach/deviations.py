@@ -76,7 +76,7 @@ def _verb(action: str) -> str:
 
 
 def _lost(judged: Judgement, policy: str) -> Estimate:
-    """How far what was played is behind the policy's action, by the roll-outs of both."""
+    """The distance of what was played behind the policy's action, by the roll-outs of both."""
     scores = {option.action: option.score for option in judged.options}
     mean = scores[policy].mean - scores[judged.played].mean
     if policy == judged.best:

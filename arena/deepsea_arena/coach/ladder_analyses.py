@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LadderAnalyses(Struct, frozen=True, kw_only=True):
-    """What there is of a game."""
+    """The analyses of a game."""
 
     done: LadderAnalysis | None
     """The newest one that has a result."""
@@ -32,16 +32,16 @@ class LadderAnalyses(Struct, frozen=True, kw_only=True):
 
     @property
     def may_be_asked(self) -> bool:
-        """Whether another one would be a new one."""
+        """True if another one would be a new one."""
         last = self.last
         return last is None or (last.state.is_final and (self.done is None or self.done.outdated))
 
 
 class AnalysisFound(LadderAnalyses, frozen=True, kw_only=True):
-    """What there is of a game, with what was found."""
+    """The analyses of a game, with the result of the newest."""
 
     document: str
-    """JSON; "" if nothing was found."""
+    """JSON; "" without a result."""
 
 
 def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
@@ -78,13 +78,13 @@ def record_file(game_id: str) -> str:
 
 
 def analyses_of(store: Store, game_id: str) -> LadderAnalyses:
-    """What there is of a game."""
+    """The analyses of a game."""
     done, last = store.analyses.of_game(game_id, plan)
     return LadderAnalyses(done=done, last=last)
 
 
 def found_of(store: Store, game_id: str) -> AnalysisFound:
-    """What there is of a game, with what was found. Raises `NotOnLadder` if there is no game."""
+    """The analyses of a game, with the newest result. Raises `NotOnLadder` if there is no game."""
     store.games.record(game_id)
     there = analyses_of(store, game_id)
     text = document_of(store, game_id) if there.done else ""

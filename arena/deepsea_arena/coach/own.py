@@ -45,7 +45,7 @@ def seat_document(found: GameAnalysis, seat: int) -> dict[str, Any]:
 
 
 def in_words(found: GameAnalysis, seat: int) -> str:
-    """What the seat's decisions lost, its luck and its result."""
+    """The loss by the seat's decisions, its luck and its result."""
     sums = by_seat(found)[seat]
     luck = f"; luck gave you {sums.luck.total.mean:+.2f}" if sums.luck else ""
     return (

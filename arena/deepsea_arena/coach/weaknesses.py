@@ -1,4 +1,4 @@
-"""Where a bot loses: situations in which it surely loses over many games, and what has changed.
+"""Weaknesses of a bot: situations in which it surely loses over many games, and their changes.
 
 Invariants: what is summed is how far an action is behind the one that the policy of the roll-outs
 would have played, which is known before any roll-out: so noise makes no losses, and the policy
@@ -32,7 +32,7 @@ class Deviation:
     """A decision in which a bot did something else than the policy would have done."""
 
     record: str
-    """Where the record is from."""
+    """The place of the record."""
     game_id: str
     seat: int
     decision: int
@@ -40,14 +40,14 @@ class Deviation:
     turn: int
     dive: int
     act: str
-    """What it did, in words."""
+    """The action of the bot, in words."""
     traits: tuple[tuple[str, ...], ...]
-    """What else can be said of the decision, by kind, the same kinds in each deviation."""
+    """Further properties of the decision, by kind, the same kinds in each deviation."""
     played: str
     policy: str
     """The action of the policy."""
     lost: float
-    """How far the action is behind that of the policy; below 0 if it is ahead."""
+    """The distance of the action behind that of the policy; below 0 if it is ahead."""
     error: float
     """That of 95 %, by the roll-outs."""
 
@@ -59,7 +59,7 @@ class Weakness:
     situation: str
     """In words."""
     decisions: float
-    """How many there are in a game."""
+    """Their number in a game."""
     lost: float
     """Placement score a game."""
     error: float
@@ -92,7 +92,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weaknesses:
-    """What is found in games of a bot; where it loses most comes first."""
+    """The weaknesses in games of a bot, the one that loses most first."""
 
     bot: str
     games: int
@@ -109,7 +109,7 @@ Games: TypeAlias = Sequence[Sequence[Deviation]]
 
 
 def find_weaknesses(bot: str, games: Games, before: Games = ()) -> Weaknesses:
-    """Where a bot loses in games, and what is otherwise than in games of a former version."""
+    """The weaknesses of a bot in games, and the changes since games of a former version."""
     now, then = _tally(games), _tally(before)
     tested = _tested(now)
     found = _significant(tested)
@@ -151,7 +151,7 @@ def _tally(games: Games) -> defaultdict[_Key, list[float]]:
 
 
 def _tested(*tallies: defaultdict[_Key, list[float]]) -> _Tests:
-    """What is lost, or how much more than in a second tally, in each situation of enough games."""
+    """The loss, or the difference from a second tally, in each situation of enough games."""
     tests = {}
     for key in sorted(set().union(*tallies)):
         losses = [tally[key] for tally in tallies]

@@ -4,7 +4,7 @@ Invariants: a task is done in a worker process; whatever dies at any moment, a l
 lost or runs out; trouble of this machine counts against nobody; the thread has ended when the body
 has been left, however it was left; an error of the store ends the run as well.
 
-How a task ends that has no result of its own:
+Ends of a task without a result:
 
 exception     raised for                                          the task
 HandedBack    a request to stop at which its kind is given up     is given back by `close`
@@ -58,7 +58,7 @@ _PRIORITY: Mapping[TaskKind, int] = {
     TaskKind.ANALYSIS: 2,
     TaskKind.COMPARISON: 2,
 }
-"""A task is begun while none waits of a kind with a lower number."""
+"""Tasks of a kind are begun while none waits of a kind with a lower number."""
 _NOW: Mapping[TaskState, str] = {
     TaskState.QUEUED: "has no result and waits again",
     TaskState.VOID: "is void",

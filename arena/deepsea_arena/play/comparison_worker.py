@@ -39,7 +39,7 @@ class BlockPlayed(NamedTuple):
     content: bytes
     """The block, as JSON."""
     cpu_ms: int
-    """What it took: the referee's CPU time, and the time that bots had for their decisions."""
+    """The cost: the referee's CPU time, and the time that bots had for their decisions."""
     standing: ComparisonStanding
     """After it."""
 
@@ -102,7 +102,7 @@ def play_on(
 
 
 def _cpu_seconds() -> float:
-    """What this process has used."""
+    """The CPU time of this process."""
     return sum(os.times()[:2])
 
 

@@ -204,7 +204,7 @@ def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:
 
 
 def _notes_by_seat(played: PlayedGame) -> dict[int, list[GameNote]]:
-    """What each bot noted; a seat that noted nothing is not there."""
+    """The notes of each bot; a seat that noted nothing is not there."""
     decisions = played.record.decisions
     found: dict[int, list[GameNote]] = {}
     for number, note in played.notes.items():

@@ -1,4 +1,4 @@
-"""What a run reports: calls while it goes on, and a summary in the end.
+"""Reports of a run: calls while it goes on, and a summary in the end.
 
 Invariants: a watcher needs no store; a callback that no subclass overrides does nothing.
 """

@@ -65,7 +65,7 @@ class RunGoal:
     until: int | None = None
     """The time after which no games are started, in milliseconds since 1970."""
     wait_for_work: bool = False
-    """Whether to wait when there is nothing to play, or the goal is reached, instead of ending."""
+    """True to wait when there is nothing to play, or the goal is reached, instead of ending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +89,10 @@ class RunRequest:
     season: str | None = None
     games: int | None = None
     forever: bool = False
-    """Whether to wait for bots if there are too few, and play without end, or with an end wait
+    """True to wait for bots if there are too few, and play without end, or with an end wait
     there until there is more to play."""
     settled: bool = False
-    """Whether to play until the order is settled, as a run does that has no other end."""
+    """True to play until the order is settled, as a run does that has no other end."""
     until: datetime | None = None
     """When to end."""
     confidence: float = CONFIDENCE
@@ -170,7 +170,7 @@ class Runner:
                 return RunEnd.NOTHING_LEFT
 
     def _end(self) -> RunEnd | None:
-        """Why the run ends now that no game is played; None if it goes on."""
+        """The reason for which the run ends now that no game is played; None if it goes on."""
         if self.stop.requested is not StopRequest.GO_ON:
             return RunEnd.STOPPED
         if self._wanted() == 0 or (self._is_over() and not self.goal.wait_for_work):
@@ -197,7 +197,7 @@ class Runner:
         return True
 
     def _is_over(self) -> bool:
-        """Whether the order is settled, or the time has come."""
+        """True if the order is settled, or the time has come."""
         until = self.goal.until
         return self._settled or (until is not None and self._retry(self.store.now) >= until)
 
@@ -355,7 +355,7 @@ class Runner:
         self._retry(lambda: self.store.jobs.hand_back(self.owner, job, reason))
 
     def _gave_up(self) -> bool:
-        """Whether this machine could not play for so long that the run ends."""
+        """True if this machine could not play for so long that the run ends."""
         return self._troubles >= self.settings.host_troubles and not self.goal.wait_for_work
 
     def _limit(self, job: Job) -> float:

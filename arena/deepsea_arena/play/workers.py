@@ -60,7 +60,7 @@ class JobWorkers:
         self._rotations: dict[Hashable, int] = {}
         """The rotations of the workers' last jobs."""
         self._has_worked = False
-        """Whether any worker has finished a job, so that they can be started here."""
+        """True if any worker has finished a job, so that they can be started here."""
 
     def free(self) -> Sequence[int | None]:
         """The workers that can take a job, once for each: the rotations of their last jobs."""
@@ -88,7 +88,7 @@ class JobWorkers:
         return [self._finished(event) for event in self.pool.wait(seconds, stop)]
 
     def waits(self, job: Job) -> bool:
-        """Whether a job was not begun because its worker still plays another one."""
+        """True if a job was not begun because its worker still plays another one."""
         playing: set[Hashable] = set()
         for started, place in self._tasks.values():
             if started == job:

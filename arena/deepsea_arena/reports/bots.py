@@ -53,9 +53,9 @@ OPPONENTS = 100
 """The number of opponents that are listed: those that the version met most often."""
 NEWEST = 20
 FAULTY = 50
-"""How many games with faults, the newest, are listed, and the kinds in them counted."""
+"""The number of games with faults, the newest, that are listed and whose kinds are counted."""
 ANALYSED = 100
-"""How many games with an analysis, the newest, say where a version loses."""
+"""The number of games with an analysis, the newest, from which weaknesses are taken."""
 
 
 class VerdictLine(Struct, frozen=True, kw_only=True):
@@ -187,7 +187,7 @@ class FaultLine(Struct, frozen=True, kw_only=True):
     """The index of the decision in the game's record."""
     fault: str
     detail: str | None
-    """What the bot did instead."""
+    """The action or end of the bot, instead of a decision."""
     faults: int
     """The number of its faults in the game."""
     forfeit: str | None
@@ -235,7 +235,7 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     author: str
     state: BotState
     reason: str | None
-    """Why it is not active."""
+    """The reason for which it is not active."""
     versions: tuple[VersionLine, ...]
     """The oldest first."""
     season: SeasonInfo
@@ -265,7 +265,7 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     verdicts: tuple[VerdictLine, ...]
     """Against the former version, and against the panel."""
     weaknesses: Weaknesses | None = None
-    """Where it loses, and what is otherwise than in the version before; None without analyses."""
+    """Its weaknesses, and their changes since the version before; None without analyses."""
 
 
 def bot_profile(

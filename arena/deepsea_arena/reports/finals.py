@@ -49,22 +49,22 @@ class Leaver(Generic[_Bot]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalReport:
-    """What is known of a final."""
+    """The state of a final."""
 
     top: int
-    """How many winners are wanted."""
+    """The number of winners."""
     most_games: int
     confidence: float
     decided: bool
-    """Whether these are the winners; else they are who may be among them."""
+    """True if these are the winners; else they may be among them."""
     winners: tuple[str, ...]
     """The best first."""
     left: tuple[Leaver[str], ...]
-    """Who left, in this order."""
+    """The bots that left, in this order."""
 
 
 class _Pair(PairSequence):
-    """Which of two bots is better: the bets of PairSequence against no difference alone."""
+    """The evidence for the better of two bots: bets of PairSequence against no difference alone."""
 
     def __init__(self, alpha: float) -> None:
         super().__init__(alpha)
@@ -81,7 +81,7 @@ class _Pair(PairSequence):
 
 
 class Race:
-    """Who may still be among the best `top` of some bots."""
+    """The bots that may still be among the best `top` of some."""
 
     def __init__(self, bots: Collection[int], top: int) -> None:
         share = (1 - CONFIDENCE) / max(1, len(bots) * (len(bots) - 1) // 2)

@@ -87,7 +87,7 @@ class FrameDecision(TypedDict):
     judged: NotRequired[FrameJudgement]
     """With an analysis."""
     note: NotRequired[str]
-    """What the bot noted, for its author,"""
+    """The bot's notes, for its author,"""
     numbers: NotRequired[dict[str, float]]
     """and the numbers in it, by name."""
 

@@ -50,18 +50,18 @@ class GamesPage(Struct, frozen=True):
 
     games: tuple[GameLine, ...]
     older: Int64 | None
-    """Where older games begin, for `before`; None if there are none."""
+    """The beginning of older games, for `before`; None if there are none."""
 
 
 class RatingChange(Struct, frozen=True, kw_only=True):
-    """What a game did to a seat's rating, which is mu - 3 sigma."""
+    """The change of a seat's rating, which is mu - 3 sigma, by a game."""
 
     before: float
     after: float
     mu_before: float
     mu_after: float
     first: bool
-    """Whether it was the version's first game of the season."""
+    """True if it was the version's first game of the season."""
 
     @property
     def change(self) -> float:
@@ -84,7 +84,7 @@ class GameReport(Struct, frozen=True, kw_only=True):
     season_seed: str | None
     """The seed from which those of the season's games follow; None before it is revealed."""
     analyses: LadderAnalyses
-    """What was asked for, and what there is."""
+    """Requested and finished analyses."""
 
 
 def newest_games(
@@ -202,7 +202,7 @@ class PersonGameLine(Struct, frozen=True, kw_only=True):
     state: TaskState
     presence: Presence
     reason: str
-    """Why it is void, or is tried again."""
+    """The reason for which it is void, or is tried again."""
     created_at: Time
     placement: int | None
     """The person's, once the game is over."""
@@ -217,7 +217,7 @@ class PersonGameList(Struct, frozen=True):
     rules: str
     """Its preset."""
     refusal: str
-    """Why the caller may not; "" else."""
+    """The reason for which the caller may not; "" else."""
 
 
 class SeatText(Struct, frozen=True):
@@ -225,7 +225,7 @@ class SeatText(Struct, frozen=True):
 
     person_game: PersonGameLine
     document: str
-    """What the page of the seat shows, as a JSON object: `frames` are positions, as the viewer
+    """The content of the seat's page, as a JSON object: `frames` are positions, as the viewer
     reads them; `asked` is the question, with its number `id` and its `choices`; after `left_us`
     microseconds the default action is played; `news` is another number after each change."""
 

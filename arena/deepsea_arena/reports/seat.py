@@ -65,7 +65,7 @@ class SeatDocument(TypedDict):
     more: bool
     """Another game may follow."""
     ended: str
-    """Why nothing comes any more; "" while something may."""
+    """The reason for which nothing comes any more; "" while something may."""
 
 
 def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, Choosing] | None:

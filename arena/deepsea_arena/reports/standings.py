@@ -80,9 +80,9 @@ class PairTable(Struct, frozen=True, kw_only=True):
     cells: tuple[tuple[PairCell | None, ...], ...]
     """By row and column; None where two were never at one table."""
     start: int
-    """How many of the standings come before the first."""
+    """The number of bots of the standings before the first."""
     total: int
-    """How many stand in the standings."""
+    """The number of bots in the standings."""
 
 
 def csv_rows(page: Standings) -> Iterator[Mapping[str, Json]]:
@@ -166,7 +166,7 @@ def taken_out(store: Store, season: StoredSeason) -> set[str]:
 
 
 def _is_out(season: StoredSeason, entry: RatedVersion) -> bool:
-    """Whether its bot was taken out, of a closed season one that played."""
+    """True if its bot was taken out, of a closed season one that played."""
     return entry.state is not BotState.ACTIVE and (
         season.closed_at is None or entry.tally.games > 0
     )

@@ -94,7 +94,7 @@ class LadderStatus(Struct, frozen=True, kw_only=True):
     """The seasons of which games are being played."""
     seasons: tuple[SeasonStatus, ...]
     submissions: tuple[Submission, ...]
-    """What is being checked, and what waits, in the order in which it is checked."""
+    """Submissions that are checked, then those that wait, in the order of their checks."""
     analyses: tuple[LadderAnalysis, ...]
     """Those that run, and those that wait, in the order in which they are done."""
     runner: str | None
@@ -173,7 +173,7 @@ def upkeep(counts: LadderCounts) -> list[CheckResult]:
 
 
 def not_ready(store: Store, *, has_runner: bool) -> str | None:
-    """Why a ladder cannot do its work now, in a word or two; None if it can.
+    """The reason for which a ladder cannot do its work now, in a word or two; None if it can.
 
     has_runner  whether a runner's process runs beside the caller; one elsewhere is known by its
                 leases, of which it has none when there is nothing to do

@@ -27,7 +27,7 @@ class SeatResult(NamedTuple):
 
     @property
     def absent(self) -> bool:
-        """Whether it forfeited by a fault that ends its stream, such as a crash."""
+        """True if it forfeited by a fault that ends its stream, such as a crash."""
         return self.forfeit in FATAL
 
 

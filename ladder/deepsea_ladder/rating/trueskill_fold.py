@@ -82,11 +82,11 @@ class RatingParameters(Struct, frozen=True, forbid_unknown_fields=True):
     sigma: float = 25.0 / 3.0
     """A new bot's uncertainty: how far bots' skills lie apart."""
     beta: float = 12.0
-    """How far a performance in one game deviates from the skill: the luck in the game."""
+    """The deviation of a performance in one game from the skill: the luck in the game."""
     tau: float = 25.0 / 3000.0
-    """How far a skill may drift from game to game."""
+    """The drift of a skill from game to game."""
     draw_probability: float = 0.13
-    """How often two equal bots share a placement."""
+    """The share of games in which two equal bots share a placement."""
 
     def __post_init__(self) -> None:
         if not abs(self.mu) <= 1e6:

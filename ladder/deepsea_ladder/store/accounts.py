@@ -71,7 +71,7 @@ from deepsea_ladder.store.authors import (
 from deepsea_ladder.store.database import StorePart, added, now
 
 KEPT_MS = 30 * DAY_MS
-"""How long rows are kept after they have ended."""
+"""The time for which rows are kept after they have ended."""
 _authors, _secrets = schema.authors, schema.secrets
 _WITH_AUTHORS = select(_secrets, _authors.c.name.label("author"), _authors.c.role).outerjoin(
     _authors, _authors.c.id == _secrets.c.author_id

@@ -1,4 +1,4 @@
-"""What is only added to: the audit log, and the chain of each season.
+"""Logs that are only added to: the audit log, and the chain of each season.
 
 Invariants: an entry says what was refused, withdrawn, disabled or enabled, or who got or lost which
 right, and is written in the transaction of its change, so that neither is stored without the other;
@@ -23,7 +23,7 @@ from deepsea_rules.printable import printable
 LATEST_ENTRIES = 10_000
 """The number of newest entries of the audit log in which the last one of a kind is looked for."""
 RENAMED = "was called "
-"""How the note of a rename begins, before the former name."""
+"""The beginning of a note on a rename, before the former name."""
 _concerned = schema.authors.alias("concerned")
 _acting = schema.authors.alias("acting")
 

@@ -477,7 +477,7 @@ class Queue(StorePart):
         ]
 
     def for_pairing(self, season: StoredSeason, lately: int, *, after: int = 0) -> PairingQueue:
-        """What the pairing needs of the season's jobs; quick however many there are.
+        """The season's jobs as the pairing needs them; quick however many there are.
 
         lately  how many of the newest rotations to tell of, except those up to number `after`
         """
@@ -532,7 +532,7 @@ class Queue(StorePart):
         ]
 
     def lost_counts(self) -> dict[int, Counter[AttemptEnd]]:
-        """How many attempts of each season, by its id, ended without a result, by how they ended.
+        """The number of attempts without a result of each season, by its id and their end.
 
         A season without any has no entry.
         """

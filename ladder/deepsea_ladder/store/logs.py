@@ -1,4 +1,4 @@
-"""What bots wrote in their games: errors, output and notes.
+"""Texts of bots in their games: errors, output and notes.
 
 Invariants: a log never costs a game its result, which is stored before and without it; of each bot
 the newest games with faults have logs, and the newest others what it noted in them.

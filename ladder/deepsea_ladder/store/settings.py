@@ -59,7 +59,7 @@ def _changed(connection: Connection) -> dict[str, int]:
 
 
 def _is_one(name: object, value: object) -> bool:
-    """Whether this can be a setting: for a damaged one the default is in force."""
+    """True if this can be a setting: for a damaged one the default is in force."""
     if type(name) is not str or type(value) is not int:
         return False
     try:

@@ -155,7 +155,7 @@ def _count(condition: Any) -> Any:
 
 
 def _counted(which: ColumnElement[bool]) -> dict[Table, Select[Any]]:
-    """What some games give, by table of sums: its rows, in the order of its key."""
+    """The sums that some games give, by table: its rows, in the order of its key."""
     ahead, level = _own.c.placement < _other.c.placement, _own.c.placement == _other.c.placement
     sat = (
         select(

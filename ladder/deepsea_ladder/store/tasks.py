@@ -344,7 +344,7 @@ class TaskQueue(StorePart):
         return TaskState.QUEUED
 
     def _last_words(self, reason: str, failures: int) -> str:
-        """Why a task has failed for good, by the reason of its last failure."""
+        """The reason for which a task has failed for good, by that of its last failure."""
         return reason
 
     def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:

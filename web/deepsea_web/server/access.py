@@ -59,14 +59,14 @@ class Access:
     """The names that requests may call it by."""
     proxies: frozenset[Address] = frozenset()
     everybody: bool = False
-    """Whether clients beyond this machine need no proxy."""
+    """True if clients beyond this machine need no proxy."""
 
     def keeps_secrets(self, client: str) -> bool:
-        """Whether nobody but the server reads what a client at this address sends."""
+        """True if nobody but the server reads what a client at this address sends."""
         return self.origin.startswith("https:") or is_loopback(client)
 
     def is_shared(self, peer: str) -> bool:
-        """Whether a peer may be everybody: this machine, or a trusted proxy."""
+        """True if a peer may be everybody: this machine, or a trusted proxy."""
         return is_loopback(peer) or _address(peer) in self.proxies
 
     def url(self, path: str, **query: object) -> str:
@@ -210,7 +210,7 @@ def _address(text: str) -> Address | None:
 
 
 def is_foreign(request: Request, access: Access) -> bool:
-    """Whether a browser says that a page of another site sends this."""
+    """True if a browser says that a page of another site sends this."""
     fetched = request.headers.getlist("sec-fetch-site")
     origins = request.headers.getlist("origin")
     return fetched not in ([], ["same-origin"]) or origins not in ([], [_origin(request, access)])

@@ -73,7 +73,7 @@ class Batch:
     answers: list[Any]
     ended: bool = False
     quiet: bool = False
-    """Whether there is nothing new after these."""
+    """True if there is nothing new after these."""
 
 
 class Slots:
@@ -365,7 +365,7 @@ def _next(answers: Iterator[Any]) -> Batch:
 # The routes of requests, for their metrics
 
 ROUTE = "deepsea.route"
-"""Where the scope of a request has a list, to which its route is added."""
+"""The key of a list in the scope of a request, to which its route is added."""
 
 
 def name_routes(routes: Iterable[BaseRoute], root: str = "") -> None:

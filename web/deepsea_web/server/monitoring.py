@@ -1,4 +1,4 @@
-"""What an operator's programs ask: whether the server answers, whether it is ready, its metrics.
+"""Answers for an operator's programs: the server lives, it is ready, its metrics.
 
 Invariants: /healthz reads nothing; /readyz asks the store at most once in READY_US, however often
 it is asked; /metrics is for admins' tokens, and no label of it has the name of a person or a bot;
@@ -35,9 +35,9 @@ from deepsea_web.server.gateway import ROUTE, Gateway, name_routes
 from deepsea_web.server.http_api import refuse
 
 READY_US = 5_000_000
-"""How long an answer about readiness holds, and how long it may take."""
+"""The time for which an answer about readiness holds, and that which it may take."""
 METRICS = replace(METHODS["status"], scope=TokenScope.READ)
-"""Who may read metrics: an admin, also by a token that cannot change anything."""
+"""The right to read metrics: an admin's, also by a token that cannot change anything."""
 _COUNTERS = ("games", "lost_attempts", "faults", "forfeits", "requests", "refusals")
 _LABELS: dict[str, Sequence[str]] = {
     "lost_attempts": ["ended"],
@@ -137,7 +137,7 @@ class _Collected(Collector):
 
 
 def metrics(counts: LadderCounts, gateway: Gateway) -> Iterator[Metric]:
-    """What the store knows, and this server since it was started."""
+    """The numbers of the store, and of this server since it was started."""
     limits = {
         "calls_per_minute": gateway.calls.refused,
         "pages_per_minute": gateway.visits.refused,

@@ -59,7 +59,7 @@ class ReaderCursor(NamedTuple):
     shows: int = 0
     """The number of games that were on TV when the last one was announced."""
     told: bool = False
-    """Whether it was sent anything on this connection."""
+    """True if it was sent anything on this connection."""
 
 
 class Program(NamedTuple):

@@ -123,7 +123,7 @@ class Action:
     secrets: tuple[str, ...] = ()
     """Those of them that are not shown again."""
     has_file: bool = False
-    """Whether the form comes with the file of a bot."""
+    """True if the form comes with the file of a bot."""
 
     def typed(self, form: Form) -> Mapping[str, Sequence[str]]:
         """The fields that are shown again."""

@@ -77,7 +77,7 @@ class Visit:
 
     @property
     def is_admin(self) -> bool:
-        """Whether links to the pages of admins are shown."""
+        """True if links to the pages of admins are shown."""
         return self.caller.role >= Role.ADMIN
 
 
@@ -95,7 +95,7 @@ class Query:
         return self.path.get(name, self.given.get(name))
 
     def flag(self, name: str) -> bool:
-        """Whether a box was ticked."""
+        """True if a box was ticked."""
         given = self.given.get(name)
         return bool(given) and bool(parameter(bool, name, given, is_text=True))
 
@@ -259,7 +259,7 @@ class Cache:
 
 
 def same(request: Request, tag: str) -> bool:
-    """Whether the reader has this already."""
+    """True if the reader has this already."""
     given = request.headers.get("if-none-match", "")
     return tag in [one.strip() for one in given.split(",")]
 

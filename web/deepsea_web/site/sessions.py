@@ -32,7 +32,7 @@ _VALUE = re.compile(r"[A-Za-z0-9_.~%-]{1,500}")
 UNSEEN = {**NO_STORE, "Vary": "Cookie"}
 """The headers of what depends on who looks."""
 MEMBER = "deepsea.member"
-"""Where the scope of a request of somebody with a session has the caller."""
+"""The key of the caller in the scope of a request with a session."""
 
 
 class Cookie:

@@ -75,7 +75,7 @@ class PageGame:
 
     @property
     def title(self) -> str:
-        """Which game it is."""
+        """The name of the game."""
         return f"game {self.frames['id']}, {self.frames['rules']} rules"
 
     @property

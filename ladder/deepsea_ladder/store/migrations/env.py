@@ -1,4 +1,4 @@
-"""What Alembic runs: the scripts, in the transaction that `migrate.py` has begun.
+"""The module that Alembic runs: the scripts, in the transaction that `migrate.py` has begun.
 
 Invariant: one transaction holds every step and the note of the new revision, so that a migration
 that is interrupted anywhere leaves the old schema.

@@ -78,7 +78,7 @@ HOW = Page(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What the way to a first bot depends on."""
+    """The settings on which the way to a first bot depends."""
 
     season: SeasonInfo
     bot: str

@@ -245,7 +245,7 @@ def news_of(document: SeatDocument, has: Cursor) -> tuple[Cursor, str]:
 
 
 async def seat_news(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
-    """What the page of a seat lacks, as server-sent events, until the game is over."""
+    """News for the page of a seat, as server-sent events, until the game is over."""
     has = place_of(last_event(request))
 
     def write(state: SeatText) -> str:
