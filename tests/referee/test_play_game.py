@@ -176,7 +176,7 @@ async def test_a_decision_that_the_host_delayed_voids_the_game_and_names_the_sea
 
 async def test_a_start_that_the_host_delayed_is_never_that_of_a_seat_with_another_player() -> None:
     class Busy(Pool):
-        async def ready(self, bot: Slot, *, suspect: bool) -> Process:
+        async def ready(self, bot: int, *, suspect: bool) -> Process:
             raise HostTooBusy("the host was too busy", 12_000_000)
 
     table = Table([last_legal, last_legal])

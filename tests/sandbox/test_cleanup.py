@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -117,3 +118,16 @@ def test_a_folder_is_private_and_goes_with_its_process_but_not_with_a_fork(tmp_p
     )
     assert done.stdout.decode().split() == [str(0o700), "file"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_locked_while_it_is_in_use_so_that_no_cleaner_of_tmp_removes_it() -> None:
+    folder = cleanup.private_folder()
+    cleaner = os.open(folder, os.O_RDONLY)
+    try:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(cleaner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        cleanup.remove_folder(folder)
+        fcntl.flock(cleaner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(cleaner)
+    assert not folder.exists()

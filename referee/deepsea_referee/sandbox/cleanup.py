@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import fcntl
 import itertools
 import os
 import re
@@ -20,6 +21,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
@@ -36,8 +38,18 @@ _LONGEST_PARENT = 40
 """The longest path of a folder in which a socket's path has room: its folder's name has up to 55
 characters."""
 _number = itertools.count()
-_folders: dict[Path, int] = {}
-"""The private folders that are there, and the process that made each: a fork removes none."""
+
+
+class _Owned(NamedTuple):
+    """A private folder that is there."""
+
+    owner: int
+    """The process that made it: a fork removes none."""
+    lock: int | None
+    """Its descriptor, by which it is locked; None if there was none left."""
+
+
+_folders: dict[Path, _Owned] = {}
 
 
 def new_name() -> str:
@@ -62,8 +74,20 @@ def private_folder(parent: str | None = None) -> Path:
             if error.errno != errno.EEXIST:  # somebody else may have made one of that name
                 raise
         else:
-            _folders[folder] = os.getpid()
+            _folders[folder] = _Owned(os.getpid(), _locked(folder))
             return folder
+
+
+def _locked(folder: Path) -> int | None:
+    """Lock a folder, so that nobody tidies it away while it is in use, however old its files are.
+
+    systemd's cleaner, which removes from /tmp what is ten days old, passes over locked folders.
+    """
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return descriptor
+    return None
 
 
 def socket_folder() -> Path:
@@ -90,13 +114,15 @@ def _socket_places() -> list[str]:
 def remove_folder(folder: Path) -> None:
     """Remove a private folder with all that is in it."""
     shutil.rmtree(folder, ignore_errors=True)
-    _folders.pop(folder, None)
+    owned = _folders.pop(folder, None)
+    if owned is not None and owned.lock is not None:
+        os.close(owned.lock)
 
 
 @atexit.register
 def _remove_own_folders() -> None:
-    for folder, owner in _folders.items():
-        if owner == os.getpid():
+    for folder, owned in _folders.items():
+        if owned.owner == os.getpid():
             shutil.rmtree(folder, ignore_errors=True)
 
 
