@@ -58,7 +58,7 @@ class Pool:
     def running(self, bot: Slot) -> Process | None:
         return None
 
-    async def ready(self, bot: Slot, *, suspect: bool) -> Process:
+    async def ready(self, bot: int, *, suspect: bool) -> Process:
         if bot == self.broken:
             raise RefereeError("no sandbox")
         await asyncio.to_thread(int)  # it takes a moment
