@@ -154,7 +154,6 @@ DOCUMENTS = [
     ("bot_versions", "digest", "bot anna"),
     ("analyses", "policy", "analyse s1-3"),
     ("audit", "note", "author audit"),
-    ("submissions", "bot", "submissions Ada"),
 ]
 
 
