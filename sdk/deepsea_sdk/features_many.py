@@ -13,7 +13,7 @@ from deepsea_rules.ruleset import HOME, MAX_PLAYERS
 
 from .batch.engine import Batch, points_of
 from .batch.policies import first_of_name
-from .batch.units import CHIP_BITS, LAID, Array, level_counts
+from .batch.units import CHIP_BITS, LAID, Array, levels
 from .features import DROPS, HEAD, LENGTH, PER_DIVER, PER_SPACE, SPACES, WORDS, Features
 
 __all__ = ["DECLARE", "NOTHING", "SEARCH", "TURN_ACTIONS", "features_many", "masks_many"]
@@ -64,7 +64,7 @@ def features_many(
     space = x[:, HEAD : HEAD + SPACES * PER_SPACE].reshape(count, SPACES, PER_SPACE)
     space[:, :, 0] = batch.last[games][:, None] >= _SPACE_NUMBERS
     space[:, :, 1] = (units & LAID) != 0
-    space[:, :, 2:] = level_counts(units & CHIP_BITS)
+    space[:, :, 2:] = levels(units & CHIP_BITS)
     diver = games[:, None] * players + ring
     place = batch.place.take(diver)
     row = x[:, HEAD + SPACES * PER_SPACE :].reshape(count, MAX_PLAYERS, PER_DIVER)[:, :players]
@@ -74,8 +74,8 @@ def features_many(
     row[:, :, 3] = place == HOME
     row[:, :, 4] = batch.barred.take(diver)
     row[:, :, 5] = batch.load.take(diver)
-    row[:, :, 6:10] = level_counts(batch.carried.take(diver) & CHIP_BITS)
-    row[:, :, 10:14] = level_counts(banks)
+    row[:, :, 6:10] = levels(batch.carried.take(diver) & CHIP_BITS)
+    row[:, :, 10:14] = levels(banks)
     row[:, :, 14] = points_of(banks & known[:, None], values)
     return x
 
@@ -85,7 +85,7 @@ def _unknown_means(known: Array, values: Array) -> Array:
     octets = known.astype("<u4")[:, None].view(np.uint8)
     bits = np.unpackbits(octets, axis=1, bitorder="little")
     per_level = (len(known), len(LEVELS), CHIPS_PER_LEVEL)
-    left = CHIPS_PER_LEVEL - level_counts(known).astype(np.float32)
+    left = CHIPS_PER_LEVEL - levels(known).astype(np.float32)
     total = _TOTALS - (bits * values).reshape(per_level).sum(axis=2, dtype=np.float32)
     means: Array = np.divide(total, left, out=np.zeros_like(total), where=left > 0)
     return means

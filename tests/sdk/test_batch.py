@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256, shake_256
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -20,8 +21,9 @@ from hypothesis import strategies as st
 from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, order
 from deepsea_rules.cleanup import items_of
 from deepsea_rules.errors import RulesError
+from deepsea_rules.notation import parse_position
 from deepsea_rules.randomness import deal, seed_from_text
-from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
+from deepsea_rules.ruleset import DIVES, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
 from deepsea_rules.scoring import halves_ahead
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
@@ -36,13 +38,16 @@ from deepsea_sdk.batch import (
     RandomPolicy,
     SteadyPolicy,
     Turn,
+    chips,
     draw_luck,
     given_luck,
+    levels,
     open_random,
     play_on_many,
     put,
     roll_out_many,
     state_of,
+    worth,
 )
 from deepsea_sdk.batch.clean_up import BELOW
 from deepsea_sdk.batch.units import Array
@@ -511,3 +516,83 @@ def test_a_roll_out_of_a_view_deals_what_it_does_not_know() -> None:
     assert (np.sort(luck_of_view.values) == sorted(state.values[1:])).all()
     assert len(np.unique(luck_of_view.values, axis=0)) > 1
     assert (draw_luck(state, source, 200).values == state.values[1:]).all()
+
+
+# What units hold, and what dives cost
+
+
+@pytest.mark.parametrize("rules", [PRESETS["manual"], custom("manual", relost_stack="chips")])
+def test_levels_chips_and_worth_are_those_of_the_units(rules: RuleSet) -> None:
+    text = "1 [23] x 4 {144} | *A3v:2,[13] B2v C0v | d2 a9 declare"
+    state = parse_position(text, rules)
+    batch = Batch(rules, 3, 2)
+    put(batch, np.arange(2), state)
+    trail = batch.trail[1, 1 : len(state.trail)]
+    assert levels(trail).tolist() == [
+        [1, 0, 0, 0],
+        [0, 1, 1, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 1],
+        [1, 0, 0, 2],
+    ]
+    assert chips(trail).tolist() == [1, 2, 0, 1, 3]
+    assert worth(trail).tolist() == [1.5, 15, 0, 13.5, 28.5]
+    assert levels(batch.carried).tolist() == 2 * [[1, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert (chips(batch.carried)[0], worth(batch.carried)[0]) == (3, 16.5)
+    assert levels(batch.cargo)[0, :2].tolist() == [[0, 1, 0, 0], [1, 0, 1, 0]]
+    assert (levels(trail) - levels(trail).max()).min() == -2  # signed: differences may be negative
+
+
+def test_what_drowned_is_told_at_the_end_of_each_dive_and_in_the_results() -> None:
+    games, seats = 64, 3
+    source = np.random.default_rng(1)
+    batch, numbers = Batch(PRESETS["manual"], seats, games), np.arange(games)
+    open_random(batch, numbers, source)
+    policy, dice = SteadyPolicy(seats), RandomDice(source)
+    expected = np.zeros((games, DIVES, seats), int)
+
+    def on_dive_end(ending: Batch, ended: Array) -> None:
+        for game in ended.tolist():
+            state = state_of(ending, game)
+            expected[game, state.dive - 1] = [len(cargo) for cargo in state.cargo]
+
+    over = np.zeros(0, int)
+    while not len(over):
+        over = batch.play_turn(policy, dice, on_dive_end)
+    assert (batch.results(numbers).drowned == expected).all()
+    assert (batch.part(over).results(np.arange(len(over))).drowned == expected[over]).all()
+    assert expected[:, 0].any()
+    batch.open(over, 0, 0)
+    assert not batch.results(over).drowned.any()
+    points, halves = batch.results(over)
+    assert points.shape == halves.shape == (len(over), seats)
+
+
+@pytest.mark.parametrize("to_end_of", ["dive", "game"])
+def test_a_roll_out_says_who_drowned_in_the_dives_that_it_played(
+    to_end_of: Literal["dive", "game"],
+) -> None:
+    state = parse_position("1 1 1 2 2 2 3 3 3 | *A9^:1,1 B2v | d2 a1 declare", PRESETS["manual"])
+    results = roll_out_many(
+        state, 5, SteadyPolicy(2), np.random.default_rng(1), to_end_of=to_end_of
+    )
+    assert results.drowned.shape == (5, DIVES, 2)
+    assert (results.drowned[:, 1, 0] >= 2).all()
+    assert not results.drowned[:, 1, 1].any()
+    assert not results.drowned[:, 0].any()
+    assert to_end_of == "game" or not results.drowned[:, 2].any()
+
+
+def test_the_study_of_the_docs_reproduces_what_players_say(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "learn.md").read_text(encoding="utf-8")
+    study = page.split("## A study")[1].split("\n## ")[0]
+    program, printed = re.findall(r"```\w+\n(.*?)```", study, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(program, "learn.md", "exec"), names)
+    assert capsys.readouterr().out == printed
+    assert np.mean(names["last"]) > np.mean(names["first"]) + 0.1
+    assert np.mean(np.array(names["rolls"]) <= 3) == pytest.approx(1 / 3, abs=0.02)
+    shallow, deep, *_ = np.mean(names["points"], axis=0)
+    assert deep > shallow + 5

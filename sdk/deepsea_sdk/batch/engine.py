@@ -24,11 +24,11 @@ is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -58,7 +58,7 @@ from .clean_up import (
     in_order,
     runs_of,
 )
-from .units import CHIP_BITS, LAID, SUMMED, U64, Array, checked, level_counts, name_bits, singles
+from .units import CHIP_BITS, LAID, SUMMED, U64, Array, checked, levels, name_bits, singles
 
 # Tables of how divers move, so that many of them move by one look-up
 
@@ -164,7 +164,10 @@ class Policy:
         raise NotImplementedError
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
-        """Who takes the unit that lies on its space, as booleans."""
+        """Who takes the unit that lies on its space, as booleans.
+
+        units  packed numbers; `levels`, `chips` and `worth` of `deepsea_sdk.batch` read them
+        """
         raise NotImplementedError
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
@@ -198,7 +201,8 @@ class Batch:
     homes               8 × the seats that are home, as bits
     taken               spaces with divers, and all beyond the end of the trail, as bits
     banked_earlier      the chips that were brought home in earlier dives, as bits
-    trail               [games, 33] units by space, column 0 blank; see `units`
+    trail               [games, 33] units by space, column 0 blank
+    drowned             [games, DIVES, seats], see `Results`
     values              [games, 32] of chip 1 to 32, hidden as ever
 
     Of each diver, flat [games × seats]:
@@ -208,6 +212,9 @@ class Batch:
     cargo               [games × seats, SLOTS] units in pick-up order, `load` of them
     carried             chips and worth of the cargo together
     bank                chips brought home, as bits
+
+    Units, and `carried`, are packed into numbers, which `levels`, `chips` and `worth` read; the
+    first two read `bank`, too.
     """
 
     def __init__(self, rules: RuleSet, players: int, games: int) -> None:
@@ -239,6 +246,7 @@ class Batch:
         self.banked_earlier = np.zeros(games, U64)
         self.trail = np.zeros((games, WIDTH), U64)
         self.values = np.zeros((games, WIDTH - 1), np.uint8)
+        self.drowned = np.zeros((games, DIVES, players), np.int8)
         self.cargo = np.zeros((games * players, SLOTS), U64)
         self.carried = np.zeros(games * players, U64)
         self.bank = np.zeros(games * players, U64)
@@ -283,6 +291,7 @@ class Batch:
         self.idle -= int((self.dive[games] % (DIVES + 1) == 0).sum())
         self.trail[games] = self._singles
         self.values[games] = values
+        self.drowned[games] = 0
         self.by_seat(self.bank)[games] = 0
         self.banked_earlier[games] = 0
         self.dive[games] = 1
@@ -306,12 +315,24 @@ class Batch:
 
     # A turn
 
-    def play_turn(self, policy: Policy, dice: Dice) -> Array:
-        """Play one turn of every game; returns those that are over, to be begun anew."""
+    def play_turn(
+        self,
+        policy: Policy,
+        dice: Dice,
+        on_dive_end: Callable[[Batch, Array], object] = lambda batch, games: None,
+    ) -> Array:
+        """Play one turn of every game; returns those that are over, to be begun anew.
+
+        on_dive_end  called with the batch and the games whose dive has ended, before the clean-up:
+                     all divers are still where they were, with their cargo
+        """
         turn = self.turn()
         self.declare(turn, policy)
         self.move(turn, dice(self, turn))
-        return self.clean_up(self.search(turn, policy), policy)
+        ended = self.search(turn, policy)
+        if len(ended):
+            on_dive_end(self, ended)
+        return self.clean_up(ended, policy)
 
     def turn(self, games: Array | None = None) -> Turn:
         """The divers to move of these games, or of all."""
@@ -520,7 +541,7 @@ class Batch:
         if not len(games):
             return games
         place = self.by_seat(self.place).take(games, axis=0)
-        load = self.by_seat(self.load).take(games, axis=0)
+        load = self.note_drowned(games)
         cargo = self.by_seat(self.cargo).take(games, axis=0)
         home_rank = self.by_seat(self.home_rank).take(games, axis=0)
         laid = clean_up.stranded(self.rules, place, load, cargo, self.by_chip)
@@ -541,6 +562,12 @@ class Batch:
         self.idle += len(over)
         self._board(games, starter)
         return over
+
+    def note_drowned(self, games: Array) -> Array:
+        """Note what is lost at the end of a dive: the units of all divers, which are returned."""
+        load = self.by_seat(self.load).take(games, axis=0)
+        self.drowned[games, self.dive[games] - 1] = load
+        return load
 
     def _settle_orders(
         self, games: Array, trail: Array, place: Array, laid: Stranded, policy: Policy
@@ -582,12 +609,12 @@ class Batch:
     def results(self, games: Array) -> Results:
         """Points and placements as things stand."""
         banks = self.by_seat(self.bank)[games]
-        return results_of(banks, self.values[games], self.rules.tiebreak)
+        return results_of(banks, self.values[games], self.rules.tiebreak, self.drowned[games])
 
     def part(self, games: Array) -> Batch:
         """A batch of copies of these games."""
         other = Batch(self.rules, self.players, len(games))
-        for name in ("to_move", "homes", "taken", "banked_earlier", "trail", "values"):
+        for name in ("to_move", "homes", "taken", "banked_earlier", "trail", "values", "drowned"):
             getattr(other, name)[:] = getattr(self, name)[games]
         other._counts[:] = self._counts[:, games]
         other._divers[:] = self._divers[:, games]
@@ -600,21 +627,31 @@ class Batch:
 # Points and placements: `deepsea_rules.scoring` on arrays
 
 
-class Results(NamedTuple):
-    """How games stand or ended, both [games, seats]."""
+@dataclass(frozen=True, slots=True)
+class Results:
+    """How games stand or ended: `points, halves = results`, and who drowned."""
 
     points: Array
+    """[games, seats]."""
     halves: Array
-    """As `scoring.halves_ahead`: a 2 for each seat that one is ahead of, and a 1 for a tie."""
+    """[games, seats], as `scoring.halves_ahead`: a 2 for each seat that one is ahead of, and a 1
+    for a tie."""
+    drowned: Array
+    """[games, DIVES, seats]: how many units a seat lost at the end of a dive. It drowned where
+    there are any."""
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.points, self.halves))
 
 
-def results_of(banks: Array, values: Array, tiebreak: str) -> Results:
+def results_of(banks: Array, values: Array, tiebreak: str, drowned: Array) -> Results:
     """From what has been brought home: banks [games, seats] as bits, values [games, 32]."""
     points = points_of(banks, values)
-    counts = level_counts(banks).astype(np.int64)
+    counts = levels(banks).astype(np.int64)
     keys = points << 20 | _tie_keys(points, counts, tiebreak)
     own, other = keys[:, :, None], keys[:, None, :]
-    return Results(points, (own > other).sum(axis=2) + (own >= other).sum(axis=2) - 1)
+    halves = (own > other).sum(axis=2) + (own >= other).sum(axis=2) - 1
+    return Results(points, halves, drowned)
 
 
 def points_of(banks: Array, values: Array) -> Array:

@@ -35,6 +35,7 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
         raise ValueError(f"a position in phase {state.phase} has no turn to play: {state}")
     trail, cargo = _packed(batch, state)
     batch.idle -= int((batch.dive[games] % (DIVES + 1) == 0).sum())
+    batch.drowned[games] = 0  # that of earlier dives is not known
     batch.dive[games] = state.dive
     batch.air[games] = state.air
     batch.quiet[games] = state.quiet

@@ -90,6 +90,7 @@ def _play_on(
     if len(wrong):
         raise ValueError(f"trial {wrong[0]} is none of the {len(luck.values)} that have luck")
     banks = np.zeros((len(trial), states[0].players), U64)
+    drowned = np.zeros((len(trial), DIVES, states[0].players), np.int8)
     starters = np.full(len(trial), -1)
     playing: list[tuple[GameState, int, Array]] = []
     end = 0
@@ -104,8 +105,9 @@ def _play_on(
         else:
             playing.append((state, last, rows))
     if playing:
-        _RollOuts(playing, luck, trial, banks, starters).play(policy)
-    return results_of(banks, luck.values[trial], states[0].rules.tiebreak), starters
+        _RollOuts(playing, luck, trial, banks, drowned, starters).play(policy)
+    values = luck.values[trial]
+    return results_of(banks, values, states[0].rules.tiebreak, drowned), starters
 
 
 def _settled(state: GameState) -> GameState:
@@ -117,7 +119,7 @@ def _settled(state: GameState) -> GameState:
 
 
 class _RollOuts:
-    """Games that are played on until their last dive has ended; then `banks` has what they got."""
+    """Games that are played on until their last dive has ended, as `banks` and `drowned` say."""
 
     def __init__(
         self,
@@ -125,10 +127,11 @@ class _RollOuts:
         luck: Luck,
         trial: Array,
         banks: Array,
+        drowned: Array,
         starters: Array,
     ) -> None:
         state = playing[0][0]
-        self.banks = banks
+        self.banks, self.drowned = banks, drowned
         self.starters = starters
         self.row = np.concatenate([rows for _, _, rows in playing])
         """The row of `banks` of each game; -1 if it has ended."""
@@ -170,12 +173,14 @@ class _RollOuts:
             return
         batch = self.batch
         last = batch.dive[games] >= self.last[games]
+        batch.note_drowned(games[last])
         self._note_starters(games[last])
         over = batch.clean_up(games[~last], policy)
         over = np.concatenate([games[last], over])
         rows = self.row[over]
         counted = rows >= 0
         self.banks[rows[counted]] = batch.by_seat(batch.bank)[over[counted]]
+        self.drowned[rows[counted]] = batch.drowned[over[counted]]
         self.left -= int(counted.sum())
         # They play on, because that takes less time than to leave them out at once.
         self.row[over] = -1

@@ -55,9 +55,9 @@ def checked(answers: Array, asked: Array, kinds: str, what: str) -> Array:
     return answers
 
 
-def chip_bits(chips: Iterable[int]) -> int:
+def chip_bits(ids: Iterable[int]) -> int:
     """A set of chips as bits, chip 1 the lowest one."""
-    return sum(1 << chip - 1 for chip in chips)
+    return sum(1 << chip - 1 for chip in ids)
 
 
 @lru_cache(maxsize=4096)
@@ -79,13 +79,13 @@ def pack(unit: tuple[int, ...], by_chip: bool, laid: bool = False) -> int:
 
 def unpack(number: int, by_chip: bool) -> Unit:
     """The unit of a number; chips of one level lie in it by their ids, unless `by_chip`."""
-    chips = [chip for chip in CHIPS if number >> chip - 1 & 1]
+    ids = [chip for chip in CHIPS if number >> chip - 1 & 1]
     order = number >> 32 & 2**22 - 1
     if by_chip:
-        return Unit([(order >> _CHIP_BITS * i & 31) + 1 for i in range(len(chips))])
-    levels = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(chips))]
-    left = {level: [chip for chip in chips if LEVEL_OF[chip] == level] for level in LEVELS}
-    return Unit([left[level].pop(0) for level in reversed(levels)])
+        return Unit([(order >> _CHIP_BITS * i & 31) + 1 for i in range(len(ids))])
+    by_place = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(ids))]
+    left = {level: [chip for chip in ids if LEVEL_OF[chip] == level] for level in LEVELS}
+    return Unit([left[level].pop(0) for level in reversed(by_place)])
 
 
 def unpack_trail(numbers: Array, by_chip: bool) -> tuple[list[Unit], frozenset[Unit]]:
@@ -135,11 +135,26 @@ def apart(units: Array) -> tuple[Array, Array]:
 _SINGLES_BY_CHIP = singles(by_chip=True)
 
 
-def level_counts(chips: Array) -> Array:
-    """The number of chips of level 1, 2, 3 and 4 in sets of them: one more dimension of 4."""
-    octets: Array = chips.astype("<u4")[..., None].view(np.uint8)
-    counts: Array = np.bitwise_count(octets)
+def levels(units: Array) -> Array:
+    """How many chips of level 1, 2, 3 and 4 units have: one more dimension of 4; a blank has none.
+
+    units  of a batch: what `take` gets, `trail`, `cargo`, `carried`, or a `bank`
+    """
+    octets: Array = units.astype("<u4")[..., None].view(np.uint8)
+    counts: Array = np.bitwise_count(octets).view(np.int8)
     return counts
+
+
+def chips(units: Array) -> Array:
+    """How many chips units have, as `levels`: 0 is a blank, more than 1 a stack."""
+    counts: Array = np.bitwise_count(units & CHIP_BITS).view(np.int8)
+    return counts
+
+
+def worth(units: Array) -> Array:
+    """What units are worth on average, by the levels of their chips; not for a `bank`."""
+    points: Array = (units >> WORTH_AT) * 0.5
+    return points
 
 
 assert CHIPS_PER_LEVEL == 8  # so a level is a byte of the chips

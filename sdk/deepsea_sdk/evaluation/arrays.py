@@ -16,7 +16,7 @@ from deepsea_sdk.batch import Batch, Policy, Turn
 from deepsea_sdk.batch.clean_up import BELOW
 from deepsea_sdk.batch.engine import points_of
 from deepsea_sdk.batch.policies import PER_BREATH, TURNS_LEFT
-from deepsea_sdk.batch.units import U64, WORTH_AT, Array, level_counts
+from deepsea_sdk.batch.units import U64, WORTH_AT, Array, levels
 from deepsea_sdk.policies import home_chances
 
 from .inputs import INPUTS, REACH, STEEPNESS, Arithmetic, Diver, Facts, inputs
@@ -130,7 +130,7 @@ def points_at(batch: Batch, games: Array, diver: Array, own: int) -> Array:
     if batch.rules.owner_peek == "on_return":
         known |= banks[:, own]
     seen = banks & known[:, None]
-    points = level_counts(banks ^ seen) @ _MEANS
+    points = levels(banks ^ seen) @ _MEANS
     row, seat = seen.nonzero()
     if len(row):
         points[row, seat] += points_of(seen[row, seat][:, None], batch.values[games[row]])[:, 0]
