@@ -6,6 +6,8 @@ with a file name become that file; `sh` blocks are run line by line beside those
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import contextlib
 import hashlib
 import io
@@ -28,7 +30,7 @@ from google.protobuf import text_format
 from deepsea_cli import main
 from deepsea_ladder import chain
 from deepsea_ladder.export import export_lines
-from deepsea_referee.results.summary import VoidGame
+from deepsea_referee.results.summary import MatchResult, VoidGame
 from deepsea_rules import randomness
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
@@ -170,7 +172,8 @@ def run_in_docs(page: str, line: str, cwd: Path, shorter: bool) -> None:
             pass  # the environment that the tests run in stands for it
         case ["deepsea-referee", *rest] if shorter:
             run_here(rest)
-        case ["python", program] if shorter:
+        # Spawned processes import the program anew: it has to be one.
+        case ["python", program] if shorter and "spawn" not in (cwd / program).read_text():
             runpy.run_path(program, run_name="__main__")
         case _:
             run(words, cwd)
@@ -209,6 +212,21 @@ def test_commands_and_snippets_run(
                     run_in_docs(page, line, tmp_path, shorter)
         elif block.language == "python":
             exec(compile(block.text, page, "exec"), {"__name__": "__main__"})
+
+
+def test_the_cell_of_a_notebook_runs_where_an_event_loop_runs() -> None:
+    """As ipykernel runs a cell: compiled for a top-level `await`, in the loop's thread."""
+    (cell,) = [block for block in blocks("docs/scripts.md", "python") if not block.file]
+    names: dict[str, object] = {}
+
+    async def kernel() -> None:
+        asyncio.get_running_loop()
+        exec(compile(cell.text, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+
+    asyncio.run(kernel())
+    result = names["result"]
+    assert isinstance(result, MatchResult)
+    assert [bot.games for bot in result.summaries()] == [4, 4]
 
 
 @pytest.mark.parametrize("target", ["match", "test"])

@@ -74,13 +74,12 @@ def run_match(
     """
     result = settings.result(ISOLATION)
     stop, ends = (StopRequests(), True) if stop is None else (stop, False)
-    in_main = threading.current_thread() is threading.main_thread()
     troubled: set[int] = set()
     with copies(settings.named) as bots:
         output = InProcessOutput(bots, settings.output)
         games = _Games(replace(settings, bots=bots), on_game, now_us, result, output, stop, ends)
         try:
-            with PULSE.beating(), stop.on_signals() if ends and in_main else nullcontext():
+            with PULSE.beating(), stop.on_signals() if ends else nullcontext():
                 games.play(longest_s(settings.time_control) if limit_s is None else limit_s)
         except BotHangs as error:
             result.interrupted = True

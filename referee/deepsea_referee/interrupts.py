@@ -12,13 +12,17 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakSet
 
 if TYPE_CHECKING:
     from _typeshed import HasFileno
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -28,9 +32,14 @@ def on_signals(
     """Call `interrupt` at Ctrl-C and `terminate`, by default the same, at SIGTERM.
 
     A closed terminal is a SIGTERM, except for a process that ignores it (`nohup`).
-    Only in the main thread. They may be called between any two steps of its code; wake an event
-    loop with its `call_soon_threadsafe`.
+    Signals reach the main thread alone: in another one nothing is called, unless `apart` began it.
+    They may be called between any two steps of the code; wake an event loop with its
+    `call_soon_threadsafe`.
     """
+    if threading.current_thread() is not threading.main_thread():
+        with _relayed(interrupt, terminate or interrupt):
+            yield
+        return
     calls = {signal.SIGINT: interrupt, signal.SIGTERM: terminate or interrupt}
     if (pause_key := getattr(signal, "SIGBREAK", None)) is not None:  # Ctrl-Break on Windows
         calls[pause_key] = calls[signal.SIGTERM]
@@ -43,6 +52,51 @@ def on_signals(
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
+
+
+class _Relay(threading.local):
+    """What `on_signals` calls in a thread that `apart` began, the innermost last; else None."""
+
+    calls: list[tuple[Callable[[], object], Callable[[], object]]] | None = None
+
+
+_relay = _Relay()
+
+
+@contextmanager
+def _relayed(interrupt: Callable[[], object], terminate: Callable[[], object]) -> Iterator[None]:
+    calls = _relay.calls
+    if calls is None:
+        yield
+        return
+    calls.append((interrupt, terminate))
+    try:
+        yield
+    finally:
+        calls.pop()
+
+
+def apart(play: Callable[[], T]) -> T:
+    """Call `play` in a thread of its own, where no event loop runs, and wait for what it returns.
+
+    Signals that come meanwhile are for `on_signals` there; before it is reached, or in a thread
+    that is not the main one, they are lost.
+    """
+    calls: list[tuple[Callable[[], object], Callable[[], object]]] = []
+
+    def played() -> T:
+        _relay.calls = calls
+        return play()
+
+    def relay(which: int) -> None:
+        for call in calls[-1:]:
+            call[which]()
+
+    with (
+        on_signals(partial(relay, 0), partial(relay, 1)),
+        ThreadPoolExecutor(1, "match") as thread,
+    ):
+        return thread.submit(played).result()
 
 
 def own_handler(call: Callable[[], object]) -> Callable[[int, object], object]:
@@ -101,7 +155,7 @@ class StopRequests:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Ctrl-C asks for it, SIGTERM and a closed terminal at once; only in the main thread."""
+        """Ctrl-C asks for it, SIGTERM and a closed terminal at once."""
         with on_signals(self.ask, self.ask_at_once):
             yield
 

@@ -1,18 +1,23 @@
 """Matches and comparisons from a program of your own: what `match` and `compare` do in a terminal.
 
 Invariants: bots, rules, clocks and seeds are named as on the command line; nothing is written, and
-nothing printed but what `resolve` says of a name that could mean two bots.
+nothing printed but what `resolve` says of a name that could mean two bots; both functions work in
+any thread, also where an event loop runs.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from deepsea_referee import in_process as playing_in_process
 from deepsea_referee import match
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
+from deepsea_referee.errors import UserError
+from deepsea_referee.interrupts import apart
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.interface import IsolationLevel
@@ -23,6 +28,8 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
 from deepsea_rules.time_control import DEFAULT_CLOCK, TimeControl
 from deepsea_sdk.entropy import fresh_seed
+
+T = TypeVar("T")
 
 
 def run_match(
@@ -37,7 +44,7 @@ def run_match(
     in_process: bool = False,
     on_game: OnGame | None = None,
 ) -> MatchResult:
-    """Play a match; Ctrl-C ends it early and cleanly.
+    """Play a match; Ctrl-C ends it early and cleanly where this is the main thread.
 
     bots        files, folders, zips, names of sample bots or `cmd:COMMAND LINE`, two to six
     rules       a rule set or a preset's name
@@ -60,7 +67,7 @@ def run_match(
         seating=seating,
     )
     play = playing_in_process.run_match if in_process else match.run_match
-    return play(settings, on_game)
+    return _play(lambda: play(settings, on_game), in_process)
 
 
 def run_comparison(
@@ -109,9 +116,29 @@ def run_comparison(
         if on_block is not None:
             on_block(games.comparison)
 
-    if games.play(count, in_process=in_process):
+    if _play(lambda: games.play(count, in_process=in_process), in_process):
         raise KeyboardInterrupt
     return games.comparison
+
+
+_with_grpc: set[int] = set()
+"""Processes in which bots have played as processes: this one, and those that it was forked from."""
+
+
+def _play(play: Callable[[], T], in_process: bool) -> T:
+    """Play here, or in another thread where an event loop runs, as in a notebook."""
+    if not in_process:
+        if _with_grpc - {os.getpid()}:
+            raise UserError(
+                "bots played as processes before this process was forked, and gRPC does not go on "
+                "after a fork: make the pool with multiprocessing.get_context('spawn')"
+            )
+        _with_grpc.add(os.getpid())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return play()
+    return apart(play)
 
 
 def _hosting(isolation: IsolationLevel, in_process: bool) -> Hosting:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 import deepsea_referee
-from deepsea_referee import Comparison, UserError, run_comparison, run_match
+from deepsea_referee import (
+    Comparison,
+    GameResult,
+    MatchResult,
+    UserError,
+    run_comparison,
+    run_match,
+)
 from deepsea_rules.errors import RulesError
 from deepsea_rules.record import GameRecord, verify
 from helpers.tiers import daily
@@ -31,6 +44,76 @@ def test_a_match_is_played_and_every_game_is_handed_over(in_process: bool) -> No
     assert [record.rules.name for record in records] == ["guide", "guide"]
     for record in records:
         verify(record)
+
+
+def mean_points(in_process: bool) -> float | None:
+    result = run_match(
+        ["greedy", "random"],
+        seed="place",
+        clock="60s",
+        isolation="process",
+        in_process=in_process,
+    )
+    return result.summaries()[0].mean_points
+
+
+def blocks(in_process: bool) -> int:
+    return run_comparison(
+        "greedy",
+        "random",
+        blocks=1,
+        seed="place",
+        clock="60s",
+        isolation="process",
+        in_process=in_process,
+    ).blocks
+
+
+async def in_a_loop(play: Callable[[bool], object], in_process: bool) -> object:
+    return play(in_process)
+
+
+@pytest.mark.parametrize("in_process", daily([True, False], [True, False]))
+@pytest.mark.parametrize("play", [mean_points, blocks])
+def test_a_match_and_a_comparison_play_in_a_loop_in_a_thread_and_in_a_pool(
+    play: Callable[[bool], object], in_process: bool
+) -> None:
+    in_loop = asyncio.run(in_a_loop(play, in_process))
+    assert asyncio.run(asyncio.to_thread(play, in_process)) == in_loop
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        assert pool.submit(play, in_process).result() == in_loop
+    if not in_process:
+        with (
+            ProcessPoolExecutor(1, get_context("fork")) as pool,
+            pytest.raises(UserError, match=r"get_context\('spawn'\)"),
+        ):
+            pool.submit(play, in_process).result()
+    assert play(in_process) == in_loop
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_ctrl_c_ends_a_match_in_a_running_loop_early(in_process: bool) -> None:
+    played: list[GameResult] = []
+
+    def on_game(result: GameResult, record: GameRecord) -> None:
+        played.append(result)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    async def cell() -> MatchResult:
+        return run_match(
+            ["random", "random"],
+            games=500,
+            clock="60s",
+            isolation="process",
+            in_process=in_process,
+            on_game=on_game,
+        )
+
+    before = signal.getsignal(signal.SIGINT)
+    result = asyncio.run(cell())
+    assert result.interrupted
+    assert 1 <= len(played) < 500
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def test_without_a_seed_every_match_is_another() -> None:
