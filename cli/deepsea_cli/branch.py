@@ -18,6 +18,7 @@ from deepsea_cli.options import (
     SEAT,
     complete_bot,
     load_record,
+    looked_at,
     naming,
     new_file_option,
     number_option,
@@ -75,7 +76,7 @@ def command(
     seats = len(original.seats)
     if len(bots) not in (0, 1, seats):
         raise UserError(f"name one bot for all seats, or {seats}, one for each; not {len(bots)}")
-    specs = [resolve(bot) for bot in bots] * (seats if len(bots) == 1 else 1)
+    specs = [looked_at(resolve(bot)) for bot in bots] * (seats if len(bots) == 1 else 1)
     specs = specs or original_bots(original)
     if games > 1:
         _futures(original, at, specs, action, games)
@@ -180,7 +181,7 @@ def debug(record: Path, bot: str, seat: str, show_all: bool) -> None:
     from deepsea_referee.workbench.replay import Replay
 
     source = load_record(record)
-    spec = resolve(bot)
+    spec = looked_at(resolve(bot))
     with naming(record):
         course = Replay(source, SEAT_LETTERS.index(seat))
     player = load(spec)

@@ -16,6 +16,7 @@ from deepsea_cli.options import (
     browser_option,
     complete_bot,
     group_options,
+    looked_at,
     margin_option,
     number_option,
     path_option,
@@ -95,9 +96,9 @@ def command(
 
     text = seed_text(play.seed, out, BlockSettings.kind)
     settings = BlockSettings.of(
-        resolve(a),
-        resolve(b),
-        [resolve(bot) for bot in split_list(field)],
+        looked_at(resolve(a)),
+        looked_at(resolve(b)),
+        [looked_at(resolve(bot)) for bot in split_list(field)],
         seats,
         blocks=blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS),
         seed_text=text,

@@ -24,6 +24,7 @@ from deepsea_cli.options import (
     complete_bot,
     decimal_option,
     group_options,
+    looked_at,
     number_option,
     path_option,
     precision_option,
@@ -125,10 +126,10 @@ def command(
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import FolderWriter, ResultsFolder
 
-    mine = resolve(bot)
+    mine = looked_at(resolve(bot))
     text = seed_text(play.seed)
     settings = MatchSettings(
-        bots=[mine, *map(resolve, split_list(against))],
+        bots=[mine, *(looked_at(resolve(name)) for name in split_list(against))],
         games=games,
         tables=None,
         **play.settings(text),
@@ -136,7 +137,7 @@ def command(
     place = out or Path("runs") / f"improve-{_plain_name(mine)}"
     version = _last_version(place, mine)
     if against_version:
-        version = _Version(against_version, resolve(against_version))
+        version = _Version(against_version, looked_at(resolve(against_version)))
     where = "in-process" if play.in_process else settings.hosting.isolation_text
     ctx.with_resource(FolderWriter(place))
     run = _Run(

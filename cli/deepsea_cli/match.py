@@ -25,12 +25,14 @@ from deepsea_cli.options import (
     in_process_option,
     isolation_option,
     load_rules,
+    looked_at,
     number_option,
     path_option,
     refuse_workers_of_cluster,
     rules_option,
     seed_option,
     seed_text,
+    shown_hints,
     workers_option,
 )
 from deepsea_cli.output import echo
@@ -124,7 +126,7 @@ def command(
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.system import SYSTEM
 
-    specs = [resolve(bot) for bot in bots]
+    specs = [looked_at(resolve(bot)) for bot in bots]
     # A child process tests the sandbox while this one imports gRPC.
     with SYSTEM.begin_test(level) as begun:
         from deepsea_cli import match_report
@@ -150,7 +152,11 @@ def command(
         seed=seed_from_text(text),
         seating=seating,
         tables=tables,
-        output=OutputPlan(folder=out, shown=_shown(show_output, bots, specs), hints=not quiet),
+        output=OutputPlan(
+            folder=out,
+            shown=_shown(show_output, bots, specs),
+            hints=None if quiet else shown_hints(),
+        ),
     )
     page = PlayedGamesPage(wanted=browser)
     play: Callable[..., MatchResult]

@@ -30,6 +30,9 @@ from deepsea_rules.time_control import DEFAULT_CLOCK, TimeControl
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from deepsea_referee.bots.hints import Hints
+    from deepsea_referee.bots.resolve import BotSpec
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [default: {DEFAULT}]"
@@ -177,6 +180,24 @@ def _completions(names: Iterable[str], word: str) -> list[CompletionItem]:
 
     known = [CompletionItem(name) for name in names if name.startswith(word)]
     return [*known, CompletionItem(word, type="file")]
+
+
+def shown_hints() -> Hints:
+    """The hints that this command has shown."""
+    from deepsea_referee.bots.hints import Hints
+
+    hints = click.get_current_context().meta.setdefault(Hints.__module__, Hints())
+    assert isinstance(hints, Hints)
+    return hints
+
+
+def looked_at(bot: BotSpec) -> BotSpec:
+    """The same bot, after hints on its program such as a misspelt method, once in a command."""
+    from deepsea_referee.bots.hints import hints_of
+
+    if not click.get_current_context().params.get("quiet"):
+        shown_hints().show(bot, hints_of(bot))
+    return bot
 
 
 def complete_bot(_ctx: click.Context, _param: click.Parameter, word: str) -> list[CompletionItem]:

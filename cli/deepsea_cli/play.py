@@ -30,11 +30,13 @@ from deepsea_cli.options import (
     freeze_option,
     isolation_option,
     load_rules,
+    looked_at,
     number_option,
     path_option,
     rules_option,
     seed_option,
     seed_text,
+    shown_hints,
 )
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
@@ -110,7 +112,7 @@ def command(
     from deepsea_referee.bots.resolve import BotSpec, resolve, sample
     from deepsea_referee.system import SYSTEM
 
-    specs = [*map(resolve, bots)] if bots else [*map(sample, OPPONENTS)]
+    specs = [looked_at(resolve(bot)) for bot in bots] if bots else [*map(sample, OPPONENTS)]
     if len(specs) >= MAX_PLAYERS:
         raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, not {len(specs)}")
     you = BotSpec(checked("name", name), (), None, "")
@@ -136,7 +138,7 @@ def command(
         games=games or (MOST_GAMES if browser else 1),
         rules=rules,
         seed=seed_from_text(text),
-        output=OutputPlan(folder=out, hints=True),
+        output=OutputPlan(folder=out, hints=shown_hints()),
     )
     control = None if clock is None else TimeControl.parse(clock)
     with ExitStack() as opened:

@@ -15,6 +15,7 @@ from deepsea_cli.options import (
     alpha_option,
     complete_bot,
     group_options,
+    looked_at,
     margin_option,
     number_option,
     path_option,
@@ -81,7 +82,7 @@ def command(
     text = seed_text(play.seed, out, RankSettings.kind)
     most = games or (GAMES_UNTIL_DECIDED if until_decided else GAMES)
     settings = RankSettings(
-        bots=[resolve(bot) for bot in bots],
+        bots=[looked_at(resolve(bot)) for bot in bots],
         players=seats_for(len(bots), seats),
         games=most,
         seed_text=text,

@@ -16,6 +16,7 @@ from deepsea_cli.options import (
     GroupPlay,
     complete_bot,
     group_options,
+    looked_at,
     path_option,
     seats_option,
     seed_text,
@@ -80,12 +81,13 @@ def command(
     from deepsea_referee.workbench.tuning import KIND, Budget, TuneGames, subject
 
     limit, mine = Budget.parse(budget), subject(bot)
+    looked_at(mine.bot)
     text = seed_text(play.seed, out, KIND)
     start = mine.with_values(mine.start)
     settings = BlockSettings.of(
         start,
         start,
-        [] if against == NO_FIELD else [resolve(name) for name in split_list(against)],
+        [] if against == NO_FIELD else [looked_at(resolve(name)) for name in split_list(against)],
         seats,
         blocks=1,
         seed_text=text,

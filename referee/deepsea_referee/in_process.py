@@ -29,7 +29,7 @@ from typing import Any, cast
 
 from deepsea_referee.bots.loading import MODULE_PREFIX, load
 from deepsea_referee.bots.meetings import Meetings
-from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, bot_error, show_hints
+from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, bot_error
 from deepsea_referee.bots.resolve import BotSpec, copies
 from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, OnGame
@@ -201,11 +201,11 @@ class _Games:
     def _load(self, number: int) -> AnyBot:
         """Import a bot anew, for its next game on a seed that it has met."""
         bot, players = self.settings.bots[number], self._players[number]
-        hints = self.settings.output.hints and self.settings.output.worker <= 1
+        hints = self.settings.output.hints if self.settings.output.worker <= 1 else None
         with self.output.redirected(number), self._bots_code():
             player = load(bot)
-        if hints and not players and isinstance(player, type):
-            show_hints(bot.name, "\n".join(misspelt(player)))
+        if hints is not None and not players and isinstance(player, type):
+            hints.show(bot, misspelt(player))
         players.append(player)
         return player
 

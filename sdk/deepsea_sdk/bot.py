@@ -352,7 +352,7 @@ def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
         bot = made(new_bot)
         if type(bot) not in known:
             known.add(type(bot))
-            sys.stderr.writelines(f"{hint}\n" for hint in misspelt(type(bot)))
+            sys.stderr.writelines(f"{HINT}{hint}\n" for hint in misspelt(type(bot)))
         return bot
 
     return make
@@ -362,8 +362,14 @@ def misspelt(bot: type[Bot]) -> Iterator[str]:
     """A hint for each public method that `Bot` does not have, with a name much like one it has."""
     for cls in bot.__mro__[: bot.__mro__.index(Bot)]:
         for name, value in vars(cls).items():
-            if callable(value) and not name.startswith("_") and not hasattr(Bot, name):
-                plain = name.replace("_", "").lower()
-                for near in difflib.get_close_matches(plain, _METHODS, 1, _ALIKE):
-                    wrong, meant = f"{cls.__name__}.{name}", _METHODS[near]
-                    yield f"{HINT}the SDK never calls {wrong}; did you mean {meant}?"
+            if callable(value):
+                yield from misspelling(cls.__name__, name)
+
+
+def misspelling(class_name: str, name: str) -> Iterator[str]:
+    """The hint on a method of a bot's class, if its name is much like one that `Bot` has."""
+    if not name.startswith("_") and not hasattr(Bot, name):
+        plain = name.replace("_", "").lower()
+        for near in difflib.get_close_matches(plain, _METHODS, 1, _ALIKE):
+            wrong, meant = f"{class_name}.{name}", _METHODS[near]
+            yield f"the SDK never calls {wrong}; did you mean {meant}?"

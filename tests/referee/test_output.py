@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee import in_process
+from deepsea_referee.bots.hints import Hints
 from deepsea_referee.bots.output import (
     BotOutput,
     OutputCapture,
@@ -21,7 +22,6 @@ from deepsea_referee.bots.output import (
     escaped,
     frames,
     last_words,
-    show_hints,
     where,
     with_short_stack,
 )
@@ -30,7 +30,6 @@ from deepsea_referee.match import MatchSettings, run_match
 from deepsea_referee.results.folder import log_names
 from deepsea_referee.results.summary import MatchResult
 from deepsea_rules.randomness import seed_from_text
-from deepsea_sdk.bot import HINT
 from helpers.in_loop import run
 from helpers.programs import PATIENT, lines_bot, opponent, program, written
 from helpers.tiers import daily
@@ -88,7 +87,7 @@ def test_a_full_disk_and_a_terminal_that_is_gone_stop_nothing(
         assert sinks is not None
         sinks[0](b"one\ntwo\n")
         output.close()
-        show_hints("bot", HINT + "a method is misspelt\n")
+        Hints().show(BotSpec("bot", (), None, ""), ["a method is misspelt"])
         monkeypatch.undo()
         with suppress(OSError):
             terminal.close()
@@ -185,7 +184,7 @@ def test_a_misspelt_method_is_named_once(
 ) -> None:
     text = "from deepsea_sdk import Bot, run\nclass Mine(Bot):\n    def serach(self, view): ...\n"
     bots = [written(tmp_path, how.__name__, f"{text}run(Mine)\n"), quiet(tmp_path, how)]
-    how(settings(bots, OutputPlan(hints=True), games=2))
+    how(settings(bots, OutputPlan(hints=Hints()), games=2))
     said = "the SDK never calls Mine.serach; did you mean search?"
     assert capsys.readouterr().err == f"{bots[0].name}: {said}\n"
 

@@ -159,7 +159,7 @@ class Misspelt(Bot):
 
 def test_methods_with_names_like_those_of_a_bot_are_named() -> None:
     assert list(misspelt(Misspelt)) == [
-        f"{HINT}the SDK never calls Misspelt.{name}; did you mean {meant}?"
+        f"the SDK never calls Misspelt.{name}; did you mean {meant}?"
         for name, meant in (
             ("serach", "search"),
             ("on_gamestart", "on_game_start"),
@@ -183,7 +183,7 @@ def test_helpers_with_other_names_are_nobodys_business(bot: type[Bot]) -> None:
 def test_a_hint_is_given_once_for_a_class(capsys: pytest.CaptureFixture[str]) -> None:
     make = with_hints(Misspelt)
     assert type(make()) is type(make()) is Misspelt
-    assert capsys.readouterr().err.splitlines() == list(misspelt(Misspelt))
+    assert capsys.readouterr().err.splitlines() == [f"{HINT}{hint}" for hint in misspelt(Misspelt)]
 
 
 @pytest.mark.parametrize("what", [Misspelt(), None, "Misspelt", dict, object])

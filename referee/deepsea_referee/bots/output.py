@@ -16,17 +16,16 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TextIO
 
 from deepsea_referee.system import SYSTEM, System
 from deepsea_rules.printable import printable
-from deepsea_sdk.bot import HINT
 from deepsea_sdk.errors import explained
 
 if TYPE_CHECKING:
+    from deepsea_referee.bots.hints import Hints
     from deepsea_referee.bots.resolve import BotSpec
 
 KEPT_BYTES = 64 * 1024
@@ -78,19 +77,6 @@ def joined(stdout: str, stderr: str) -> str:
     return "".join(f"--- {stream}\n{text.rstrip()}\n" for stream, text in parts if text)
 
 
-def hints_in(log: str) -> list[str]:
-    """The SDK's hints in what a bot printed, each once."""
-    lines = [line.removeprefix(HINT) for line in log.splitlines() if line.startswith(HINT)]
-    return list(dict.fromkeys(lines))
-
-
-def show_hints(name: str, log: str) -> None:
-    """Write the SDK's hints on stderr, each in a line with the bot's name."""
-    with suppress(OSError, ValueError):  # nobody sees stderr, or it is closed
-        for hint in hints_in(log):
-            sys.stderr.write(f"{printable(name)}: {hint}\n")
-
-
 def log_name(bot: int, start: int, worker: int = 0) -> str:
     """The file with the output of a process."""
     by = f"-worker-{worker}" if worker else ""
@@ -107,8 +93,8 @@ class OutputPlan:
     """The bots with output that is shown on stderr as it comes."""
     worker: int = 0
     """The worker that starts the processes, from 1; 0 if there are none."""
-    hints: bool = False
-    """Whether the SDK's hints, such as one on a misspelt method, are shown on stderr."""
+    hints: Hints | None = None
+    """Shows the SDK's hints, such as one on a misspelt method; None does not."""
     kept: int = 10
     """For each bot: the number of starts in which it was at fault of which the output is kept."""
 

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NewType, Self
 
+from deepsea_referee.bots.hints import hints_in
 from deepsea_referee.bots.meetings import Meetings
-from deepsea_referee.bots.output import BotLog, OutputPlan, joined, show_hints
+from deepsea_referee.bots.output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, BotStartError, HostTooBusy, RefereeError
@@ -269,8 +270,8 @@ class BotPool:
             return
         await process.stop()
         self.off_turn[slot.number].add(process.off_turn)
-        if self._output.hints and slot.start == 1 and self._output.worker <= 1:
-            show_hints(slot.bot.name, joined(*process.log()))
+        if self._output.hints is not None and slot.start == 1 and self._output.worker <= 1:
+            self._output.hints.show(slot.bot, hints_in(joined(*process.log())))
         texts = ("", "")
         logs = sum(log.bot == slot.number and bool(log.text) for log in self.logs)
         if process.troubled and logs < self._output.kept:

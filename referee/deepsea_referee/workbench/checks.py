@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from deepsea_referee.bots.output import hints_in, joined
+from deepsea_referee.bots.hints import hints_in
+from deepsea_referee.bots.output import joined
 from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
