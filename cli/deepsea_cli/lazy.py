@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 PROGRAM = "deepsea-referee"
+_FILES_ALONE = """'file' ]]; then
+            COMPREPLY=()
+            compopt -o default
+"""
+_FILES_TOO = """'file' ]]; then
+            compopt -o filenames
+            COMPREPLY+=($(compgen -f -- "$value"))
+"""
 
 
 class LazyCommand(NamedTuple):
@@ -104,7 +112,9 @@ def completion(ctx: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
-    click.echo(found(ctx.find_root().command, {}, PROGRAM, variable).source())
+    script = found(ctx.find_root().command, {}, PROGRAM, variable).source()
+    # In click's script for bash the entry for files empties the list of names before it.
+    click.echo(script.replace(_FILES_ALONE, _FILES_TOO))
 
 
 def documented(command: click.Command, words: str) -> click.Command:
