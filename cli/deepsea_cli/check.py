@@ -36,7 +36,8 @@ from deepsea_rules.time_control import TimeControl
 def new(name: str, language: Language | None, template: Template | None) -> None:
     """Create the folder NAME with a working bot, its bot.toml and, in Python, a test.
 
-    Existing files are not overwritten.
+    Existing files are not overwritten. sdk/README.md in the project has all methods and views of a
+    bot in Python on one page.
     """
     if language and template:
         raise click.UsageError("--language and --template exclude each other: templates are Python")
@@ -50,6 +51,8 @@ def new(name: str, language: Language | None, template: Template | None) -> None
         print_command("npm", "install", "--prefix", name)
     for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
         print_command("deepsea-referee", *words)
+    if language in (None, "python"):
+        echo("methods and views of a bot, on one page: sdk/README.md in the project")
 
 
 @click.command("check")
