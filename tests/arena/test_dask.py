@@ -483,7 +483,8 @@ def test_a_run_says_in_one_line_why_it_has_no_cluster(
     for words in (["ladder", "run"], ["match", "greedy", "random"]):
         assert "omit --workers" in run(*words, *nobody, "--workers", 2).refusal
     assert "a cluster plays files" in run("match", "cmd:true", "greedy", *nobody).refusal
-    assert "--cluster nonsense: " in run("ladder", "run", "--cluster", "nonsense").refusal
+    refusal = run("ladder", "run", "--cluster", "nonsense").refusal
+    assert "'--cluster': 'nonsense' is no address" in refusal
     for name in [name for name in sys.modules if name.startswith("deepsea_arena.play.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "distributed", None)

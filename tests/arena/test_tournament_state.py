@@ -108,10 +108,12 @@ def check_end(played: Played, state: TournamentState) -> None:
         assert [rank for rank, _ in state.ranks] == [1 + sorted(keys).index(key) for key in keys]
     if played.plan.kind == "elimination":
         assert state.winners == (() if state.champion is None else (state.champion,))
-        if len(played.exits) < len(played.plan.bots):
-            assert state.champion is not None
         tables = [table for tables in state.rounds for table in tables]
         own = [table for table in tables if state.champion in table.bots]
+        if state.champion is None:  # all that went on have left: who stayed has lost a table
+            for bot in played.plan.bots:
+                lost = any(bot in table.bots and table.winner != bot for table in tables)
+                assert bot in played.exits or lost
         if state.champion is not None and own:
             check_last_table(played, own[-1], state.champion)
     elif played.plan.kind == "final":

@@ -206,7 +206,9 @@ def test_everything_is_in_it() -> None:
             }
         ],
     }
-    assert data["void"] == [{"game": 3, "game_id": "g3", "reason": "a bug", "seat": None}]
+    assert data["void"] == [
+        {"game": 3, "game_id": "g3", "reason": "a bug", "seat": None, "out_of_memory": False}
+    ]
     assert data["logs"] == ["bot-2-start-2.log"]
 
 
@@ -222,6 +224,7 @@ def test_each_game_has_a_line_of_its_own() -> None:
         "game_id": "ü",
         "reason": 'two\nlines, "quoted"',
         "seat": None,
+        "out_of_memory": False,
     }
     nothing = text(empty())
     assert ' "games": [],\n "void": [],\n "logs": []\n}\n' in nothing

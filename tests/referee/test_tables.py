@@ -246,7 +246,8 @@ def test_a_crash_costs_one_game_also_beside_others_and_no_deal_is_played_twice(
     tmp_path: Path,
 ) -> None:
     once, deals = tmp_path / "once", tmp_path / "deals"
-    when = f"game.endswith('0012') and asked == 3 and not os.path.exists({str(once)!r})"
+    twelfth = commitment(game_seed(seed_from_text("tables"), 11, 0))
+    when = f"commitment == {twelfth!r} and asked == 3 and not os.path.exists({str(once)!r})"
     bot = lines_bot(
         tmp_path,
         "crashes",
