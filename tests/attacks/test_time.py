@@ -16,6 +16,7 @@ from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
 from helpers.tiers import daily
+from host_load import busy_host
 
 SHORT = TimeControl(200_000)
 SOON_US = 100_000
@@ -77,6 +78,18 @@ def test_t07_who_is_slow_but_in_time_plays(arena: Arena) -> None:
 @pytest.mark.parametrize("how", ["wakers", "idle"])
 def test_t14_nobody_earns_time_by_threads_that_wait(arena: Arena, how: str) -> None:
     played = attack(arena, "t14_starves", how, control=SHORT, limits=MANY, grace_us=SOON_US)
+    assert played.kinds() == THREE_TIMEOUTS
+
+
+@pytest.mark.release
+@pytest.mark.alone
+@pytest.mark.parametrize("how", ["bursts", "sleeps"])
+def test_t26_nobody_seems_to_starve_by_bursts_of_threads(arena: Arena, how: str) -> None:
+    control, limits = TimeControl(500_000), LIMITS._replace(processes=64)
+    with busy_host(2):
+        played = attack(
+            arena, "t26_bursts", how, "12", control=control, limits=limits, grace_us=SOON_US
+        )
     assert played.kinds() == THREE_TIMEOUTS
 
 

@@ -21,9 +21,9 @@ from deepsea_referee.timing.host_load import (
     busiest_us,
     credit_us,
     denied_us,
-    host_was_busy,
     least_us,
     longest_wait_us,
+    may_be_starved,
 )
 from deepsea_sdk.clock import TimeLeft
 
@@ -83,9 +83,19 @@ def test_the_host_is_given_up_on_only_after_a_long_time() -> None:
     assert longest_wait_us(10 * S, patience=6) == 60 * S
 
 
-def test_the_host_is_busy_if_others_use_half_of_it() -> None:
-    assert host_was_busy(10 * S, NOTHING, Usage(0, 9 * S, 10 * S), cpus=2)
-    assert not host_was_busy(10 * S, NOTHING, Usage(0, 9 * S, 9 * S), cpus=2)
+@pytest.mark.parametrize(
+    ("denied_us", "outside_us", "starved"),
+    [
+        pytest.param(9 * S, 10 * S, True, id="others used half of the CPUs, and it wanted one"),
+        pytest.param(9 * S, 9 * S, False, id="others used less"),
+        pytest.param(S * 5 // 2, 20 * S, True, id="pressure misses much of a wait that moves"),
+        pytest.param(S * 9 // 10, 20 * S, False, id="it wanted none for most of the time"),
+    ],
+)
+def test_a_bot_is_starved_only_if_others_used_half_of_the_host_and_pressure_says_so(
+    denied_us: int, outside_us: int, starved: bool
+) -> None:
+    assert may_be_starved(10 * S, NOTHING, Usage(0, denied_us, outside_us), cpus=2) is starved
 
 
 class Host:
@@ -367,11 +377,36 @@ def test_threads_that_wait_beside_one_that_runs_are_not_taken_for_a_wait_of_the_
     assert isinstance(play.ended, TimedOut)
 
 
+@pytest.mark.parametrize("waited", [43_500, 46_000, 48_900])
+@pytest.mark.parametrize("pressure", [500, 2_000, 4_500], ids=["1 %", "4 %", "9 %"])
+def test_bursts_of_many_threads_make_no_game_void(waited: int, pressure: int) -> None:
+    """The sum of their waits fits the idle time, as one thread's would; pressure is small."""
+    play = Play(TimeLeft(2_100_000, 0))
+    play.go_on(900, 50_000, cpu=1_000, denied=pressure, waited=waited, outside=90_000)
+    assert isinstance(play.ended, TimedOut)
+
+
+@pytest.mark.parametrize("pressure", [24_000, 43_000], ids=["spread over CPUs", "86 %"])
+def test_a_bot_whose_one_thread_starves_makes_it_void(pressure: int) -> None:
+    play = Play()
+    play.go_on(600, 50_000, cpu=100, denied=pressure, waited=49_800, outside=90_000)
+    assert isinstance(play.ended, Starved)
+
+
+def test_where_there_is_no_pressure_the_sum_of_the_waits_decides() -> None:
+    play = Play(host=Host(glances=False))
+    play.go_on(600, 50_000, denied=49_900, waited=49_900, outside=90_000)
+    assert isinstance(play.ended, Starved)
+
+
 @pytest.mark.parametrize(
     ("pressure_us", "waited_us", "idle_us", "denied"),
     [
         pytest.param(126, 242, 242, 242, id="one thread, spread over CPUs"),
-        pytest.param(10, 100, 100, 100, id="however little of it is in the mean"),
+        pytest.param(19, 50, 100, 50, id="a short wait, on another CPU than it ran on"),
+        pytest.param(18, 50, 100, 36, id="more than the mean can have missed"),
+        pytest.param(4, 99, 100, 8, id="many threads at once"),
+        pytest.param(99, 99, 100, 99, id="there is no pressure"),
         pytest.param(126, 300, 242, 252, id="several threads: at most what pressure can miss"),
         pytest.param(126, 100, 242, 126, id="a wait that is not over"),
         pytest.param(0, 9_000, 100, 0, id="something of it always ran"),
@@ -382,7 +417,20 @@ def test_threads_that_wait_beside_one_that_runs_are_not_taken_for_a_wait_of_the_
 def test_what_a_bot_was_denied(
     pressure_us: int, waited_us: int | None, idle_us: int, denied: int
 ) -> None:
-    assert denied_us(pressure_us, waited_us, idle_us, cpus=2) == denied
+    found = denied_us(pressure_us, waited_us, idle_us, used_us=16, cpus=2)
+    assert found == denied
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 8, 64])
+@pytest.mark.parametrize("run_us", [0, 20_000, 90_000])
+@pytest.mark.parametrize("wait_us", [1_000, 30_000, 200_000])
+def test_one_thread_is_credited_its_whole_wait_however_it_moves(
+    cpus: int, run_us: int, wait_us: int
+) -> None:
+    for on in range(1, cpus + 1):  # it waits on so many CPUs in turn, and runs on the first
+        each = wait_us / on
+        kernel = (each * (each + run_us) + (on - 1) * each * each) / (wait_us + run_us)
+        assert denied_us(round(kernel), wait_us, wait_us, run_us, cpus) >= wait_us * 0.99
 
 
 def test_a_bank_is_charged_only_for_the_bots_own_time() -> None:

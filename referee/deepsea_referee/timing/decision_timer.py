@@ -222,7 +222,7 @@ class _OpenDecision:
             ):
                 return again_us
             self._looks = (self._looks[1], (now_us, reading.referee_waited_us))
-            if hopeless and not self._host_was_busy(now_us, reading, gauge.cpus):
+            if hopeless and not self._may_be_starved(now_us, reading, gauge.cpus):
                 us = wall_us
         if us > self.limit_us:
             return TimedOut(us, self.limit_us)
@@ -266,13 +266,18 @@ class _OpenDecision:
         least_us = host_load.least_us(before, reading.usage, busiest_us, cpus)
         used_us = first.usage.cpu_us - before.cpu_us
         denied_us = host_load.denied_us(
-            first.usage.denied_us - before.denied_us, None, max(0, first_us - at_us - used_us), cpus
+            first.usage.denied_us - before.denied_us,
+            None,
+            max(0, first_us - at_us - used_us),
+            used_us,
+            cpus,
         )
         used_us = reading.usage.cpu_us - first.usage.cpu_us
         denied_us += host_load.denied_us(
             reading.usage.denied_us - first.usage.denied_us,
             reading.waited_us - first.waited_us,
             now_us - first_us - used_us,
+            used_us,
             cpus,
         )
         after = reading.usage._replace(denied_us=before.denied_us + denied_us)
@@ -283,10 +288,10 @@ class _OpenDecision:
         us = min(wall_us, self._base_us + round(since_us * part))
         return us, round(least_us * part)
 
-    def _host_was_busy(self, now_us: int, reading: Reading, cpus: int) -> bool:
+    def _may_be_starved(self, now_us: int, reading: Reading, cpus: int) -> bool:
         assert self._base is not None
         at_us, _, before = self._base
-        return host_load.host_was_busy(now_us - at_us, before, reading.usage, cpus)
+        return host_load.may_be_starved(now_us - at_us, before, reading.usage, cpus)
 
     def _undecided_us(self, now_us: int, reading: Reading, gauge: Gauge) -> int:
         """The delay until the next look before the timeout is final; 0 if it is final.

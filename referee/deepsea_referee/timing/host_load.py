@@ -8,14 +8,16 @@ Invariants: the credit is what the bot as a whole was denied, and never more tha
 the CPUs meanwhile. No bot is charged less than its busiest thread computed, nor less than its
 tree's CPU time divided by the CPUs: a busy host gives nobody more CPU time for its clock than a
 quiet one, and threads that wait for each other earn nothing. A game is void only if others used at
-least half of the CPUs for all that time, which no bot can pretend.
+least half of the CPUs for all that time, and pressure says that the bot was denied them.
 
 The kernel counts pressure for each CPU and gives a mean of them, so it misses a part of a wait that
 began on one CPU and ended on another. So the sum of the threads' waits counts if there was room for
-it beside the bot's CPU time, as with one thread at a time; else up to the number of CPUs times the
-pressure. Where the kernel has no cpu.pressure for the bot, what it was denied is bounded by that
-sum alone. The kernel adds a wait to it when the wait is over: so there is no timeout while a thread
-of the bot, or of the referee, is ready but perhaps without a CPU, up to LONGEST_READY_US.
+it beside the bot's CPU time and the mean can have missed the rest, as with one thread at a time:
+many threads that ask for a CPU at once make any sum, but little pressure. Else it counts up to the
+number of CPUs times the pressure. Where the kernel has no cpu.pressure for the bot, what it was
+denied is bounded by that sum alone. The kernel adds a wait to it when the wait is over: so there is
+no timeout while a thread of the bot, or of the referee, is ready but perhaps without a CPU, up to
+LONGEST_READY_US.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ PATIENCE = 20
 """Wall time, as a multiple of the decision's limit, after which it is given up."""
 PATIENCE_US = 10_000_000
 """Wall time beyond the limit that must pass at least before that."""
+STARVED = 4
+"""A bot may be starved if pressure is at least this part (one fourth) of such a time."""
 UNCOUNTED = 8
 """The kernel takes it for running when a CPU serves interrupts or another virtual machine: where a
 bot was denied CPUs, up to one eighth more of the time in which it had none is not charged."""
@@ -102,16 +106,27 @@ def least_us(before: Usage, after: Usage, busiest_us: int, cpus: int) -> int:
     return max(busiest_us, (after.cpu_us - before.cpu_us) // cpus)
 
 
-def denied_us(pressure_us: int, waited_us: int | None, idle_us: int, cpus: int) -> int:
-    """What a bot was denied between two moments, by its pressure and its threads' waits.
+def denied_us(
+    pressure_us: int, waited_us: int | None, idle_us: int, used_us: int, cpus: int
+) -> int:
+    """Time in which a bot was denied a CPU between two moments, by its pressure and its waits.
 
-    waited_us  None if it is not known
-    idle_us    time in which the bot used no CPU, had it used one at a time
+    pressure_us  the waits' sum where the kernel has no pressure
+    waited_us    of its threads in sum; None if it is not known
+    idle_us      time in which the bot used no CPU, had it used one at a time
+    used_us      CPU time of the bot
     """
-    if waited_us is not None and waited_us <= idle_us:
-        return max(pressure_us, waited_us)  # one thread at a time
+    bound_us = pressure_us * cpus
     most_us = idle_us if waited_us is None else waited_us
-    return max(pressure_us, min(pressure_us * cpus, most_us))
+    if (
+        waited_us is not None
+        and waited_us <= idle_us
+        # The kernel weighs each CPU by the time in which the bot ran or waited there. However one
+        # thread moves, the mean of its wait is at least wait x wait / (wait + run) / CPUs.
+        and waited_us * waited_us <= bound_us * (waited_us + used_us)
+    ):
+        return max(pressure_us, waited_us)
+    return max(pressure_us, min(bound_us, most_us))
 
 
 def credit_us(wall_us: int, before: Usage, after: Usage) -> int:
@@ -138,6 +153,10 @@ def longest_wait_us(limit_us: int, patience: int = PATIENCE) -> int:
     return max(patience * limit_us, limit_us + PATIENCE_US)
 
 
-def host_was_busy(wall_us: int, before: Usage, after: Usage, cpus: int) -> bool:
-    """Whether others used at least half of the CPUs between two moments."""
-    return 2 * (after.outside_us - before.outside_us) >= wall_us * cpus
+def may_be_starved(wall_us: int, before: Usage, after: Usage, cpus: int) -> bool:
+    """Whether others used at least half of the CPUs between two moments, and the bot wanted some.
+
+    What it was denied is that by pressure alone, where there is pressure.
+    """
+    was_busy = 2 * (after.outside_us - before.outside_us) >= wall_us * cpus
+    return was_busy and STARVED * (after.denied_us - before.denied_us) >= wall_us
