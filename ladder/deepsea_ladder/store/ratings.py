@@ -206,7 +206,8 @@ class Ratings(StorePart):
             query = query.where(ratings.c.version_id.in_(CURRENT_IDS))
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-            return {row.version_id: _in_order(row.words) for row in rows}
+            # In a damaged ladder a version may have a rating and no games.
+            return {row.version_id: _in_order(row.words) if row.words else [] for row in rows}
 
     def audit(self, season: StoredSeason) -> Audit:
         """Compare the fold over the season's games with that of the package `trueskill`."""
