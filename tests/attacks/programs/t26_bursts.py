@@ -17,8 +17,7 @@ from attacks.guard import insist, say
 from attacks.raw import Bot
 
 THREADS, FEW = 44, 3
-FULL = 0.96
-"""The part of the idle time that the waits are to fill."""
+FULL = 0.96  # of the idle time is to be filled by waits
 PAUSE_S = 0.03
 insist()
 how, longest_s = sys.argv[1], float(sys.argv[2])
