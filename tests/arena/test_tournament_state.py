@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,12 +109,13 @@ def check_end(played: Played, state: TournamentState) -> None:
         assert [rank for rank, _ in state.ranks] == [1 + sorted(keys).index(key) for key in keys]
     if played.plan.kind == "elimination":
         assert state.winners == (() if state.champion is None else (state.champion,))
+        if state.champion is None and len(played.exits) < len(played.plan.bots):
+            # All bots of the last tables left before the end of these.
+            assert state.rounds
+            assert all(table.winner is None for table in state.rounds[-1])
+            assert all(played.exits.keys() >= {*table.bots} for table in state.rounds[-1])
         tables = [table for tables in state.rounds for table in tables]
         own = [table for table in tables if state.champion in table.bots]
-        if state.champion is None:  # all that went on have left: who stayed has lost a table
-            for bot in played.plan.bots:
-                lost = any(bot in table.bots and table.winner != bot for table in tables)
-                assert bot in played.exits or lost
         if state.champion is not None and own:
             check_last_table(played, own[-1], state.champion)
     elif played.plan.kind == "final":
@@ -173,3 +175,23 @@ def test_the_order_in_which_results_come_changes_nothing(
         check_end(played, state)
         ends.append((state.rounds, state.ranks, state.winners, state.champion, played.games))
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("is_looked_at", [True, False])
+@pytest.mark.parametrize("last", [0, "the winner"])
+def test_who_leaves_last_of_those_that_went_on_has_won(last: int | str, is_looked_at: bool) -> None:
+    """Of three bots one has a bye; whoever looks between the exits changes nothing."""
+    played = Played(TournamentPlan(kind="elimination", seats=2, meetings=1, bots=(0, 1, 2)), 2)
+    played.queue(played.state())
+    for index in played.open():
+        played.play(index)
+    winner = played.state().rounds[0][0].winner
+    assert winner is not None
+    order = [winner, 0] if last == 0 else [0, winner]
+    for bot in order:
+        played.leave(bot, set())
+        if is_looked_at:
+            assert played.state().champion == order[1]
+    assert played.state().is_over
+    assert played.state().champion == order[1]
+    check_end(played, played.state())

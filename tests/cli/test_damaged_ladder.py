@@ -108,7 +108,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("bots", "verdict_seconds"):
             store.settings.change(name, 600, MACHINE)
         with store.database.write() as connection:
-            left = {"season_id": season.id, "version_id": ladder.ids(store)[0], "after_number": 1}
+            left = {"season_id": season.id, "version_id": ladder.ids(store)[0]}
+            left |= {"after_number": 1, "place": 0}
             connection.execute(insert(schema.tournament_exits).values(left))
     return path
 

@@ -165,8 +165,10 @@ def _elimination(
     draw = None
     while True:
         present = [bot for bot in entrants if not _is_gone(bot, exits, after)]
-        if len(entrants) == 1:
-            present = [*entrants]  # the winner of the last table, which left after it
+        if rounds and entrants and not present:
+            # As if each exit had been looked at by itself: the last one had nobody left to beat. Or
+            # it is the winner of the last table, which left after it.
+            present = [max(entrants, key=[*exits].index)]
         if len(present) < 2:
             champion = present[0] if present else None
             return TournamentState(True, (), after, draw, tuple(rounds), champion)

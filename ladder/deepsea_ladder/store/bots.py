@@ -356,13 +356,20 @@ def _leave_tournaments(connection: Connection, bot_id: int) -> None:
         .scalar_subquery()
     )
     left = exists().where(table.c.season_id == seasons.c.id, table.c.version_id == versions.c.id)
+    earlier = table.alias()
+    before = (
+        select(func.count())
+        .where(earlier.c.season_id == seasons.c.id)
+        .correlate(seasons)
+        .scalar_subquery()
+    )
     is_open = seasons.c.tournament.is_not(None) & seasons.c.closed_at.is_(None)
     leaving = (
-        select(seasons.c.id, versions.c.id, last)
+        select(seasons.c.id, versions.c.id, last, before)
         .select_from(seasons.join(versions, versions.c.bot_id == bot_id))
         .where(is_open, ~left)
     )
-    columns = ["season_id", "version_id", "after_number"]
+    columns = ["season_id", "version_id", "after_number", "place"]
     connection.execute(insert(table).from_select(columns, leaving))
 
 

@@ -167,6 +167,7 @@ tournament_exits = Table(
     Column("season_id", _Id, ForeignKey("seasons.id"), primary_key=True, autoincrement=False),
     Column("version_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
     Column("after_number", Integer, nullable=False),  # of the last job then; 0 before the first
+    Column("place", Integer, nullable=False),  # how many had left before: who left last counts
 )
 
 jobs = Table(

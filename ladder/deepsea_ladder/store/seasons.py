@@ -219,9 +219,9 @@ class Seasons(StorePart):
             return seed, in_play
 
     def exits(self, season: StoredSeason) -> dict[int, int]:
-        """The versions that left a tournament, and the number of its last job then."""
+        """The number of a tournament's last job when a version left, in the order of leaving."""
         table = schema.tournament_exits
-        query = select(table.c.version_id, table.c.after_number)
+        query = select(table.c.version_id, table.c.after_number).order_by(table.c.place)
         with self._database.read() as connection:
             return dict(connection.execute(query.where(table.c.season_id == season.id)).all())
 
@@ -273,7 +273,7 @@ def _leave_out(connection: Connection, season: StoredSeason, entrants: Sequence[
         .where(versions.c.id.in_(entrants), bots.c.state != BotState.ACTIVE)
     )
     rows = [
-        {"season_id": season.id, "version_id": version, "after_number": 0}
+        {"season_id": season.id, "version_id": version, "after_number": 0, "place": 0}
         for version in connection.execute(out).scalars()
     ]
     if rows:
