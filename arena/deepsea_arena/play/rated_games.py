@@ -332,7 +332,7 @@ class RunningBots:
             self._dismiss(key)
 
     def _has_descriptors(self, starts: int) -> bool:
-        """Whether so many bots can be started, once those that end have ended."""
+        """True if there are descriptors for so many bots, once those that are ending have ended."""
         needed = SPARE_DESCRIPTORS + DESCRIPTORS_OF_A_BOT * (starts - len(self._ending))
         return self._free_descriptors() >= needed
 

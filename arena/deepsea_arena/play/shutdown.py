@@ -35,7 +35,7 @@ class Stop(WakePipe):
         super().__init__()
         self.requested = StopRequest.GO_ON
         self.is_terminated = False
-        """Whether SIGTERM has come, which asks a run without end for its end."""
+        """True once SIGTERM has come: a run with `--forever` ends then."""
         self._others: list[Stop] = []
 
     def share(self, other: Stop) -> None:

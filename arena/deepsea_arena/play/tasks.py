@@ -63,7 +63,7 @@ class VoidOutcome:
     seat: int | None = None
     """The seat whose bot could not be timed because the host was busy, if that was the reason."""
     out_of_memory: bool = False
-    """Whether the reason was that the machine had no memory left: it is noted for the operator."""
+    """True if the machine had no memory left, which is noted for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def outcome_of_event(event: Event, *, has_worked: bool) -> Any:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether an error follows from something that this machine lacks, whatever the game."""
+    """True for an error of a machine that lacks descriptors, users, processes or memory."""
     return any(map(_is_hosts, _causes(error)))
 
 

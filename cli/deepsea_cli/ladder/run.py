@@ -257,7 +257,7 @@ def run(
             if not (forever and stop.is_terminated):
                 raise
             report = RunReport()
-        # As a service: whoever stops that sends SIGTERM.
+        # A service is stopped by SIGTERM.
         ends_well = forever and stop.is_terminated
     status = print_report(report, has_no_end=ends_well)
     if (order := report.order) is not None and order.settled:
