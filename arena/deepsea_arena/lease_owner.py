@@ -1,12 +1,14 @@
 """Owners of leases: a name for this run, and a check whether another run still exists.
 
 Invariant: a run counts as gone only if that is certain: it ran on this machine and in this process
-namespace, and no process with its number started when it did. Other owners' leases must expire.
+namespace, and no process with its number started when it did. Other owners' leases must expire,
+and those of a run that /proc hides, as it may from a server with ProtectProc=.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,16 +20,21 @@ if TYPE_CHECKING:
 
 def own_name() -> str:
     """A unique name for this run."""
+    # Not everything that names a season runs on Linux.
+    from deepsea_referee.sandbox.process_tree import start_time
+
     pid = os.getpid()
-    return f"{_place()}/{pid}/{_began(pid)}"
+    return f"{_place()}/{pid}/{start_time(pid)}"
 
 
 def is_gone(owner: str) -> bool:
     """True if the run of that name has certainly ended."""
-    *place, pid, began = ["", "", *owner.split("/")]
-    if "/".join(place) != f"//{_place()}" or not pid.isdigit():
+    from deepsea_referee.sandbox.process_tree import has_ended
+
+    name = re.fullmatch(r"(.*)/(\d+)/(\d+)", owner, re.ASCII)
+    if name is None or name[1] != _place():
         return False
-    return _began(int(pid)) != began
+    return has_ended(int(name[2]), int(name[3]))
 
 
 def take_back(store: Store) -> int:
@@ -52,14 +59,3 @@ def _place() -> str:
     """This boot of this machine, and the namespace that process numbers are of."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
-
-
-def _began(pid: int) -> str | None:
-    """When the process began, in ticks since the boot; None if it has ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The program's name in parentheses may contain anything.
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else fields[19]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -42,6 +43,7 @@ from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.background import gone_owner
 from helpers.inline import InlineWorker
+from helpers.programs import hide
 from helpers.tiers import daily
 
 KINDS = ["sqlite"]  # who plays does not know the database
@@ -702,6 +704,20 @@ def test_only_a_run_that_has_certainly_ended_is_gone() -> None:
     assert lease_owner.is_gone(f"{place}/{2**22 + 1}/{began}")
     assert not lease_owner.is_gone(f"elsewhere/1/{pid}/1")
     assert not lease_owner.is_gone("worker")
+
+
+def test_a_run_that_proc_hides_is_not_gone_and_its_games_count(
+    played: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As from the service of the pages, which has PrivateUsers= and ProtectProc=.
+    own = lease_owner.own_name()
+    hide(monkeypatch, os.getpid())
+    season = played.seasons.get("s1")
+    played.jobs.add(season, ladder.rotations(ladder.ids(played), 1))
+    alive = ladder.claim(played, season, own)
+    assert close_season(played, "s1") == ClosedSeason("s1", None, 1)
+    assert played.games.report(alive, ladder.play(alive)).status is ReceiptStatus.ACCEPTED
+    assert lease_owner.is_gone(gone_owner())
 
 
 def test_games_of_a_killed_run_wait_again_at_once(played: Store) -> None:

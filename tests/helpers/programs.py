@@ -7,12 +7,15 @@ Only what a killed process leaves has nobody who could say that it is gone.
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
 import os
 import select
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -308,6 +311,21 @@ def _running(folder: str) -> list[tuple[int, str]]:
             except OSError:
                 continue
     return found
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, hidden: int) -> None:
+    """Let /proc not show a process, as where `hidepid` or a unit's ProtectProc= hides it."""
+
+    def blind(read: Callable[..., Any]) -> Callable[..., Any]:
+        def looked(path: Any = ".", *args: Any, **options: Any) -> Any:
+            if f"{path}/".startswith(f"/proc/{hidden}/"):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            return read(path, *args, **options)
+
+        return looked
+
+    for module, name in ((os, "open"), (os, "listdir"), (os, "stat"), (os, "lstat"), (io, "open")):
+        monkeypatch.setattr(module, name, blind(getattr(module, name)))
 
 
 def children(of: int | str = "self") -> list[int]:

@@ -14,6 +14,7 @@ import pytest
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
 from deepsea_referee.sandbox.process_tree import start_time
+from helpers.programs import hide
 
 NOBODY = 2**22 + 1
 """The number of no process."""
@@ -59,13 +60,14 @@ def test_only_empty_groups_of_ended_processes_are_removed(tmp_path: Path) -> Non
     assert {group.name for group in tmp_path.iterdir()} == stay
 
 
-def test_nothing_of_a_living_process_is_removed_while_its_start_cannot_be_read(
+def test_nothing_of_a_living_process_that_proc_hides_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / cleanup.new_name()
     own.mkdir()
-    monkeypatch.setattr(cleanup, "start_time", lambda _: 0)
+    hide(monkeypatch, os.getpid())
     cleanup.remove_folders([tmp_path])
+    cleanup.remove_groups([tmp_path])
     assert own.is_dir()
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from deepsea_referee.sandbox import delegation
 from deepsea_referee.sandbox.delegation import Properties, Unit, refusal, unit_of
+from helpers.programs import hide
 
 POINT = Path("/sys/fs/cgroup")
 USERS = "user.slice/user-1000.slice"
@@ -131,3 +134,16 @@ def test_an_answer_that_is_none_is_no_answer(
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     assert delegation.ask_systemd(unit) is None
+
+
+def test_a_process_that_proc_hides_is_a_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", "input()"], stdin=subprocess.PIPE
+    ) as process:
+        inside = (os.getpid(), process.pid)
+        assert delegation.outsiders(inside, ()) == []
+        with monkeypatch.context() as patch:
+            hide(patch, process.pid)
+            assert delegation.outsiders(inside, ()) == [process.pid]
+        process.communicate(b"\n")
+    assert delegation.outsiders(inside, ()) == []

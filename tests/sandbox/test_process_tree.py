@@ -13,9 +13,14 @@ import pytest
 
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import ThreadTimes
-from helpers.programs import soon
+from helpers.programs import hide, soon
 
-GONE = 4_000_000  # beyond the largest number that a process can have
+GONE = 2**22 + 1
+"""A number beyond the largest one that a process can have."""
+
+
+def no_descriptor(*_: object, **__: object) -> NoReturn:
+    raise OSError(errno.EMFILE, "Too many open files")
 
 
 def test_a_tree_is_found_and_memory_that_it_shares_counts_once_if_that_matters() -> None:
@@ -79,9 +84,6 @@ def test_what_is_gone_counts_as_nothing() -> None:
 def test_what_cannot_be_read_for_want_of_descriptors_is_an_error_and_not_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def no_descriptor(*_: object, **__: object) -> NoReturn:
-        raise OSError(errno.EMFILE, "Too many open files")
-
     here = os.getpid()
     monkeypatch.setattr(os, "open", no_descriptor)
     monkeypatch.setattr(os, "listdir", no_descriptor)
@@ -99,6 +101,36 @@ def test_what_cannot_be_read_for_want_of_descriptors_is_an_error_and_not_gone(
     ):
         with pytest.raises(OSError, match="Too many open files"):
             read()
+
+
+def test_a_process_has_ended_only_if_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", "input()"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        pid, began = process.pid, process_tree.start_time(process.pid)
+        assert not process_tree.has_ended(pid)
+        assert not process_tree.has_ended(pid, began)
+        assert process_tree.has_ended(pid, began + 1)  # it is another one with that number
+        with monkeypatch.context() as patch:
+            hide(patch, pid)
+            assert process_tree.start_time(pid) == 0
+            assert not process_tree.has_ended(pid, began)
+            assert not process_tree.has_ended(pid, began + 1)  # who knows
+            assert not process_tree.is_stopped(pid)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", no_descriptor)
+            assert not process_tree.has_ended(pid, began)
+        process.kill()
+        assert process_tree.wait_for_end(pid, 60_000)
+        assert process_tree.has_ended(pid, began)  # nobody has waited for it
+    assert process_tree.has_ended(pid, began)
+    assert process_tree.has_ended(GONE)
+    assert process_tree.has_ended(1 << 80)
+    with monkeypatch.context() as patch:
+        hide(patch, 1)  # another user's, if this is not root
+        assert not process_tree.has_ended(1)
 
 
 def test_ones_own_cpu_time_is_that_of_the_clock() -> None:

@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
-from deepsea_referee.sandbox.process_tree import start_time
 
 MARK_OPTION = "--unsetenv"
 """The option of bubblewrap's that is followed by a name: it unsets a variable that nobody sets."""
@@ -60,7 +59,7 @@ def new_name() -> str:
 
 @cache
 def _start_time_of_this(pid: int) -> int:
-    return start_time(pid)
+    return process_tree.start_time(pid)
 
 
 def private_folder(parent: str | None = None) -> Path:
@@ -179,10 +178,7 @@ def _is_of_ended_process(name: str) -> bool:
     found = _NAME.fullmatch(name)
     if found is None or int(found[3]) != _namespace():
         return False
-    if not os.path.exists(f"/proc/{found[1]}"):
-        return True
-    # While nobody can read it, whoever has the number now may be the one.
-    return start_time(int(found[1])) not in (0, int(found[2]))
+    return process_tree.has_ended(int(found[1]), int(found[2]))
 
 
 def _namespace() -> int:

@@ -171,7 +171,9 @@ def _with_ancestors(pid: int) -> list[int]:
 def _parent_of(pid: int) -> int | None:
     """The parent of a process: 0 if it cannot be seen from here; None if the process has ended."""
     fields = process_tree.stat_fields(pid)
-    return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[1])
+    if process_tree.has_ended(pid):
+        return None
+    return int(fields[1]) if fields else 0
 
 
 def _name(pid: int) -> str:

@@ -2,6 +2,7 @@
 
 Invariants: what vanishes while it is being read or signalled counts as gone, never as an error;
 what cannot be read for another reason, such as a want of descriptors, is an error, and never gone;
+a process that /proc does not show has ended only if the kernel knows of none with that number;
 members are searched each time, never remembered; stopping is repeated until every member was seen
 stopped. Reading works for other users' processes too (everybody may read stat, status, schedstat
 and children). A process that is searched for in all of /proc is killed only after a second check
@@ -63,6 +64,34 @@ def start_time(pid: int) -> int:
     """Start time of a process, in ticks since boot, or 0. Tells reused process numbers apart."""
     fields = stat_fields(pid)
     return int(fields[19]) if fields else 0
+
+
+def has_ended(pid: int, began: int = 0) -> bool:
+    """True if the process of that number has certainly ended; one that cannot be read has not.
+
+    /proc may hide a living process (`hidepid`, ProtectProc= of a unit), or show it without a
+    descriptor to read it by.
+
+    began  its start time, which tells it from a later one with its number; 0 if it is unknown
+    """
+    try:
+        fields = stat_fields(pid)
+    except OSError:
+        return False
+    if fields is None:
+        return not _is_known(pid)
+    return fields[0] in (b"Z", b"X") or began not in (0, int(fields[19]))
+
+
+def _is_known(pid: int) -> bool:
+    """Whether the kernel knows a process of that number, whose ever it is."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def first_words(pid: int) -> bytes:
@@ -276,7 +305,7 @@ def ended_for_memory(returncode: int | None, kills_before: int) -> bool:
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped, or gone."""
     fields = stat_fields(pid)
-    return fields is None or fields[0] in (b"T", b"t", b"Z", b"X")
+    return has_ended(pid) if fields is None else fields[0] in (b"T", b"t", b"Z", b"X")
 
 
 def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
@@ -291,12 +320,7 @@ def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
 def search(belongs: Callable[[int], bool]) -> list[int]:
     """The living processes of which this is true, except this one."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [pid for pid in pids if pid != os.getpid() and belongs(pid) and not _has_ended(pid)]
-
-
-def _has_ended(pid: int) -> bool:
-    fields = stat_fields(pid)
-    return fields is None or fields[0] in (b"Z", b"X")
+    return [pid for pid in pids if pid != os.getpid() and belongs(pid) and not has_ended(pid)]
 
 
 def end_all(belongs: Callable[[int], bool]) -> bool:
