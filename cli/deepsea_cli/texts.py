@@ -5,6 +5,7 @@ All arguments are checked before any of them is interpreted, so no command check
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -17,6 +18,8 @@ _REASONS = {
     "Zp": "it has a paragraph separator",
 }
 """Reasons by the category of a character, as Unicode names it."""
+_HAS_PASSWORD = re.compile(r":.*@|password", re.IGNORECASE | re.DOTALL)
+"""The form of a database's URL with a password, which is not shown."""
 
 
 def refuse_odd_arguments(arguments: Sequence[str]) -> None:
@@ -42,4 +45,5 @@ def refuse_odd_text(where: str, text: str) -> None:
 
     for character in text:
         if reason := _REASONS.get(unicodedata.category(character)):
-            raise click.UsageError(f"{where}: {quoted(text)}: {reason}")
+            shown = "" if _HAS_PASSWORD.search(text) else f"{quoted(text)}: "
+            raise click.UsageError(f"{where}: {shown}{reason}")

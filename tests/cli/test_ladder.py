@@ -27,6 +27,7 @@ from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from helpers import ladder
 from helpers.commands import Run, one_line
+from helpers.postgres import Postgres
 
 
 @pytest.fixture(scope="session")
@@ -197,6 +198,24 @@ def test_a_file_of_settings_that_makes_no_sense_is_refused_by_name(
 def test_without_a_ladder_every_command_says_how_to_make_one(run: Run, place: Path) -> None:
     for words in (["standings"], ["status"], ["run"], ["games"], ["backup", place / "b"]):
         assert "ladder init" in run("ladder", *words).refusal
+
+
+def test_no_command_shows_the_password_of_a_database(run: Run, postgres: Postgres) -> None:
+    url = f"{postgres.url(postgres.new_database())}&password=hunter2"
+    for words in ("init", "status", "status --json", "doctor", "doctor --json", "upgrade", "init"):
+        done = run("ladder", *words.split(), "--store", url)
+        assert not re.findall("hunter2|Traceback", done.out + done.err), words
+        assert re.findall(r"postgresql:/*\S+/ladder\d", done.out + done.err), words
+
+
+@pytest.mark.parametrize("url", ["postgresql://a:hunter2@h:x/y", "postgresql//a:hun\x01ter2@h/y"])
+@pytest.mark.parametrize("words", ["ladder status", "ladder init", "ladder run", "ladder serve"])
+def test_a_mistyped_url_is_shown_by_no_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: str, url: str
+) -> None:
+    assert not re.findall("hun|ter2", run(*words.split(), "--store", url).refusal)
+    monkeypatch.setenv(options.VARIABLE, url)
+    assert not re.findall("hun|ter2", run(*words.split()).refusal)
 
 
 def test_ladder_alone_prints_its_help(run: Run) -> None:

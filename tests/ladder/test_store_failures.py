@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -214,11 +215,84 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     assert store.games.report(job, record) == Receipt(ReceiptStatus.DUPLICATE, seq=1)
 
 
-def test_a_server_that_is_not_there_is_said_without_the_password() -> None:
-    with pytest.raises(StoreUnavailable) as refusal:
-        Store.open("postgresql://anna:hunter2@127.0.0.1:1/ladder")
-    assert "hunter2" not in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://anna:hunter2@127.0.0.1:1/ladder",
+        "postgres://anna:hunter2@127.0.0.1:1/ladder",
+        "postgresql://127.0.0.1:1/ladder?user=anna&password=hunter2",
+        "postgresql://?host=127.0.0.1&port=1&dbname=ladder&password=hunter2",
+        "postgresql://anna:hunter2@/ladder?host=127.0.0.1:1",
+        "postgresql://anna:x/hunter2@127.0.0.1:1/ladder?sslpassword=hunter2",
+    ],
+)
+@pytest.mark.parametrize("act", [Store.open, Store.create])
+def test_of_a_url_its_scheme_host_port_and_database_are_shown_alone(
+    act: Callable[[str], Store], url: str
+) -> None:
+    with pytest.raises(
+        StoreUnavailable, match=r"at postgresql://127\.0\.0\.1:1/ladder: "
+    ) as refusal:
+        act(url)
+    assert not re.findall("hunter2|anna|\n", str(refusal.value))
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ("anna:x@[::1]:1/ladder", "[::1]:1/ladder"),
+        ("/ladder?host=/run/a:b&password=x", "[/run/a:b]/ladder"),
+        ("/ladder?host=/run/x&port=7", "%2Frun%2Fx:7/ladder"),
+        ("/ladder?host=a:1&host=b&password=x", "a:1,b/ladder"),
+        ("/ladder?host=a,b&port=1,2", "a:1,b:2/ladder"),
+        ("anna:x@host/ladder?dbname=other", "host/other"),
+        ("", "/"),
+    ],
+)
+def test_an_address_has_the_hosts_and_the_database_wherever_they_stand(
+    options: str, shown: str
+) -> None:
+    with closing(Database(f"postgresql://{options}")) as database:
+        assert str(database) == f"postgresql://{shown}"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "postgresql//anna:hunter2@host/ladder",
+        "postgresql:/anna:hunter2@host/ladder",
+        "anna:hunter2@host/ladder",
+        "host=host password=hunter2",
+        "host=host password = hunter2",
+        "anna:hunter2@host/ladder://",
+        "mysql://anna:hunter2@host/ladder",
+        "hunter2://host/ladder",
+        "sqlite:///ladder?password=hunter2",
+        "postgresql://anna:x@hunter2@host/ladder",
+        "postgresql://anna:x@hunter2/x@host/ladder",
+        "postgresql://anna:x@hunter2?x@host/ladder",
+        "postgresql://anna/x:hunter2@host/ladder",
+        "postgresql://anna:hunter2/ladder",
+        "postgresql://anna:hunter2@host:l/ladder",
+        "postgresql://anna@host/ladder?port=hunter2",
+        "postgresql://anna:hunter2@host:1,host:2/ladder",
+        "postgresql://anna:hunter2@host/ladder?nonsense=1",
+        "postgresql://host/ladder?password=x&hunter2=1",
+        "postgresql://host/ladder?password=hunter2&password=x",
+        "postgresql://host/ladder?user=anna;password=hunter2",
+        "postgresql://host/ladder?sslmode=require;password=hunter2",
+        "postgresql://host/ladder;password=hunter2",
+        "postgresql://host;password=hunter2/ladder",
+    ],
+)
+@pytest.mark.parametrize("act", [Store.open, Store.create])
+def test_a_mistyped_url_is_refused_without_a_word_of_it(
+    act: Callable[[str], Store], target: str
+) -> None:
+    with pytest.raises(StoreError) as refusal:
+        act(target)
+    assert not re.findall("hunter2|nonsense|\n", str(refusal.value))
+    assert "URL" in str(refusal.value)
 
 
 def test_a_database_that_is_not_there_is_said(postgres: Postgres) -> None:

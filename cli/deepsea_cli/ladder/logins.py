@@ -38,6 +38,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_.-]{16,200}")
 
 def read_url(text: str) -> str:
     """The one way to write a ladder's address. Raises UserError if it is none, or not safe."""
+    if "@" in text:
+        raise UserError("the address of a ladder has no user and no password in it")
     none = UserError(f"{quoted(text)} is no address of a ladder, such as https://ladder.example")
     try:
         parts = urlsplit(text.strip()[:LONGEST])
@@ -54,8 +56,6 @@ def read_url(text: str) -> str:
         or port == 0
     ):
         raise none
-    if "@" in parts.netloc:
-        raise UserError("the address of a ladder has no user and no password in it")
     if parts.scheme == "http" and not is_loopback(host):
         raise UserError(
             f"{quoted(text)}: without TLS everybody on the way could read the token; use https://"

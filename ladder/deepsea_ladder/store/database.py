@@ -14,15 +14,17 @@ no files of bots, so that it is quick on a large ladder.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from sqlalchemy import (
     URL,
@@ -150,11 +152,14 @@ class Database:
             _find(self.path, create=create)
             self._file = self.path.absolute()
             self._identity = _identity(self._file)
+            self._shown = str(self.path)
+        else:
+            self._shown = _address(_connection_options(self.url))
         self._written = False
         self.engine = _engine(self.url, busy_seconds)
 
     def __str__(self) -> str:
-        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+        return self._shown
 
     def close(self) -> None:
         """Close every connection; an SQLite file then has everything that was written."""
@@ -339,21 +344,75 @@ def added(connection: Connection, row: Insert) -> int:
     return int(key[0])
 
 
+_NO_URL = (
+    "the database's URL cannot be read, and it is not shown, since it may hold a password: write "
+    "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in a name or password %40 for @, %2F for / "
+    "and so on"
+)
+_NO_DRIVER = "PostgreSQL needs the package psycopg: pip install 'psycopg[binary]'"
+_NO_OPTIONS = (
+    "the database's URL has an option that PostgreSQL's clients do not know: behind the ? stand "
+    "host, port, dbname, user, password, sslmode and the like"
+)
+_MEANT_AS_URL = re.compile(r":.*@|password *=", re.IGNORECASE)
+"""The form of a path that has a password in it, so that a URL is meant."""
+_SEPARATORS = re.compile("[;=&?]")
+"""Characters by which another option, such as a password, was meant to begin."""
+_SECRET = frozenset({"password", "sslpassword", "options"})
+"""Options whose values no message of PostgreSQL's has."""
+
+
 def _url_of(target: str) -> URL:
+    """The URL of a file's path, or the one given. No message has a part of one that is refused,
+    which may be a password."""
     if "://" not in target:
+        if _MEANT_AS_URL.search(target) and not Path(target).exists():
+            raise StoreError(_NO_URL)
         return URL.create("sqlite", database=target)
     try:
         url = make_url(target)
         backend = url.get_backend_name()
-    except (ArgumentError, ValueError) as error:
-        raise StoreError(f"{target!r} is no database URL: {error}") from None
+    except (ArgumentError, ValueError):
+        raise StoreError(_NO_URL) from None
     if backend in ("postgres", "postgresql"):
+        # An @ or / in a password that is not escaped makes its end a part of another word.
+        if target.count("@") != (url.username is not None):
+            raise StoreError(_NO_URL)
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
-        raise StoreError(f"a ladder is kept in SQLite or PostgreSQL, not in {backend!r}")
+        raise StoreError("a ladder is kept in SQLite or PostgreSQL, and the URL names another")
     if url.query:
-        raise StoreError(f"{target!r}: name the SQLite file without options")
+        raise StoreError("the URL of an SQLite file has no options: name the file alone")
     return url
+
+
+def _connection_options(url: URL) -> dict[str, str]:
+    """The options of a PostgreSQL URL as its driver gets them, wherever they stand in it."""
+    try:
+        from psycopg.pq import Conninfo
+
+        _, given = url.get_dialect()().create_connect_args(url)
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise StoreError(_NO_DRIVER) from None
+    except (ArgumentError, ValueError):
+        raise StoreError(_NO_URL) from None
+    options = {name: str(value) for name, value in given.items() if isinstance(value, str | int)}
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    if len(options) < len(given) or not options.keys() <= known:
+        raise StoreError(_NO_OPTIONS)
+    shown = (value for name, value in options.items() if name not in _SECRET)
+    if any(map(_SEPARATORS.search, shown)):
+        raise StoreError(_NO_URL)
+    return options
+
+
+def _address(options: Mapping[str, str]) -> str:
+    """All that is shown of a PostgreSQL URL: scheme, hosts, ports and database."""
+    names = options.get("host", "").split(",")
+    hosts = [f"[{name}]" if ":" in name else quote(name, safe="") for name in names]
+    ports = [f":{port}" if port else "" for port in options.get("port", "").split(",")]
+    places = ",".join(f"{host}{port}" for host, port in zip_longest(hosts, ports, fillvalue=""))
+    return f"postgresql://{places}/{quote(options.get('dbname', ''))}"
 
 
 def _engine(url: URL, busy_seconds: float) -> Engine:
@@ -368,12 +427,7 @@ def _engine(url: URL, busy_seconds: float) -> Engine:
         f"-c lock_timeout={round(busy_seconds * 1000)} "
         f"-c idle_in_transaction_session_timeout={round(_STILL_SECONDS * 1000)}"
     )
-    try:
-        return create_engine(url, connect_args={"options": options, "connect_timeout": 10})
-    except (ModuleNotFoundError, NoSuchModuleError):
-        raise StoreError(
-            "PostgreSQL needs the package psycopg: pip install 'psycopg[binary]'"
-        ) from None
+    return create_engine(url, connect_args={"options": options, "connect_timeout": 10})
 
 
 _BESIDE = ("-wal", "-shm", "-journal")
