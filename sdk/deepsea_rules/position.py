@@ -48,6 +48,8 @@ class Position:
     banked_earlier      how many chips of `bank` are from earlier dives
     home_order  seats that got home in this dive, first one first
     values      the secret value of each chip, indexed by chip id
+    drowned     for each dive that it has played to its end, how many units each seat lost; a seat
+                drowned where there are any
     log         where finished turns and dives are noted, or None
     """
 
@@ -69,6 +71,7 @@ class Position:
     bank: list[tuple[int, ...]]
     banked_earlier: tuple[int, ...]
     home_order: tuple[int, ...]
+    drowned: tuple[tuple[int, ...], ...]
     log: list[Happening] | None
     # How the turn in hand began, for the log.
     _declared: str | None
@@ -98,6 +101,7 @@ class Position:
         self.trail = [BLANK]
         self.laid = frozenset()
         self.bank = [()] * players
+        self.drowned = ()
         self.log = None
         self._revealed = None
         self._declared = None
@@ -151,6 +155,7 @@ class Position:
         new.bank = self.bank.copy()
         new.banked_earlier = self.banked_earlier
         new.home_order = self.home_order
+        new.drowned = self.drowned
         new.log = None
         new._revealed = self._revealed
         new._declared = self._declared
@@ -166,7 +171,11 @@ class Position:
     __hash__ = None  # type: ignore[assignment]
 
 
-_COMPARED = tuple(name for name in Position.__slots__ if not name.startswith("_") and name != "log")
+_HISTORY = ("drowned", "log")
+"""Fields of the course so far: the rest of the game does not depend on them."""
+_COMPARED = tuple(
+    name for name in Position.__slots__ if not name.startswith("_") and name not in _HISTORY
+)
 
 
 def position_text(position: Position | View, known: Mapping[int, int]) -> str:

@@ -239,6 +239,7 @@ class UncheckedMoves(Position):
 
     def _next_dive(self, laid: list[cleanup.Laid]) -> None:
         starter = cleanup.next_starter(self)
+        self.drowned += (tuple(map(len, self.cargo)),)
         cleanup.lay_and_close_gaps(self, laid)
         last = self.dive == DIVES or len(self.trail) == 1
         if self.log is not None:

@@ -39,6 +39,8 @@ class PlayedGame:
     """Over streams: the longest time from a request to its answer, other games' decisions in it."""
     notes: Mapping[int, Note] = field(default_factory=dict)
     """What bots noted, by the number of the decision."""
+    drowned: tuple[tuple[int, ...], ...] = ()
+    """For each dive that was played, how many units each seat lost at its end."""
 
 
 class RefereedGame:
@@ -212,7 +214,8 @@ class RefereedGame:
             seats=self._seats,
             attempt=self._attempt,
         )
-        return PlayedGame(record, tuple(self.faults), notes=self.notes)
+        drowned = self.game.state.drowned
+        return PlayedGame(record, tuple(self.faults), notes=self.notes, drowned=drowned)
 
 
 def _limits(control: TimeControl | None) -> TimeLeft:

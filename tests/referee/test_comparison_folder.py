@@ -38,12 +38,16 @@ def block(number: int, fault: FaultReport | None = None) -> list[tuple[GameResul
     faults = (fault,) if fault else ()
     forfeits = (Forfeit(1, Fault.CRASH, 7),) if fault else ()
     return [
-        (GameResult(2 * number + game, "g", (0, 1), (9, 7), (1, 2), forfeits, faults), RECORD)
+        (
+            GameResult(2 * number + game, "g", (0, 1), (9, 7), (1, 2), forfeits, faults, LOST),
+            RECORD,
+        )
         for game in (1, 2)
     ]
 
 
 RECORD = record_of(played())
+LOST = ((0, 2), (1, 0), (0, 0))
 
 
 def filled(folder: Path, blocks: int = 3) -> None:
@@ -135,7 +139,7 @@ OLD = (
     '"placements":[1,2],"forfeits":[{"seat":1,"fault":"crash","decision":7}],"faults":[{"seat":1,'
     '"decision":7,"fault":"crash","kind":"search","legal":["leave","take"],'
     '"came":"its process ended","us":412,"played":"leave","forfeit":true,"error":"Traceback",'
-    '"when":"decision"}]}]}\n'
+    '"when":"decision"}],"drowned":[[0,2],[1,0],[0,0]]}]}\n'
 )
 
 
@@ -154,7 +158,9 @@ def test_an_old_block_is_read_and_so_is_one_with_new_keys(tmp_path: Path) -> Non
     ("old", "new", "path"),
     [
         ('"fault":"crash"', '"fault":"bad luck"', r"\.fault`"),
-        ("[9,7]", "[9]", r"as many `points` and `placements` as `seats` - at `\$\.games\[0\]`"),
+        ("[9,7]", "[9]", r"`points`, `placements` and `drowned` as `seats` - at `\$\.games\[0\]`"),
+        ("[1,0]", "[1,0,2]", r"`drowned` as `seats` - at `\$\.games\[0\]`"),
+        ("[1,0]", "[1,0],[0,0]", r"length <= 3 - at `\$\.games\[0\]\.drowned`"),
         ('"block":0', '"block":-1', r"at `\$\.block`"),
         ('"block":0', '"block":1' + "0" * 400, r"at `\$\.block`"),
         ("[9,7]", "[1" + "0" * 400 + ",7]", r"at `\$\.games\[0\]\.points\[0\]`"),

@@ -205,6 +205,7 @@ def test_everything_is_in_it() -> None:
                 "when": "decision",
             }
         ],
+        "drowned": [],
     }
     assert data["void"] == [
         {"game": 3, "game_id": "g3", "reason": "a bug", "seat": None, "out_of_memory": False}

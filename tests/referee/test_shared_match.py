@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,8 @@ from deepsea_referee.shared_match import run_match
 from deepsea_referee.system import ALL_CPUS, CpuShare
 from deepsea_referee.system.linux import core_of, cpus_of
 from deepsea_rules.randomness import commitment, game_seed, seed_from_text
-from deepsea_rules.record import GameRecord
+from deepsea_rules.record import GameRecord, replay
+from deepsea_rules.ruleset import DIVES
 from deepsea_rules.time_control import TimeControl
 from helpers.matches import Listener, Played, without_times
 from helpers.programs import (
@@ -131,6 +133,26 @@ def test_records_and_results_are_those_of_one_worker(workers: int) -> None:
     assert results_json(shared) == results_json(alone)
 
 
+def test_results_say_who_drowned_in_which_dive_as_the_games_played_again_do() -> None:
+    what = settings(samples("greedy", "random", "cautious"), 12)
+    listener = Listener()
+    match = listener.played(in_process.run_match(what, listener.on_game))
+    expected = [[0] * DIVES for _ in what.bots]
+    for game, record in zip(match.games, match.records, strict=True):
+        drowned = replay(record).state.drowned
+        assert game.drowned == drowned
+        for dive, units in enumerate(drowned):
+            for seat, bot in enumerate(game.seats):
+                expected[bot][dive] += units[seat] > 0
+    assert [list(row.drowned) for row in match.result.summaries()] == expected
+    assert sum(map(sum, expected))
+    data = results_json(match)
+    assert [bot["drowned"] for bot in data["bots"]] == expected
+    assert [game["drowned"] for game in data["games"]] == [
+        [list(units) for units in game.drowned] for game in match.games
+    ]
+
+
 def test_a_worker_takes_one_share_after_another() -> None:
     what = settings(samples("greedy", "random", "cautious"), 20)
     alone, _ = played(what, 1)
@@ -140,7 +162,7 @@ def test_a_worker_takes_one_share_after_another() -> None:
     assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
 
 
-def results_json(match: Played) -> object:
+def results_json(match: Played) -> Any:
     """What is in results.json, without times."""
     with closing(ResultsJson()) as document:
         for game in match.games:

@@ -11,7 +11,7 @@ from deepsea_referee.bots.output import log_name
 from deepsea_referee.results.summary import EXPLAINED, MOST_KINDS, FaultKinds, LatencyHistogram
 from deepsea_rules.faults import Fault
 from helpers.games import rng
-from helpers.results import FAULT, FORFEITED, VOID, decisions, empty, match
+from helpers.results import FAULT, FORFEITED, SHARED, VOID, decisions, empty, match
 
 
 def test_each_bot_has_its_own_numbers_wherever_it_sat() -> None:
@@ -27,10 +27,19 @@ def test_each_bot_has_its_own_numbers_wherever_it_sat() -> None:
     assert (second.decisions, second.median_us, second.slowest_us) == (2, 30, 90)
 
 
+def test_who_drowned_in_which_dive_is_counted_by_bot() -> None:
+    it = empty()
+    it.add(replace(SHARED, drowned=((2, 0), (0, 0), (1, 3))), [])  # bot b has the first seat
+    it.add(replace(FORFEITED, drowned=((1, 4), (0, 1))), [])  # the sea was empty after two dives
+    first, second = it.summaries()
+    assert first.drowned == (1, 0, 1)
+    assert second.drowned == (2, 1, 1)
+
+
 def test_without_a_game_there_are_no_means() -> None:
     it = empty()
     row = it.summaries()[0]
-    assert (row.games, row.wins, row.decisions) == (0, 0, 0)
+    assert (row.games, row.wins, row.decisions, row.drowned) == (0, 0, 0, (0, 0, 0))
     assert (row.mean_placement, row.mean_points, row.median_us, row.slowest_us) == (None,) * 4
     assert it.first_game is None
 

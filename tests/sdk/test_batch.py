@@ -177,10 +177,19 @@ def both(
                 result = states[game].result()
                 assert result.points == tuple(points)
                 assert halves_ahead(result.placements) == halves.tolist()
+            for game, drowned in zip(over, results.drowned.tolist(), strict=True):
+                assert by_dive(states[game]) == drowned
             yield [states[game] for game in over]
             open_random(batch, over, source)
             for game in over:
                 states[game] = state_of(batch, int(game))
+
+
+def by_dive(state: GameState) -> list[list[int]]:
+    """The units that each seat lost at the end of dives 1 to 3 of a game that is over."""
+    nothing = [[0] * state.players] * DIVES
+    before = state.dive - len(state.drowned)
+    return [*nothing[:before], *map(list, state.drowned), *nothing[state.dive :]]
 
 
 def play(state: GameState, noted: Noted, total: int, game: int) -> None:

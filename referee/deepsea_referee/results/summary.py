@@ -23,7 +23,7 @@ from deepsea_referee.timing.pauses import OffTurn
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Forfeit
 from deepsea_rules.printable import one_line
-from deepsea_rules.ruleset import SEAT_LETTERS, RuleSet
+from deepsea_rules.ruleset import DIVES, SEAT_LETTERS, RuleSet
 from deepsea_rules.time_control import TimeControl, duration_text
 from deepsea_sdk.notes import Note
 from deepsea_sdk.refereed_game import PlayedGame
@@ -164,6 +164,8 @@ class GameResult:
     placements: tuple[int, ...]
     forfeits: tuple[Forfeit, ...]
     faults: tuple[FaultReport, ...]
+    drowned: tuple[tuple[int, ...], ...] = ()
+    """For each dive that was played, how many units each seat lost at its end."""
     notes: Mapping[int, Note] = field(default_factory=dict)
     """What bots noted, by the number of the decision; in a file of its own."""
 
@@ -179,6 +181,7 @@ class GameResult:
             placements=record.placements,
             forfeits=record.forfeits,
             faults=played.faults,
+            drowned=played.drowned,
             notes=played.notes,
         )
 
@@ -206,6 +209,8 @@ class BotSummary:
     """Games in placement 1, shared ones too."""
     mean_placement: float | None
     mean_points: float | None
+    drowned: tuple[int, ...]
+    """Games in which it drowned in dive 1, 2 and 3: lost units at the end of the dive."""
     faults: int
     forfeits: int
     decisions: int
@@ -240,6 +245,7 @@ class _Tally:
         self.wins = 0
         self.placements = 0
         self.points = 0
+        self.drowned = [0] * DIVES
         self.faults = 0
         self.forfeits = 0
         self.times = LatencyHistogram()
@@ -290,6 +296,8 @@ class MatchResult:
             tally.wins += result.placements[seat] == 1
             tally.placements += result.placements[seat]
             tally.points += result.points[seat]
+            for dive, units in enumerate(result.drowned):
+                tally.drowned[dive] += units[seat] > 0
             tally.times.add(times[seat])
         for report in result.faults:
             bot = result.seats[report.seat]
@@ -315,6 +323,7 @@ class MatchResult:
                 wins=tally.wins,
                 mean_placement=tally.placements / tally.games if tally.games else None,
                 mean_points=tally.points / tally.games if tally.games else None,
+                drowned=tuple(tally.drowned),
                 faults=tally.faults,
                 forfeits=tally.forfeits,
                 decisions=tally.times.count,

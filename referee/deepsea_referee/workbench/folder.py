@@ -28,7 +28,7 @@ from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit
 from deepsea_rules.printable import quoted
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import MAX_PLAYERS
+from deepsea_rules.ruleset import DIVES, MAX_PLAYERS
 
 _SHOWN = 200
 """Characters of a value in a refusal."""
@@ -62,10 +62,12 @@ class _Game(Struct):
     placements: tuple[Annotated[int, Meta(ge=1, le=MAX_PLAYERS)], ...]
     forfeits: list[_Forfeit]
     faults: tuple[FaultReport, ...]
+    drowned: Annotated[tuple[tuple[_Count, ...], ...], Meta(max_length=DIVES)]
 
     def __post_init__(self) -> None:
-        if not len(self.seats) == len(self.points) == len(self.placements):
-            raise ValueError("Expected as many `points` and `placements` as `seats`")
+        by_seat = (self.points, self.placements, *self.drowned)
+        if any(len(row) != len(self.seats) for row in by_seat):
+            raise ValueError("Expected as many `points`, `placements` and `drowned` as `seats`")
 
     def result(self) -> GameResult:
         forfeits = tuple(Forfeit(row.seat, row.fault, row.decision) for row in self.forfeits)
