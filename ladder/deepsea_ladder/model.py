@@ -319,6 +319,8 @@ class Job(Struct, frozen=True):
     owner: str
     void_seats: tuple[int, ...] = ()
     """The seats that were asked when an earlier attempt became void."""
+    suspects: tuple[int, ...] = ()
+    """Those whose version was asked when this or another game of the season became void."""
 
 
 class JobInfo(Struct, frozen=True):

@@ -20,6 +20,7 @@ from typing import Literal
 import pytest
 from msgspec import structs
 
+from deepsea_arena.play import rated_games
 from deepsea_arena.play.rated_games import RatedGamePlayer, worker
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import FinishedGame, HostTrouble, VoidOutcome
@@ -32,7 +33,11 @@ from deepsea_cli.ladder.run import RunOutput, _show
 from deepsea_ladder.model import GameNote, Job, SeatLog, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_referee.bots.process import Hosting
+from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.sandbox import probe
+from deepsea_referee.sandbox.cgroup import Hierarchies
+from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.workers import Link
 from deepsea_rules.record import GameRecord
 from helpers import ladder
@@ -225,6 +230,39 @@ def test_trouble_of_our_own_is_no_bots_fault(
     assert isinstance(outcome, HostTrouble)
     assert "Too many open files" in outcome.reason
     assert starts.begun > 0, "bots start outside of their worker's limit"
+
+
+@pytest.mark.parametrize(
+    ("isolation", "pressure", "suspects"),
+    [
+        pytest.param("sandbox", Path("/sys/fs/cgroup"), (1,), id="the kernel tells"),
+        pytest.param("sandbox", None, (0, 1), id="it does not"),
+        pytest.param("process", Path("/sys/fs/cgroup"), (0, 1), id="no group of its own"),
+    ],
+)
+def test_where_no_pressure_is_told_a_version_makes_one_game_of_a_season_void(
+    isolation: str,
+    pressure: Path | None,
+    suspects: tuple[int, ...],
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[tuple[int, ...]] = []
+
+    async def play(*_: object, suspects: tuple[int, ...]) -> None:
+        taken.append(suspects)
+        raise HostTooBusy("the host was too busy", 1, 0)
+
+    monkeypatch.setattr(rated_games, "play_game", play)
+    monkeypatch.setattr(rated_games, "hosting", lambda *_: Hosting(PlainProcess()))
+    monkeypatch.setattr(rated_games, "hierarchies", lambda: Hierarchies(pressure=pressure))
+    enter_both(place, tmp_path)
+    (job,) = claimed(place, 1)
+    season = structs.replace(job.season, isolation=isolation)
+    with worker(PlainLink(place)) as perform:
+        perform(structs.replace(job, season=season, void_seats=(1,), suspects=(0, 1)))
+    assert taken == [suspects]
 
 
 def test_a_game_goes_on_while_a_bot_of_the_next_one_is_unpacked(

@@ -13,6 +13,7 @@ from deepsea_ladder.model import AttemptEnd, Job, ReceiptStatus, StoredSeason, T
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.randomness import game_seed
 from helpers import ladder
+from helpers.counting import counted
 
 CONTENTS = ladder.to_play
 
@@ -41,6 +42,39 @@ def test_every_attempt_has_a_seed_of_its_own(store: Store, season: StoredSeason)
     receipt = store.games.report(job, ladder.play(job))
     assert receipt.status is ReceiptStatus.ACCEPTED
     assert store.ratings.differences(season, records=True) == []
+
+
+@pytest.mark.databases
+def test_a_job_names_the_seats_whose_version_made_a_game_of_the_season_void(store: Store) -> None:
+    season = store.seasons.get("s1")
+    void = ladder.claim(store, season)
+    assert void.suspects == ()
+    store.jobs.fail(void, "the host was too busy", 2)
+    again, other = store.jobs.claim(season, "ann", 60, [None] * 2)
+    assert (again.game_id, again.void_seats, again.suspects) == (void.game_id, (2,), (2,))
+    assert other.void_seats == ()
+    assert [other.seats[seat].bot for seat in other.suspects] == [void.seats[2].bot] == ["cleo"]
+    store.jobs.fail(other, "the worker ended")  # nobody's
+
+    later = store.seasons.open(ladder.a_season("s2"), ladder.SEED)
+    store.jobs.add(later, ladder.rotations(ladder.ids(store), 1))
+    assert ladder.claim(store, later).suspects == ()
+    ladder.submit(store, "cleo", "better")
+    store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+    jobs = store.jobs.claim(season, "ann", 60, [None] * 9)
+    assert sorted(len(job.suspects) for job in jobs) == [0, 1, 1, 1]
+
+
+def test_suspects_are_found_without_a_look_at_all_attempts(store: Store) -> None:
+    season = store.seasons.get("s1")
+    with counted(store) as sent:
+        ladder.claim(store, season)
+    (statement,) = (text for text in sent.statements if "JOIN attempts" in text)
+    with store.database.read() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", (0, 1, 1)).all()
+    searches = [row.detail for row in plan if "SEARCH" in row.detail or "SCAN" in row.detail]
+    assert len(searches) == 3
+    assert all("ix_attempts_void" in line or "job_id=?" in line for line in searches), searches
 
 
 @pytest.mark.databases

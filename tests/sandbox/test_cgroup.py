@@ -194,9 +194,14 @@ def test_version_2_does_everything_in_one_group(fake_kernel: Path) -> None:
     ],
 )
 def test_a_bot_is_charged_with_the_end_of_its_own_limit_alone(
-    files: dict[str, str], limit: bool, machine: bool, tmp_path: Path
+    files: dict[str, str],
+    limit: bool,
+    machine: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    group = _made(Hierarchies(memory=tmp_path), None)
+    monkeypatch.setattr(Group, "_set_bounds", lambda _: None)
+    group = Group(ResourceLimits(), Hierarchies(memory=tmp_path))
     (joined,) = group.joins()
     for name, text in files.items():
         joined.with_name(name).write_text(text)
@@ -315,32 +320,24 @@ def test_a_group_that_an_administrator_gave_is_used(tmp_path: Path) -> None:
     assert cgroup.find([place]).memory == tmp_path / cgroup.GIVEN
 
 
-def test_pressure_is_read_where_the_kernel_counts_it(tmp_path: Path) -> None:
-    places = Hierarchies(pressure=tmp_path)
-    for text, us in (
-        ("some avg10=9.00 total=81\nfull avg10=0.00 total=7100\n", 7100),
-        ("some avg10=9.00 total=81\n", None),  # Linux before 5.13
-        (None, None),  # started without it
-    ):
-        group = _made(places, text)
-        assert group.denied_us() == us
-        group.remove()
-
-
-def _made(places: Hierarchies, pressure: str | None) -> Group:
-    """A group in a plain folder, with the file that the kernel would put there."""
-
-    class Kernel(Group):
-        def _set_bounds(self) -> None:
-            if pressure is not None:
-                (self.joins()[0].parent / "cpu.pressure").write_text(pressure)
-
-        def remove(self) -> None:
-            for file in self.joins():
-                file.with_name("cpu.pressure").unlink(missing_ok=True)
-            super().remove()
-
-    return Kernel(ResourceLimits(), places)
+@pytest.mark.parametrize(
+    ("text", "us"),
+    [
+        pytest.param("some avg10=9.00 total=81\nfull avg10=0.00 total=7100\n", 7100, id="read"),
+        pytest.param("some avg10=9.00 total=81\n", None, id="Linux before 5.13"),
+        pytest.param(None, None, id="started without it"),
+    ],
+)
+def test_pressure_is_read_where_the_kernel_counts_it(
+    text: str | None, us: int | None, fake_kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if text is not None:
+        monkeypatch.setitem(NEW_GROUP, "cpu.pressure", text)
+    places = cgroup.find([Mounted(frozenset(), fake_kernel, fake_kernel)])
+    assert (places.pressure is None) == (us is None)
+    group = Group(ResourceLimits(), places)
+    assert group.denied_us() == us
+    group.remove()
 
 
 def test_bounds_are_written_and_the_group_goes_again() -> None:

@@ -134,7 +134,7 @@ class RatedGamePlayer:
         try:
             line_up = self._bots.seat(bots, season.limits.memory_mib * MIB)
             with line_up.table(job.seed) as slots:
-                played = await play_game(refereed, line_up, slots, suspects=job.void_seats)
+                played = await play_game(refereed, line_up, slots, suspects=suspects(job))
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
             self._bots.dismiss(keys)
             return outcome_of_error(error)
@@ -189,6 +189,16 @@ class RatedGamePlayer:
     def _bot(self, version: BotVersion) -> BotSpec:
         with self._unpacking[version.digest]:
             return bot_of(version, self._folders)
+
+
+def suspects(job: Job) -> tuple[int, ...]:
+    """The seats for which a decision that the host delays is a timeout, and voids the game no more.
+
+    Where the kernel does not say what a bot as a whole was denied, its threads can make it seem so:
+    there one void game of a version is enough in a season.
+    """
+    is_told = job.season.isolation != "process" and hierarchies().pressure is not None
+    return job.void_seats if is_told else job.suspects
 
 
 def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:

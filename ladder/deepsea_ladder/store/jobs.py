@@ -93,6 +93,20 @@ _BEGIN = insert(_attempts)
 _VOID_SEATS = select(_attempts.c.seat).where(
     _attempts.c.job_id == bindparam("job"), _attempts.c.seat.is_not(None)
 )
+_sat = _seats.alias("sat")
+_SUSPECTS = (
+    select(_seats.c.seat)
+    .distinct()
+    # A sum, lest a database look up all jobs of a version: void attempts are few.
+    .join(_sat, _sat.c.version_id == _seats.c.version_id + 0)
+    .join(_attempts, (_attempts.c.job_id == _sat.c.job_id) & (_attempts.c.seat == _sat.c.seat))
+    .where(
+        _seats.c.job_id == bindparam("job"),
+        _attempts.c.season_id == bindparam("season"),
+        _attempts.c.seat.is_not(None),
+    )
+    .order_by(_seats.c.seat)
+)
 _LAST_NUMBER = select(func.max(_jobs.c.number)).where(_OURS)
 _LAST_ROTATION = select(func.max(_jobs.c.rotation)).where(_OURS)
 _ADDED = (
@@ -277,8 +291,9 @@ class Jobs(TaskQueue):
         try:
             with self._database.translated():
                 lineup = versions_of(connection, task.subject)
-                # A game that was never leased has none.
-                voids = sorted(_void_seats(connection, task.subject)) if task.attempt else ()
+                which = {"job": task.subject, "season": season.id}
+                suspects = connection.execute(_SUSPECTS, which).scalars().all()
+                voids = sorted(_void_seats(connection, task.subject)) if suspects else ()
             if len(lineup) not in season.season.seats:
                 raise StoreDamaged(f"its line-up has {len(lineup)} bots")
             job = Job(
@@ -291,6 +306,7 @@ class Jobs(TaskQueue):
                 attempt=task.attempt + 1,
                 owner=owner,
                 void_seats=tuple(voids),
+                suspects=tuple(suspects),
             )
         except UNREADABLE_TASK as error:
             self._set_failed(connection, task, f"it cannot be read: {error}", at)

@@ -214,6 +214,13 @@ attempts = Table(
     Column("head", _Digest),  # of the season's chain, where there is a place
     UniqueConstraint("season_id", "place"),
 )
+Index(
+    "ix_attempts_void",
+    attempts.c.season_id,
+    attempts.c.job_id,
+    attempts.c.seat,
+    sqlite_where=attempts.c.seat.is_not(None),
+)
 
 games = Table(
     "games",

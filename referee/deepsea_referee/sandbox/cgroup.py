@@ -48,7 +48,7 @@ class Hierarchies(NamedTuple):
     core: Path | None = None
     """cgroup v2: kill, freeze and cpu.stat, also of a hierarchy without controllers beside v1."""
     pressure: Path | None = None
-    """The same, if there is a cpu.pressure."""
+    """The same, if cpu.pressure says there when nothing of a group that wanted a CPU had one."""
     cpu: Path | None = None
     """Every bot has the same share of the CPU, however many processes and sessions it makes."""
     refused: str = ""
@@ -126,9 +126,9 @@ def find(places: list[Mounted]) -> Hierarchies:
     unified = next((place for place in places if not place.controllers), None)
     bounded, refused = _bounding_v2(unified) if unified else (None, "")
     core = pressure = bounded or (_writable(unified) if unified else None)
-    if core is not None and not _has(core, "cgroup.kill", "cgroup.freeze", "cpu.stat"):
+    if core is not None and not _try(core, _has_core):
         core = None
-    if pressure is not None and not _has(pressure, "cpu.pressure"):
+    if pressure is not None and not _try(pressure, _tells_pressure):
         pressure = None
 
     def v1(controller: str) -> Path | None:
@@ -157,26 +157,30 @@ def _writable(place: Mounted) -> Path | None:
 
 
 def _can_have_children(folder: Path) -> bool:
+    return _try(folder, lambda _: True)
+
+
+def _try(folder: Path, holds: Callable[[Path], bool]) -> bool:
+    """Whether a group can be made in this folder, and removed, of which that holds."""
     trial = folder / cleanup.new_name()
     try:
         trial.mkdir()
+        found = holds(trial)
         trial.rmdir()
     except OSError:
         return False
-    return True
+    return found
 
 
-def _has(folder: Path, *names: str) -> bool:
-    """Whether a new group in this folder has these files."""
-    trial = folder / cleanup.new_name()
-    try:
-        trial.mkdir()
-    except OSError:
-        return False
-    try:
-        return all((trial / name).exists() for name in names)
-    finally:
-        trial.rmdir()
+def _has_core(group: Path) -> bool:
+    return all((group / name).exists() for name in ("cgroup.kill", "cgroup.freeze", "cpu.stat"))
+
+
+def _tells_pressure(group: Path) -> bool:
+    # Linux before 5.13 tells only when some of it wanted one, and started without PSI nothing.
+    with contextlib.suppress(OSError):
+        return b"full " in (group / "cpu.pressure").read_bytes()
+    return False
 
 
 def _bounding_v2(place: Mounted) -> tuple[Path | None, str]:
@@ -320,13 +324,10 @@ class Group:
             if core := self._in(self._places.core):
                 self._cpu = _Counter(core / "cpu.stat", lambda text: int(text.split(maxsplit=2)[1]))
             if pressure := self._in(self._places.pressure):
-                # Two lines, "some" and "full"; Linux before 5.13 has the first alone, and started
-                # without PSI none can be read.
-                with contextlib.suppress(OSError, ValueError):
-                    self._denied = _Counter(
-                        pressure / "cpu.pressure",
-                        lambda text: int(text.partition(b"full ")[2].rpartition(b"total=")[2]),
-                    )
+                self._denied = _Counter(
+                    pressure / "cpu.pressure",
+                    lambda text: int(text.partition(b"full ")[2].rpartition(b"total=")[2]),
+                )
         except OSError:
             self.remove()
             raise
