@@ -5,18 +5,25 @@ other; it gets its name only after it was verified; what is verified is the copy
 no code, token or session of the original is valid in it; restoring never touches a ladder that is
 there, nor what is left of one.
 
+A copy that is being made is in a locked folder. One that is not locked was left by a killed
+process: the next copy in the same place removes it.
+
 What was stored follows from the games, and nothing is damaged: every difference is one line that
 names what is wrong; damage of any kind is a difference, never an exception.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import tempfile
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from deepsea_bundle.atomic import put_in_place
 from deepsea_bundle.bot_cache import stored_files
@@ -27,8 +34,11 @@ from deepsea_ladder.errors import ChainBroken, LadderError, StoreDamaged, StoreE
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Database, Store, migrate
-from deepsea_ladder.store.audit import note
+from deepsea_ladder.store.audit import LATEST_ENTRIES, note
 from deepsea_ladder.store.database import UNREADABLE, damages, now, refuse_leftovers
+
+_UNFINISHED = ".unfinished-copy"
+"""The end of the name of a folder in which a copy is being made."""
 
 
 def back_up(store: Store, target: Path) -> int:
@@ -39,14 +49,14 @@ def back_up(store: Store, target: Path) -> int:
     """
     with _new_file(target) as scratch:
         if store.database.path is None:
-            with Store.create(scratch) as copy:
-                migrate.copy(store.database, copy.database)
+            Store.create(scratch, source=store.database).close()
         else:
             _copy_sqlite(store.database.path, scratch)
         games = _verified(scratch)
     with suppress(StoreError), store.database.write() as connection:
         words = f"a backup of {games} games was made"
-        note(connection, now(connection), AuditKind.BACKUP, "ladder", words, by=MACHINE)
+        place = str(target.absolute())
+        note(connection, now(connection), AuditKind.BACKUP, place, words, by=MACHINE)
     return games
 
 
@@ -62,23 +72,35 @@ def restore(backup: Path, target: str) -> int:
         with Store.open(target) as store:
             _refuse(damages(store.database), target)
             return games
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder, "backup.db")
+    with _scratch_file(_temporary(), backup.name) as scratch:
         _copy_backup(backup, scratch)
         games = _verified(scratch)
-        with Store.open(scratch) as source, Store.create(target) as store:
-            migrate.copy(source.database, store.database)
+        with (
+            Store.open(scratch) as source,
+            Store.create(target, source=source.database) as store,
+        ):
             _refuse(differences(store), target)
     return games
 
 
 def verify(backup: Path, *, records: bool = False) -> list[str]:
     """The differences found in a backup; none if it is sound. `records` also re-runs every game."""
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder, "backup.db")
+    with _scratch_file(_temporary(), backup.name) as scratch:
         _copy_backup(backup, scratch)
         with Store.open(scratch) as store:
             return differences(store, records=records)
+
+
+def unfinished_copies(store: Store) -> list[Path]:
+    """Copies left by killed processes where a ladder, its backups and temporary files are."""
+    file = store.database.path
+    places = {_temporary(), *([file.absolute().parent] if file else [])}
+    places |= {
+        Path(entry.subject).parent
+        for entry in store.audit.latest(LATEST_ENTRIES)
+        if entry.kind is AuditKind.BACKUP
+    }
+    return [copy for place in sorted(places) for copy in _unfinished(place)]
 
 
 def differences(store: Store, *, records: bool = False) -> list[str]:
@@ -187,11 +209,63 @@ def _new_file(target: Path) -> Iterator[Path]:
     if target.exists():
         raise StoreError(f"{target} is there already; name a new file")
     refuse_leftovers(target)
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent)
-    except OSError as error:
-        raise StoreError(f"{target} cannot be made: {error.strerror or error}") from None
-    with folder as name:
-        scratch = Path(name, "ladder.db")
+    with _scratch_file(target.parent, target.name) as scratch:
         yield scratch
         put_in_place(scratch, target)
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir())
+
+
+@contextmanager
+def _scratch_file(place: Path, name: str) -> Iterator[Path]:
+    """A path in a locked folder in `place` for this user alone, which is removed at the end.
+
+    Those of killed processes in the same place are removed first.
+    """
+    for copy in _unfinished(place):
+        shutil.rmtree(copy, ignore_errors=True)
+    while True:
+        try:
+            folder = Path(tempfile.mkdtemp(_UNFINISHED, f".{name}-", place))
+        except OSError as error:
+            reason = error.strerror or error
+            raise StoreError(f"no file can be made in {place}: {reason}") from None
+        with _locked(folder, wait=True):
+            if not folder.exists():
+                continue  # another process took it for unfinished before it was locked
+            try:
+                yield folder / "ladder.db"
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+
+
+def _unfinished(place: Path) -> Iterator[Path]:
+    """Copies left by killed processes, each locked until the next one is asked for."""
+    for copy in sorted(place.glob(f".*{_UNFINISHED}")):
+        with _locked(copy) as locked:
+            if locked:
+                yield copy
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Lock a folder; False if another process has locked it, or if nobody can lock it."""
+    try:
+        fcntl: Any = import_module("fcntl")  # which Windows lacks
+        # With the slash nothing but a folder is opened, which could keep this waiting.
+        descriptor = os.open(f"{folder}/", os.O_RDONLY)
+    except (ImportError, OSError):
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        locked = True
+    except OSError:
+        locked = False
+    try:
+        yield locked
+    finally:
+        os.close(descriptor)

@@ -23,8 +23,8 @@ WORKS, NO_GROUPS, NO_SANDBOX = (
     for works, grouped in ((True, True), (True, False), (False, True))
 )
 NAMES = [
-    *("permissions", "store", "content", "disk", "backup", "memory", "runner", "clock"),
-    "sandbox",
+    *("permissions", "store", "content", "disk", "backup", "memory", "runner", "copies"),
+    *("clock", "sandbox"),
 ]
 
 
@@ -85,6 +85,11 @@ def no_memory(path: Path) -> None:
         store.audit.note_shortage("s1-1", "this machine ran out of memory")
 
 
+def killed_copy(path: Path) -> None:
+    """A killed backup left its copy beside the ladder."""
+    Path(path.parent, ".x.db-12345678.unfinished-copy").mkdir()
+
+
 def games_wait(path: Path) -> None:
     """Games wait, and no runner has a lease."""
     with Store.open(path) as store:
@@ -101,6 +106,7 @@ def games_wait(path: Path) -> None:
         (sql("UPDATE games SET played_at = played_at + 3600000"), "clock", "set the clock"),
         (sql("UPDATE audit SET at = at + 3600000"), "clock", "set the clock"),
         (games_wait, "runner", "start `ladder run --forever`"),
+        (killed_copy, "copies", "rm -r {.parent}/.x.db-12345678.unfinished-copy;"),
     ],
 )
 def test_what_is_wrong_with_the_ladder_is_said_with_what_to_do(

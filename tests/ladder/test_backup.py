@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 import stat
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 
 from deepsea_ladder import backup
 from deepsea_ladder.accounts import AuditKind
@@ -17,6 +22,7 @@ from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store
 from helpers import ladder
+from helpers.killing import answered
 from helpers.postgres import Postgres
 
 
@@ -162,3 +168,110 @@ def test_what_is_no_backup_is_said(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "other.db").close()
     with pytest.raises(StoreError, match="there is no ladder at"):
         backup.verify(tmp_path / "other.db")
+
+
+# Copies of killed processes
+
+
+def _killed(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _killed_in_a_copy(answer: Connection, target: str, folder: Path, temporary: Path) -> None:
+    """A backup, a restore or a check of a backup that is killed when its copy is written."""
+    tempfile.tempdir = str(temporary)
+    backup._verified = backup.differences = _killed  # type: ignore[assignment]
+    if target.endswith("again.db"):
+        backup.restore(folder / "copy.db", target)
+    elif target.endswith("killed.db"):
+        with Store.open(folder / "ladder.db") as store:
+            backup.back_up(store, Path(target))
+    else:
+        backup.verify(folder / "copy.db")
+
+
+def test_copies_of_killed_processes_go_with_the_next_copy_to_the_same_place(
+    store: Store, season: StoredSeason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup.back_up(store, tmp_path / "copy.db")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    for target in ("killed.db", "again.db", "verify"):
+        words = (str(tmp_path / target), tmp_path, temporary)
+        assert answered(_killed_in_a_copy, *words) is None
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    killed = {*tmp_path.glob(".*"), *temporary.iterdir()}
+    assert len(killed) == 2  # the killed restore had removed that of the backup
+    assert {*backup.unfinished_copies(store)} == killed
+    assert backup.verify(tmp_path / "copy.db") == []
+    backup.back_up(store, tmp_path / "next.db")
+    assert backup.unfinished_copies(store) == []
+    assert [*tmp_path.glob(".*"), *temporary.iterdir()] == []
+
+
+def test_the_copy_of_a_process_that_lives_stays(
+    store: Store, season: StoredSeason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify = backup._verified
+
+    def back_up_meanwhile(path: Path) -> int:
+        monkeypatch.setattr(backup, "_verified", verify)
+        assert backup.back_up(store, tmp_path / "other.db") == 6
+        assert backup.unfinished_copies(store) == []
+        return verify(path)
+
+    monkeypatch.setattr(backup, "_verified", back_up_meanwhile)
+    assert backup.back_up(store, tmp_path / "slow.db") == 6
+    assert backup.verify(tmp_path / "slow.db") == []
+
+
+def test_a_copy_that_is_removed_before_it_is_locked_is_begun_again(
+    store: Store, season: StoredSeason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkdtemp
+    made = []
+
+    def make_and_lose(*words: str) -> str:
+        made.append(make(*words))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
+    assert backup.back_up(store, tmp_path / "copy.db") == 6
+    assert len(made) == 2
+
+
+def _killed_in_a_restore(answer: Connection, file: Path, target: str, number: int) -> None:
+    """A restore that is killed before its statement or commit `number` on PostgreSQL."""
+    count = 0
+
+    def before(connection: sqlalchemy.Connection, *_: object) -> None:
+        nonlocal count
+        count += connection.dialect.name == "postgresql"
+        if count == number:
+            _killed()
+
+    for name in ("before_cursor_execute", "commit"):
+        sqlalchemy.event.listen(sqlalchemy.Engine, name, before)
+    backup.restore(file, target)
+    answer.send(count)
+
+
+def test_a_restore_to_postgresql_that_is_killed_can_be_repeated(
+    store: Store, season: StoredSeason, tmp_path: Path, postgres: Postgres
+) -> None:
+    copy, number = tmp_path / "copy.db", 1
+    backup.back_up(store, copy)
+    while True:
+        elsewhere = postgres.url(postgres.new_database())
+        if answered(_killed_in_a_restore, copy, elsewhere, number) is not None:
+            break
+        try:
+            assert backup.restore(copy, elsewhere) == 6
+        except StoreError:  # it was whole before the end of the killed one
+            with Store.open(elsewhere) as other:
+                assert backup.differences(other) == []
+                _same(store, other, season)
+        number = number * 3 // 2 + 1
+    assert number > 20

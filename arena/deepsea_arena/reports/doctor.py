@@ -7,6 +7,7 @@ no files here, so none are looked at.
 
 from __future__ import annotations
 
+import shlex
 import ssl
 import stat
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deepsea_arena.reports.status import upkeep
+from deepsea_ladder.backup import unfinished_copies
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import milliseconds
 from deepsea_ladder.store.database import damages
@@ -38,6 +40,7 @@ def examine(store: Store, certificate: Path | None, key: Path | None) -> Iterato
     if not content.ok:
         return  # the other checks read it
     yield from upkeep(store.counts.read())
+    yield _copies(store)
     yield _clock(store)
     yield _sandbox(store)
     if certificate is not None:
@@ -81,6 +84,16 @@ def _content(store: Store) -> CheckResult:
     found = "; ".join(damages(store.database))
     remedy = "restore a backup: `ladder restore BACKUP FILE`"
     return CheckResult("content", not found, True, found or "no stored value is damaged", remedy)
+
+
+def _copies(store: Store) -> CheckResult:
+    """The check that no killed backup has left a copy, which has the seeds of games to come."""
+    copies = [shlex.quote(str(copy)) for copy in unfinished_copies(store)]
+    found = "no unfinished copy of a ladder is left"
+    if copies:
+        found = f"killed backups or restores left copies, with secret seeds: {', '.join(copies)}"
+    remedy = f"rm -r {' '.join(copies)}; the next backup to the same folder does it, too"
+    return CheckResult("copies", not copies, True, found, remedy)
 
 
 def _clock(store: Store) -> CheckResult:

@@ -71,11 +71,14 @@ class Store:
             return now(connection)
 
     @classmethod
-    def create(cls, target: str | os.PathLike[str]) -> Store:
-        """Create a ladder in a new file or an empty database; `StoreError` if it is not empty."""
+    def create(cls, target: str | os.PathLike[str], *, source: Database | None = None) -> Store:
+        """Create a ladder in a new file or an empty database; `StoreError` if it is not empty.
+
+        It has the rows of `source`, if that is given, from the same transaction on.
+        """
         database = Database(target, create=True)
         try:
-            migrate.create(database)
+            migrate.create(database, source)
         except BaseException:
             database.close()
             raise

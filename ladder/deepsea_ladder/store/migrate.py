@@ -2,8 +2,8 @@
 
 Invariants: a new ladder has the tables of schema.py and is stamped with its revision; a database
 with another revision is refused by name and not touched; the scripts in `migrations/` upgrade an
-older one, all in one transaction; what is copied is one snapshot, and it arrives in one
-transaction.
+older one, all in one transaction; what is copied is one snapshot, and it arrives together with its
+tables in one transaction.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def revision(connection: Connection) -> str | None:
     return found or None
 
 
-def create(database: Database) -> None:
-    """Make all tables in an empty database."""
+def create(database: Database, source: Database | None = None) -> None:
+    """Make all tables in an empty database, with the rows of `source`, which has this schema."""
     with database.write() as connection:
         if _revision(database, connection) is not None:
             raise StoreError(f"there is a ladder at {database} already")
@@ -55,6 +55,9 @@ def create(database: Database) -> None:
         connection.execute(text(_STAMP))
         stamp = text(f"INSERT INTO {_REVISIONS} VALUES (:revision)")
         connection.execute(stamp, {"revision": REVISION})
+        if source is not None:
+            with source.read() as rows:
+                _copy(rows, connection)
 
 
 def check(database: Database, needed: str = REVISION) -> None:
@@ -124,16 +127,15 @@ def _known(config: Config) -> set[str]:
     return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
 
 
-def copy(source: Database, target: Database) -> None:
-    """Copy every row into a ladder that has none; `target` has the same schema."""
-    with source.read() as old, target.write() as new:
-        for table in schema.metadata.sorted_tables:
-            in_order = select(table).order_by(*table.primary_key)  # what rows refer to comes first
-            rows = old.execute(in_order.execution_options(yield_per=_PORTION))
-            for portion in rows.mappings().partitions():
-                new.execute(insert(table), [dict(row) for row in portion])
-        if target.path is None:
-            _continue_numbers(new)
+def _copy(source: Connection, target: Connection) -> None:
+    """Copy every row into tables that have none."""
+    for table in schema.metadata.sorted_tables:
+        in_order = select(table).order_by(*table.primary_key)  # what rows refer to comes first
+        rows = source.execute(in_order.execution_options(yield_per=_PORTION))
+        for portion in rows.mappings().partitions():
+            target.execute(insert(table), [dict(row) for row in portion])
+    if target.dialect.name == "postgresql":
+        _continue_numbers(target)
 
 
 def _continue_numbers(connection: Connection) -> None:
