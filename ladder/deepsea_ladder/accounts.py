@@ -233,6 +233,8 @@ class AuditKind(StrEnum):
     """A run began with other control groups than the one before it; the note says with which."""
     OUT_OF_MEMORY = "out of memory"
     """A machine that plays had no memory left; the subject is what it did then."""
+    STARVED = "starved"
+    """A machine that plays was too busy to give a bot a CPU; the subject is the same."""
 
 
 class AuditEntry(Struct, frozen=True):

@@ -431,6 +431,8 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
     backup_age_seconds: float | None
     shortage_age_seconds: float | None
     """The time since a machine that plays had no memory left for a bot."""
+    starved_age_seconds: float | None
+    """The time since one was too busy to give a bot a CPU."""
     store_bytes: int
     disk_free_bytes: int | None
     damage: tuple[str, ...]

@@ -17,6 +17,7 @@ from deepsea_arena.play.tasks import (
     game_seconds,
     outcome_of_error,
 )
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_referee.errors import HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.sandbox.interface import SandboxUnavailable
@@ -62,8 +63,14 @@ def because(error: Exception, cause: Exception, *, said: bool = True) -> Excepti
             HostTrouble("ExceptionGroup: two (2 sub-exceptions)"),
         ),
         (HostTooBusy("too busy to start it", 5), HostTrouble("too busy to start it")),
-        (HostTooBusy("too busy to time it", 5, 2), VoidOutcome("too busy to time it", 2)),
-        (HostOutOfMemory("no memory"), VoidOutcome("no memory", out_of_memory=True)),
+        (
+            HostTooBusy("too busy to time it", 5, 2),
+            VoidOutcome("too busy to time it", 2, AuditKind.STARVED),
+        ),
+        (
+            HostOutOfMemory("no memory"),
+            VoidOutcome("no memory", shortage=AuditKind.OUT_OF_MEMORY),
+        ),
         (RefereeError("an odd thing"), VoidOutcome("an odd thing")),
         (no(errno.EPERM), VoidOutcome("PermissionError: [Errno 1] Operation not permitted")),
         (ValueError("a mistake\nof ours"), VoidOutcome("ValueError: a mistake of ours")),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.store import Database, Store
 from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.probe import Check
@@ -23,8 +23,8 @@ WORKS, NO_GROUPS, NO_SANDBOX = (
     for works, grouped in ((True, True), (True, False), (False, True))
 )
 NAMES = [
-    *("permissions", "store", "content", "disk", "backup", "memory", "runner", "copies"),
-    *("clock", "sandbox"),
+    *("permissions", "store", "content", "disk", "backup", "memory", "CPU", "runner"),
+    *("copies", "clock", "sandbox"),
 ]
 
 
@@ -79,10 +79,14 @@ def sql(statement: str) -> Callable[[Path], object]:
     return change
 
 
-def no_memory(path: Path) -> None:
-    """A machine that plays had no memory left for a bot."""
-    with Store.open(path) as store:
-        store.audit.note_shortage("s1-1", "this machine ran out of memory")
+def short_of(kind: AuditKind) -> Callable[[Path], object]:
+    """A machine that plays had too little of something for a bot."""
+
+    def change(path: Path) -> None:
+        with Store.open(path) as store:
+            store.audit.note_shortage(kind, "s1-1", "this machine was short of it")
+
+    return change
 
 
 def killed_copy(path: Path) -> None:
@@ -101,7 +105,8 @@ def games_wait(path: Path) -> None:
     [
         (lambda path: path.chmod(0o640), "permissions", "chmod go= {}"),
         (lambda path: path.parent.chmod(0o777), "permissions", "chmod go-w {.parent}"),
-        (no_memory, "memory", "give it more memory"),
+        (short_of(AuditKind.OUT_OF_MEMORY), "memory", "give it more memory"),
+        (short_of(AuditKind.STARVED), "CPU", "have fewer --workers"),
         (sql("UPDATE audit SET at = at - 2 * 86400000"), "backup", "`ladder backup FILE`"),
         (sql("UPDATE games SET played_at = played_at + 3600000"), "clock", "set the clock"),
         (sql("UPDATE audit SET at = at + 3600000"), "clock", "set the clock"),

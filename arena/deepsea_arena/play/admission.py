@@ -17,7 +17,7 @@ from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model import SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import BotSpec, sample, spec_of
-from deepsea_referee.errors import BotStartError, HostOutOfMemory, RefereeError
+from deepsea_referee.errors import BotStartError, HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.workbench.advice import REMEDIES, ladder_remedy
@@ -87,8 +87,10 @@ async def _play(
                     if game.seats[fault.seat] in own:
                         return _refusal(result, game.seats[fault.seat], fault, place)
             for void in result.voids:
-                kind = HostOutOfMemory if void.out_of_memory else RefereeError
-                raise kind(f"{place}: the game is void: {void.reason}; try again")
+                words = f"{place}: the game is void: {void.reason}; try again"
+                if void.seat is not None:
+                    raise HostTooBusy(words, 0, void.seat)
+                raise (HostOutOfMemory if void.out_of_memory else RefereeError)(words)
     return None
 
 

@@ -30,6 +30,7 @@ from deepsea_arena.lease_owner import own_name, take_back
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_arena.play.shutdown import Stop, StopRequest, nth_pause, retry_until_available
 from deepsea_arena.play.tasks import HostTrouble, Times, VoidOutcome, outcome_of_event
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import LadderError, StoreUnavailable
 from deepsea_ladder.model import TaskKind, TaskState
 from deepsea_ladder.store import Store
@@ -75,11 +76,11 @@ class LeaseLost(Exception):
 
 
 class NoResult(Exception):
-    """The attempt ended without a result; perhaps because this machine had no memory left."""
+    """The attempt ended without a result; perhaps because the machine had no memory, or no CPU."""
 
-    def __init__(self, reason: str, *, out_of_memory: bool = False) -> None:
+    def __init__(self, reason: str, shortage: AuditKind | None = None) -> None:
         super().__init__(reason)
-        self.out_of_memory = out_of_memory
+        self.shortage = shortage
 
 
 class HostCannot(Exception):
@@ -207,10 +208,10 @@ class TaskLoop(Generic[_Lease]):
         except LeaseLost:
             self.watcher.trouble(f"another runner has taken over {self._handler.name(lease)}")
         except NoResult as end:
-            if end.out_of_memory:
-                name, reason = self._handler.name(lease), str(end)
-                self.retry(lambda: self.store.audit.note_shortage(name, reason))
-            self._fail(lease, str(end))
+            name, reason = self._handler.name(lease), str(end)
+            if (kind := end.shortage) is not None:
+                self.retry(lambda: self.store.audit.note_shortage(kind, name, reason))
+            self._fail(lease, reason)
         except LadderError:
             raise
         except Exception as error:  # noqa: BLE001  (one of them must not end the others)
@@ -283,8 +284,8 @@ class TaskLoop(Generic[_Lease]):
                     match outcome:
                         case HostTrouble(reason):
                             raise HostCannot(reason)
-                        case VoidOutcome(reason, out_of_memory=shortage):
-                            raise NoResult(reason, out_of_memory=shortage)
+                        case VoidOutcome(reason, shortage=shortage):
+                            raise NoResult(reason, shortage)
                     return outcome
                 due = on_message(event.message)
             now = self._now()

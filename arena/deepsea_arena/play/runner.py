@@ -31,6 +31,7 @@ from deepsea_arena.play.workers import JobWorkers, MakePool
 from deepsea_arena.reports.standings import OrderReport, UntilSettled
 from deepsea_arena.reports.tournaments import for_runner
 from deepsea_arena.seasons import find_season, open_seasons, own_cgroups
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import (
     LadderError,
     PairingError,
@@ -326,9 +327,9 @@ class Runner:
         except LadderError as error:  # the result is stored, and counts for more
             self.watcher.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
-    def _fail(self, job: Job, reason: str, seat: int | None, shortage: bool) -> None:
-        if shortage:
-            self._retry(lambda: self.store.audit.note_shortage(job.game_id, reason))
+    def _fail(self, job: Job, reason: str, seat: int | None, shortage: AuditKind | None) -> None:
+        if shortage is not None:
+            self._retry(lambda: self.store.audit.note_shortage(shortage, job.game_id, reason))
         receipt = self._retry(lambda: self.store.jobs.fail(job, reason, seat))
         self._failures_in_a_row += 1
         self._report.void += 1

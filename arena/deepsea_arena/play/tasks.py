@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import SeatLog
 from deepsea_ladder.season import Season
@@ -62,8 +63,8 @@ class VoidOutcome:
     reason: str
     seat: int | None = None
     """The seat whose bot could not be timed because the host was busy, if that was the reason."""
-    out_of_memory: bool = False
-    """True if the machine had no memory left, which is noted for the operator."""
+    shortage: AuditKind | None = None
+    """The kind of note for the operator if the machine lacked memory, or a CPU for a bot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,12 @@ def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
     words = one_line(str(error) if known else f"{type(error).__name__}: {error}")
     if isinstance(error, HostTooBusy):
         # Without a seat it was the host before any bot was asked.
-        return HostTrouble(words) if error.seat is None else VoidOutcome(words, error.seat)
+        if error.seat is None:
+            return HostTrouble(words)
+        return VoidOutcome(words, error.seat, AuditKind.STARVED)
     if isinstance(error, HostOutOfMemory):
         # Not the host's trouble: a bot of this very task may use up what is left each time.
-        return VoidOutcome(words, out_of_memory=True)
+        return VoidOutcome(words, shortage=AuditKind.OUT_OF_MEMORY)
     return HostTrouble(words) if is_shortage(error) else VoidOutcome(words)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 SHORTAGE_DAYS = 1
-"""Days for which a shortage of memory is shown."""
+"""Days for which a shortage of memory, or of a CPU, is shown."""
 RATE_GAMES = 100
 """The number of newest games for the rate of games."""
 AUDIT_ENTRIES = 10
@@ -154,22 +154,31 @@ def upkeep(counts: LadderCounts) -> list[CheckResult]:
     found = "no backup lately" if days is None else f"the last backup is {days} days old"
     remedy = "`ladder backup FILE`, best every night"
     checks.append(CheckResult("backup", days is not None and days < 2, True, found, remedy))
-    since = counts.shortage_age_seconds
-    enough = since is None or since > SHORTAGE_DAYS * 86_400
-    found = "no bot wanted for memory lately"
-    if not enough:
-        found = "a machine that plays ran out of memory: bots within their limits were ended"
     remedy = (
         "give it more memory, or its unit a higher MemoryMax=; or have fewer --workers, or less "
         "--memory for each bot of a season"
     )
-    checks.append(CheckResult("memory", enough, True, found, remedy))
+    good = "no bot wanted for memory lately"
+    found = "a machine that plays ran out of memory: bots within their limits were ended"
+    checks.append(_shortage("memory", counts.shortage_age_seconds, good, found, remedy))
+    remedy = "have fewer --workers, or let nothing else compute there"
+    good = "no bot wanted for a CPU lately"
+    found = "a machine that plays was too busy: a bot got no CPU, and its game is void"
+    checks.append(_shortage("CPU", counts.starved_age_seconds, good, found, remedy))
     found = "no runner does what waits" if counts.is_stalled else "nothing waits without a runner"
     remedy = "start `ladder run --forever`, or `ladder serve`"
     checks.append(CheckResult("runner", not counts.is_stalled, True, found, remedy))
     remedy = "`ladder refold --records` names all damage; restore a backup: `ladder restore`"
     checks += [CheckResult("damage", False, True, line, remedy) for line in counts.damage]
     return checks
+
+
+def _shortage(
+    name: str, age_seconds: float | None, good: str, found: str, remedy: str
+) -> CheckResult:
+    """The check of what bots lacked last so long ago, None if they never did."""
+    enough = age_seconds is None or age_seconds > SHORTAGE_DAYS * 86_400
+    return CheckResult(name, enough, True, good if enough else found, remedy)
 
 
 def not_ready(store: Store, *, has_runner: bool) -> str | None:

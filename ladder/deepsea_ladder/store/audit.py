@@ -67,10 +67,10 @@ class Audit(StorePart):
             if _runner(connection) != words:
                 note(connection, now(connection), AuditKind.RUNNER, "run", words)
 
-    def note_shortage(self, subject: str, words: str) -> None:
-        """Note that a machine that plays had no memory left for a task."""
+    def note_shortage(self, kind: AuditKind, subject: str, words: str) -> None:
+        """Note that a machine that plays had no memory left, or no CPU, for a task."""
         with self._database.write() as connection:
-            note(connection, now(connection), AuditKind.OUT_OF_MEMORY, subject, words)
+            note(connection, now(connection), kind, subject, words)
 
 
 def _runner(connection: Connection) -> str | None:

@@ -27,6 +27,7 @@ _INVISIBLE = (
     AuditKind.BACKUP,
     AuditKind.RUNNER,
     AuditKind.OUT_OF_MEMORY,
+    AuditKind.STARVED,
 )
 """Entries of the audit log that change nothing that everybody sees."""
 _entries, _games, _people = schema.audit.c, schema.games.c, schema.person_games.c

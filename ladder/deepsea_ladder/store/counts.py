@@ -76,7 +76,7 @@ class Counts(StorePart):
             queues = _queues(connection, at)
             sums = connection.execute(_SUMS).one()
             play, damaged_records = _recent_play(connection)
-            backup_age, shortage_age = _ages(connection, at)
+            backup_age, shortage_age, starved_age = _ages(connection, at)
             return LadderCounts(
                 games=int(sums.games),
                 lost_attempts=dict(sum(lost_counts(connection).values(), Counter())),
@@ -95,6 +95,7 @@ class Counts(StorePart):
                 disk_free_bytes=self._database.free_bytes(),
                 backup_age_seconds=backup_age,
                 shortage_age_seconds=shortage_age,
+                starved_age_seconds=starved_age,
                 damage=(*values, *damage, *damaged_records),
                 **play,
             )
@@ -148,12 +149,12 @@ def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
 
 
 def _ages(connection: Connection, at: int) -> list[float | None]:
-    """The seconds since the last backup and the last shortage of memory; None if there is none in
-    the newest entries of the log."""
+    """The seconds since the last backup, and the last shortage of memory and of a CPU; None if
+    there is none in the newest entries of the log."""
     columns = schema.audit.c
     entries = select(columns.kind, columns.at).order_by(desc(columns.id)).limit(LATEST_ENTRIES)
     newest = entries.subquery().c
-    kinds = (AuditKind.BACKUP, AuditKind.OUT_OF_MEMORY)
+    kinds = (AuditKind.BACKUP, AuditKind.OUT_OF_MEMORY, AuditKind.STARVED)
     last = [func.max(case((newest.kind == kind, newest.at))) for kind in kinds]
     times = connection.execute(select(*last)).one()
     return [None if time is None else max(0, at - time) / 1000 for time in times]
