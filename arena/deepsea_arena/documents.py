@@ -162,16 +162,10 @@ def _refused(error: Exception) -> DocumentError:
 # ------------------------------------------------------------------------------------------- CSV
 
 
-def csv_lines(
-    rows: Iterable[Mapping[str, object]], columns: Sequence[str] | None = None
-) -> Iterator[str]:
-    """The names of the columns, by default those of the first row, and a line for each row."""
-    if columns is not None:
-        yield _line(columns)
+def csv_lines(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> Iterator[str]:
+    """The names of the columns, also above no rows, and a line for each row."""
+    yield _line(columns)
     for row in rows:
-        if columns is None:
-            columns = list(row)
-            yield _line(columns)
         yield _line([_cell(to_json(row[column])) for column in columns])
 
 

@@ -118,6 +118,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder doctor": ("", "--tls-cert c.pem --tls-key k.pem"),
     "ladder requeue": ("--all", "--run host-1234"),
     "ladder settings": ("", "bots 10", "bots --default"),
+    "ladder overview": ("", "--csv"),
     "ladder codes": ("--count 30 --slips", "--authors class.txt --days 7", "--revoke 3"),
     "ladder author": ("list", "reset you"),
     "ladder author list": ("",),

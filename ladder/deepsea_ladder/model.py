@@ -166,6 +166,11 @@ class BotVersion(Struct, frozen=True):
         """The name in records: the bot and its version."""
         return f"{self.bot} v{self.number}"
 
+    @property
+    def signed_label(self) -> str:
+        """The label with the author."""
+        return f"{self.label} by {self.author}"
+
 
 class LadderBot(Struct, frozen=True):
     """A bot, with the version that plays."""
@@ -252,6 +257,17 @@ class Submission(Struct, frozen=True, kw_only=True):
     """The end of its output."""
     created_at: Time
     changed_at: Time
+    same_files: tuple[str, ...] = ()
+    """Other authors' versions with the same files as an accepted one, for admins alone."""
+
+
+class AuthorSubmissions(Struct, frozen=True):
+    """The submissions of an author, in short."""
+
+    number: int
+    newest: Submission
+    refused: Submission | None
+    """The newest one that was not accepted."""
 
 
 class SubmissionLease(Struct, frozen=True, kw_only=True):

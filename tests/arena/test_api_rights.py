@@ -83,6 +83,7 @@ MAY: Final = {
     "create_codes": ADMINS,
     "codes": ADMINS,
     "revoke_code": ADMINS,
+    "overview": ADMINS,
     "authors": ADMINS,
     "reset_author": ADMINS,
     "rename_author": ADMINS,

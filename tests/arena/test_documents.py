@@ -221,7 +221,10 @@ ROW = {"bot": "=HYPERLINK(1)", "change": -1.5, "none": None, "new": True}
 
 
 def test_a_cell_that_a_spreadsheet_would_run_is_a_text() -> None:
-    assert [*csv_lines([ROW])] == ["bot,change,none,new\r\n", "'=HYPERLINK(1),-1.5,,true\r\n"]
+    assert [*csv_lines([ROW], tuple(ROW))] == [
+        "bot,change,none,new\r\n",
+        "'=HYPERLINK(1),-1.5,,true\r\n",
+    ]
 
 
 @pytest.mark.parametrize("rows", [[], [ROW]])

@@ -31,6 +31,7 @@ SEEN_BY = {
     "/games/s1-1/own": (TO_LOGIN, 200, 200, 200),
     "/games/s1-1/analysis": (TO_LOGIN, 200, 200, 200),
     "/admin": (TO_LOGIN, 403, 403, 200),
+    "/admin/overview.csv": (401, 403, 403, 200),
     "/admin/season": (TO_LOGIN, 403, 403, 200),
     "/admin/codes": (TO_LOGIN, 403, 403, 200),
     "/admin/authors": (TO_LOGIN, 403, 403, 200),
@@ -80,7 +81,7 @@ def test_who_sees_a_page(readers: list[Person], address: str) -> None:
             assert "etag" not in answer.headers
         if status == TO_LOGIN:
             assert answer.headers["location"].startswith("/login?next=%2F")
-        if status == 200 and not address.endswith(".zip"):
+        if status == 200 and not address.endswith((".zip", ".csv")):
             assert answer.text.count("<h1>") == 1
 
 

@@ -406,6 +406,11 @@ METHODS: Final[Mapping[str, Sequence[Ask]]] = {
         ask("head", "/admin/codes/14"),
         ask("head", "GET /admin/codes"),
     ],
+    "GET /admin/overview": [
+        ask(ADMINS, "/admin/overview"),
+        ask("head", "/admin/overview?season=main"),
+        ask("head", "/admin/overview?season=none"),
+    ],
     "GET /admin/authors": [ask(ADMINS, "/admin/authors")],
     "POST /admin/authors/{author}/reset": [
         ask(ADMINS, "/admin/authors/anna-senior/reset", {}),
@@ -711,6 +716,7 @@ COMMANDS: Final[Mapping[str, Sequence[Line]]] = {
     ],
     "whoami": [Line("--json", " ".join((VISITOR, *PEOPLE)), "")],
     "status": [Line("--json")],
+    "overview": [Line("--json"), Line("--csv")],
     "author list": [Line("--json")],
     "codes": [
         Line("--json"),

@@ -158,7 +158,7 @@ def test_a_bot_that_has_not_played_has_a_page(site: Site) -> None:
     assert "has not played in this season yet" in html
     assert "SHA-256 of its files" in html
     assert "<figure" not in html
-    assert get(site, "/bots/bar.csv?format=csv").text == ""
+    assert get(site, "/bots/bar.csv?format=csv").text == "game,version,rating,mu,sigma\r\n"
 
 
 def test_bots_that_there_are_not(site: Site) -> None:

@@ -6,6 +6,7 @@ Invariant: a stream ends when its reader has left or its parts have ended.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import aclosing
 from urllib.parse import parse_qsl
@@ -29,6 +30,7 @@ SMALL_BODY = 64 * 1024
 SMALL_BODY_US = 10_000_000
 """Time that it may take to come."""
 _FORM = "application/x-www-form-urlencoded"
+_NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 MOST_DIGITS = 15
 """Digits of a number that every JSON reader has exactly."""
 EVENT_STREAM = "text/event-stream"
@@ -41,6 +43,13 @@ BEAT_US = 15_000_000
 def whole_number(text: str) -> int | None:
     """The number of these decimal digits; None for any other text, and for too many of them."""
     return int(text) if len(text) <= MOST_DIGITS and text.isascii() and text.isdecimal() else None
+
+
+def attachment(name: str) -> dict[str, str]:
+    """The header by which a browser saves an answer as a file of that name, without characters that
+    need quoting."""
+    plain = _NO_FILE_NAME.sub("-", name).strip("-.")
+    return {"Content-Disposition": f'attachment; filename="{plain}"'}
 
 
 class BodyTooLong(Exception):

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from deepsea_arena.api.declarations import Done, LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_arena.api.submissions import BotPlace, bot_place
+from deepsea_arena.reports.overview import Overview, overview
 from deepsea_arena.reports.status import LadderStatus, ladder_status
 from deepsea_arena.reports.tournament_state import Kind as TournamentKind
 from deepsea_arena.reports.tournaments import TournamentReport, tournament_report
@@ -100,6 +101,12 @@ class AdminMethods(LadderPart):
     def authors(self) -> tuple[AuthorLine, ...]:
         """List all authors."""
         return tuple(self.store.authors.all())
+
+    @method("GET", "/admin/overview", role=Role.ADMIN, scope=Scope.ADMIN)
+    def overview(self, *, season: str = "") -> Overview:
+        """List who has joined, what each author submitted, what was refused, and where they stand
+        in a season."""
+        return overview(self.store, season or None)
 
     @method("POST", "/admin/authors/{author}/reset", role=Role.ADMIN, scope=Scope.ADMIN, key="code")
     def reset_author(self, *, author: str) -> CodeLine:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
@@ -21,6 +22,7 @@ from deepsea_arena.coach.ladder_analyses import (
     found_of,
     plan,
 )
+from deepsea_arena.reports.overview import copies
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.limits import size_in_words
@@ -75,6 +77,8 @@ class BotPlace(Struct, frozen=True, kw_only=True):
     version: int
     state: BotState
     reason: str
+    same_files: tuple[str, ...] = ()
+    """Other authors' versions with the same files as one of its own, in lists for admins alone."""
 
 
 class SubmissionMethods(LadderPart):
@@ -110,7 +114,7 @@ class SubmissionMethods(LadderPart):
             self.check_admin()
         author_id = self.store.authors.id_of(author) if author else self.own_id
         found = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
-        return tuple(found)
+        return self._with_copies(*found)
 
     @method("GET", "/admin/queue", role=Role.ADMIN, scope=Scope.ADMIN, key="submissions")
     def queue(self) -> tuple[Submission, ...]:
@@ -123,7 +127,12 @@ class SubmissionMethods(LadderPart):
         if everybody:
             self.check_admin()
         found = self.store.bots.all()
-        return tuple(bot_place(bot) for bot in found if everybody or self.is_own(bot.author))
+        shared = self.store.bots.shared_files() if everybody else ()
+        return tuple(
+            bot_place(bot, copies(shared, bot.author, bot.name))
+            for bot in found
+            if everybody or self.is_own(bot.author)
+        )
 
     @method("POST", "/bots/{bot}/withdraw", role=Role.AUTHOR, scope=Scope.SUBMIT, key="bot")
     def withdraw(self, *, bot: str) -> BotPlace:
@@ -201,10 +210,22 @@ class SubmissionMethods(LadderPart):
     # ----------------------------------------------------------------------------------- within
 
     def _steps(self, found: Submission) -> Iterator[Submission | None]:
-        yield found
+        yield from self._with_copies(found)
         while not found.state.is_final:
             before, found = found, self.store.submissions.get(found.id)
-            yield None if found == before else found
+            yield from (None,) if found == before else self._with_copies(found)
+
+    def _with_copies(self, *submissions: Submission) -> tuple[Submission, ...]:
+        """The same, each with other authors' versions that have its files, for admins."""
+        if not self.caller.is_admin or all(one.version is None for one in submissions):
+            return submissions
+        shared = self.store.bots.shared_files()
+        return tuple(
+            one
+            if one.version is None
+            else replace(one, same_files=copies(shared, one.author, one.bot, one.version))
+            for one in submissions
+        )
 
     def _new(self, archive: Archive) -> NewSubmission:
         """A submission for the store. Raises ApiError for what no archive may say of itself."""
@@ -246,7 +267,7 @@ class SubmissionMethods(LadderPart):
         return found
 
 
-def bot_place(bot: LadderBot) -> BotPlace:
+def bot_place(bot: LadderBot, same_files: tuple[str, ...] = ()) -> BotPlace:
     """A bot of the store for people and programs."""
     return BotPlace(
         bot=bot.name,
@@ -254,4 +275,5 @@ def bot_place(bot: LadderBot) -> BotPlace:
         version=bot.current.number,
         state=bot.state,
         reason=bot.reason or "",
+        same_files=same_files,
     )

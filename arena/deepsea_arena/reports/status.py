@@ -82,12 +82,22 @@ class TakenOutBot(Struct, frozen=True):
     reason: str | None
 
 
+class Copy(Struct, frozen=True):
+    """A version with files that another author had submitted before."""
+
+    version: str
+    """Such as "ben v1 by benjamin"."""
+    same_files_as: str
+    """The first version with these files, in the same form."""
+
+
 class LadderStatus(Struct, frozen=True, kw_only=True):
     """A ladder at this moment."""
 
     store: str
     bots: int
     taken_out: tuple[TakenOutBot, ...]
+    copies: tuple[Copy, ...]
     shown: str | None
     """The season that pages show: the newest that is open and no tournament's."""
     played: tuple[str, ...]
@@ -126,6 +136,12 @@ def ladder_status(store: Store) -> LadderStatus:
             TakenOutBot(bot.name, bot.state, bot.reason)
             for bot in bots
             if bot.state is not BotState.ACTIVE
+        ),
+        copies=tuple(
+            Copy(one.signed_label, versions[0].signed_label)
+            for versions in store.bots.shared_files()
+            for one in versions
+            if one.author != versions[0].author
         ),
         shown=opened[-1].name if opened else None,
         played=tuple(status.season.name for status in found if status.leased),

@@ -49,6 +49,7 @@ SECTIONS = {
         "settings": ("authors", "Show or change the ladder's limits, while it is served too."),
     },
     "Accounts": {
+        "overview": ("authors", "Show who has joined, submitted what, and stands where."),
         "codes": ("authors", "Make codes that let people in, list and end them."),
         "author": ("authors", "List and change authors, their rights and tokens."),
     },

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.ladder.options import Place, open_store, place_option, store_option
+from deepsea_cli.ladder.options import (
+    Place,
+    open_store,
+    place_option,
+    season_option,
+    store_option,
+)
 from deepsea_cli.ladder.tables import minute
 from deepsea_cli.lazy import LazyCommand, LazyGroup
 from deepsea_cli.options import number_option, path_option, read_text
-from deepsea_cli.output import Column, count, echo, grid, print_document
+from deepsea_cli.output import Column, count, echo, grid, number, print_document
 from deepsea_ladder.limits import CODE_DAYS
 from deepsea_referee.errors import UserError
 
@@ -66,6 +73,60 @@ def list_authors(*, place: Place, as_json: bool) -> None:
         Column("tokens", [str(one.tokens) for one in lines]),
         Column("since", [minute(one.created_at) for one in lines], spare=1),
     )
+
+
+@click.command("overview")
+@season_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@place_option
+def overview(*, place: Place, season_name: str | None, as_csv: bool, as_json: bool) -> None:
+    """Show who has joined, submitted what, was refused why, and stands where.
+
+    A line for each author, with the bot that stands best, and with versions of other authors that
+    have the same files.
+    """
+    from deepsea_arena.documents import csv_lines, to_object
+    from deepsea_arena.reports.overview import COLUMNS, CSV_COLUMNS
+
+    if as_csv and as_json:
+        raise UserError("choose one of --csv and --json")
+    with place.opened(own=True) as ladder:
+        page = ladder.overview(season=season_name or "")
+    if as_json:
+        print_document(page)
+        return
+    if as_csv:
+        rows = map(to_object, page.authors)
+        click.echo("".join(csv_lines(rows, CSV_COLUMNS)), nl=False)
+        return
+    echo(f"season {page.season}; times are UTC")
+    click.echo()
+    grid(
+        *(
+            Column(
+                column.head,
+                [_cell(getattr(one, column.field)) for one in page.authors],
+                text=column.is_text,
+                spare=column.spare,
+            )
+            for column in COLUMNS
+        )
+    )
+
+
+def _cell(value: object) -> str:
+    """A value of the overview as the terminal shows it."""
+    match value:
+        case datetime():
+            return minute(value)
+        case float():
+            return number(value)
+        case tuple():
+            return ", ".join(value)
+        case None | "":
+            return "-"
+    return str(value)
 
 
 @click.command("tokens")
@@ -229,7 +290,7 @@ def codes(
             {"name": one.author, "code": one.code, "link": link and f"{link}{one.code}"}
             for one in codes_shown
         )
-        click.echo("".join(csv_lines(rows)), nl=False)
+        click.echo("".join(csv_lines(rows, ("name", "code", "link"))), nl=False)
     elif making:
         for one in codes_shown:
             click.echo(f"{link}{one.code}  {one.author}".rstrip())

@@ -318,6 +318,8 @@ def submissions(
     """
     if place.remote is None and number is None and author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
+    from deepsea_arena.reports.overview import same_files_as
+
     with place.opened(own=True) as ladder:
         if number is None:
             listed = ladder.submissions(limit=limit, author=author or "")
@@ -336,14 +338,20 @@ def submissions(
             Column("state", [str(one.state) for one in listed], text=True),
             Column("version", [str(one.version or "-") for one in listed], spare=1),
             Column("received", [minute(one.created_at) for one in listed], spare=2),
-            Column("found", [one.found for one in listed], text=True),
+            Column(
+                "found", [one.found or same_files_as(one.same_files) for one in listed], text=True
+            ),
         )
 
 
 def _print_submission(one: Submission) -> None:
+    from deepsea_arena.reports.overview import same_files_as
+
     games = f", game {one.games} of {one.of_games}" if one.of_games else ""
     version = f" version {one.version}" if one.version else ""
     echo(f"submission {one.id}, {one.bot or 'a bot'}{version} by {one.author}: {one.state}{games}")
+    if one.same_files:
+        echo(same_files_as(one.same_files))
     if one.found:
         echo(one.found)
         echo_lines(one.error, "  ")

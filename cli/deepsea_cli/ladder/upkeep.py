@@ -97,6 +97,10 @@ def _show_status(found: LadderStatus) -> None:
     echo(f"{found.store}: {count(found.bots, 'bot')}, {count(len(out), 'bot')} taken out")
     for bot in out:
         echo(f"  {bot.bot} is {bot.state}: {bot.reason}")
+    for copy in found.copies[:LISTED]:
+        echo(f"  {copy.version}: same files as {copy.same_files_as}")
+    if (more := len(found.copies) - LISTED) > 0:
+        echo(f"  and {count(more, 'more version')} with files of other authors")
     if found.shown and found.played and found.shown not in found.played:
         played = " and ".join(found.played)
         echo(f"pages show season {found.shown}, but games of {played} are played")

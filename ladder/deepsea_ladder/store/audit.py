@@ -9,6 +9,7 @@ chain follows on the season's last one, in the writer's transaction.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, case, desc, func, insert, or_, select, update
@@ -55,6 +56,18 @@ class Audit(StorePart):
                 AuditEntry(Int64(number), utc_time(at), kind, *texts)
                 for number, at, kind, *texts in connection.execute(query)
             ]
+
+    def first_tokens(self) -> dict[str, datetime]:
+        """The time at which each author got the first token, by the author's name."""
+        table = schema.audit
+        query = (
+            select(_concerned.c.name, func.min(table.c.at))
+            .join(_concerned, _concerned.c.id == table.c.author_id)
+            .where(table.c.kind == AuditKind.TOKEN)
+            .group_by(_concerned.c.name)
+        )
+        with self._database.read() as connection:
+            return {name: utc_time(at) for name, at in connection.execute(query)}
 
     def runner(self) -> str | None:
         """The control groups that the newest run has, in its words; None if no run has said it."""

@@ -67,6 +67,13 @@ if TYPE_CHECKING:
 _CURRENT = SELECT_VERSIONS.where(IS_CURRENT)
 """Selects the version of each bot that plays."""
 _ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
+_SHARED_DIGESTS = (
+    select(schema.bot_versions.c.digest)
+    .join(schema.bots, schema.bots.c.id == schema.bot_versions.c.bot_id)
+    .group_by(schema.bot_versions.c.digest)
+    .having(func.count(schema.bots.c.author_id.distinct()) > 1)
+)
+"""Selects the digests of files that several authors have submitted."""
 
 
 class Bots(StorePart):
@@ -146,6 +153,19 @@ class Bots(StorePart):
         with self._database.read() as connection:
             found = versions_by_id(connection, list(ids))
         return [found[key] for key in sorted(found)]
+
+    def shared_files(self) -> list[tuple[BotVersion, ...]]:
+        """Versions of several authors with the same files, the oldest first, by their files."""
+        query = SELECT_VERSIONS.where(schema.bot_versions.c.digest.in_(_SHARED_DIGESTS))
+        versions, _ = self._database.readable(
+            query.order_by(schema.bot_versions.c.id),
+            schema.bot_versions.c.id,
+            lambda _, rows: [version_of(row) for row in rows],
+        )
+        by_digest: dict[str, list[BotVersion]] = {}
+        for version in versions:
+            by_digest.setdefault(version.digest, []).append(version)
+        return [tuple(group) for group in by_digest.values()]
 
     def archive(self, digest: str) -> bytes:
         """The packed files of that digest; `bot_cache.unpack` makes a folder of them."""

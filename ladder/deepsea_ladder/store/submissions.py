@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, case, delete, func, insert, select, update
 
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE, Actor
@@ -27,6 +27,7 @@ from deepsea_ladder.limits import (
     check_limits,
 )
 from deepsea_ladder.model import (
+    AuthorSubmissions,
     BotState,
     Int64,
     NewSubmission,
@@ -108,6 +109,26 @@ class Submissions(TaskLine[SubmissionLease]):
         """An author's submissions, the newest first."""
         query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
         return self._database.readable(query.limit(limit), _rows.c.id, _submissions)[0]
+
+    def by_author(self) -> dict[str, AuthorSubmissions]:
+        """The submissions of each author who has some, in short, by the author's name."""
+        is_refused = _task.state.in_((TaskState.REFUSED, TaskState.FAILED))
+        query = _SELECT.with_only_columns(
+            func.count().label("number"),
+            func.max(_rows.c.id).label("newest"),
+            func.max(case((is_refused, _rows.c.id))).label("refused"),
+        )
+        with self._database.read() as connection:
+            counts = connection.execute(query.group_by(_rows.c.author_id)).all()
+        numbers = {number for row in counts for number in (row.newest, row.refused)}
+        wanted = _SELECT.where(_rows.c.id.in_(numbers - {None}))
+        submissions, _ = self._database.readable(wanted, _rows.c.id, _submissions)
+        by_id = {int(one.id): one for one in submissions}
+        return {
+            newest.author: AuthorSubmissions(row.number, newest, by_id.get(row.refused))
+            for row in counts
+            if (newest := by_id.get(row.newest)) is not None
+        }
 
     def queue(self) -> list[Submission]:
         """Submissions that are checked, then those that wait, in the order of their checks."""

@@ -32,7 +32,7 @@ from deepsea_ladder.store.database import snapshot
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
-from deepsea_web.http import NO_STORE
+from deepsea_web.http import NO_STORE, attachment
 from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway, name_routes
 from deepsea_web.site.broadcast import Broadcast
@@ -45,6 +45,7 @@ from deepsea_web.site.page import (
     PageRenderer,
     Query,
     Rendered,
+    csv_file,
     parameters_of,
     refusal,
     same,
@@ -138,8 +139,7 @@ class Site:
             changes = None
             if page.over is not None and (name := query.text(page.over.parameter)):
                 changes = partial(page.over.changes, self.store, name)
-            named = {"Content-Disposition": 'attachment; filename="deepsea.csv"'}
-            return await self.kept(request, key, make, changes, named if form == "csv" else {})
+            return await self.kept(request, key, make, changes)
 
         return self.with_error_pages(answer)
 
@@ -160,7 +160,6 @@ class Site:
         key: Hashable,
         make: Callable[[], Rendered],
         changes: Callable[[], LastChanges | None] | None,
-        headers: Mapping[str, str],
     ) -> Response:
         """An answer that is the same for everybody, made anew or as it is kept under a key.
 
@@ -171,8 +170,9 @@ class Site:
             last = None if changes is None else await self.gateway.in_thread(changes)
             if answer is None or last is None or answer.changes != last:
                 answer = await self._made(key, last, make)
-        tag = answer.rendered.tag
-        headers = {"ETag": tag, "Cache-Control": _AGAIN, "Vary": "Accept-Encoding", **headers}
+        tag, file = answer.rendered.tag, answer.rendered.file
+        headers = {"ETag": tag, "Cache-Control": _AGAIN, "Vary": "Accept-Encoding"}
+        headers |= attachment(file) if file else {}
         if same(request, tag):
             return Response(status_code=304, headers=headers)
         return sent(request, answer.rendered, headers)
@@ -205,8 +205,9 @@ class Site:
         with snapshot():
             data = page.read(self.ladder, query)
         if form == "csv":
-            assert page.rows is not None
-            return Rendered.of("".join(csv_lines(page.rows(data))), KINDS["csv"])
+            assert page.csv is not None
+            text = "".join(csv_lines(page.csv.rows(data), page.csv.columns))
+            return Rendered.of(text, KINDS["csv"], csv_file(page.csv.name(data), self.store.now()))
         return Rendered.of(self.renderer.page(page, query, data), KINDS["html"])
 
     async def refused(self, request: Request, error: Exception) -> Response:

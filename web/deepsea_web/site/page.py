@@ -27,6 +27,7 @@ from deepsea_arena.api.service import LadderService
 from deepsea_arena.documents import parameter
 from deepsea_ladder.accounts import Caller, Role
 from deepsea_ladder.errors import NotOnLadder, StoreError, StoreUnavailable
+from deepsea_ladder.model import utc_time
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.changes import LastChanges
 from deepsea_referee.errors import UserError
@@ -119,6 +120,16 @@ SEASON_OVER = Over("season", lambda store, name: store.changes.of_season(name))
 
 
 @dataclass(frozen=True, kw_only=True)
+class Csv(Generic[T]):
+    """The CSV of a page."""
+
+    columns: Sequence[str]
+    rows: Callable[[T], Iterable[Mapping[str, Any]]]
+    name: Callable[[T], str]
+    """What its file is called, such as `standings-spring`; the time comes behind it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page(Generic[T]):
     """A page of the site, the same for everybody.
 
@@ -138,8 +149,7 @@ class Page(Generic[T]):
     """A sentence for previews and search engines."""
     parameters: tuple[str, ...] = ()
     """The parameters that it knows, besides `format`."""
-    rows: Callable[[T], Iterable[Mapping[str, Any]]] | None = None
-    """The rows of its CSV; None: it has no CSV."""
+    csv: Csv[T] | None = None
     extras: Callable[[T], Mapping[str, Any]] = lambda data: {}
     over: Over | None = None
     """The game or season that it is about; None: what it shows is never over."""
@@ -148,7 +158,12 @@ class Page(Generic[T]):
 
     @property
     def formats(self) -> tuple[str, ...]:
-        return ("html", "csv") if self.rows else ("html",)
+        return ("html", "csv") if self.csv else ("html",)
+
+
+def csv_file(name: str, now_ms: int) -> str:
+    """The name of a CSV file: of what it is, and of when it was made."""
+    return f"{name}-{utc_time(now_ms):%Y-%m-%dT%H%MZ}.csv"
 
 
 def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
@@ -202,15 +217,17 @@ class Rendered:
     """The body by gzip, for clients that take it."""
     tag: str
     """The body's ETag: the digest of its bytes."""
+    file: str = ""
+    """The name of the file as which browsers save it; "": they show it."""
 
     @classmethod
-    def of(cls, text: str, kind: str) -> Rendered:
+    def of(cls, text: str, kind: str, file: str = "") -> Rendered:
         """The body with this text."""
         # Half a character, as a damaged record may have, becomes a question mark.
         body = text.encode(errors="replace")
         packed = gzip.compress(body, 6, mtime=0) if len(body) >= _SMALL else None
         # Weak: the packed form has the same one.
-        return cls(body, kind, packed, f'W/"{hashlib.sha256(body).hexdigest()[:24]}"')
+        return cls(body, kind, packed, f'W/"{hashlib.sha256(body).hexdigest()[:24]}"', file)
 
     @property
     def size(self) -> int:
@@ -352,7 +369,7 @@ class PageRenderer:
             title=words.name(page.title(data)),
             summary=words.name(page.summary(data)),
             canonical=self.access.canonical(path, **query.given),
-            csv=self.url(path, **query.given, format="csv") if page.rows else None,
+            csv=self.url(path, **query.given, format="csv") if page.csv else None,
             current=page.nav,
             **page.extras(data),
         )

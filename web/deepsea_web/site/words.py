@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from deepsea_arena.reports.overview import same_files_as as same_files_as
 from deepsea_ladder.model import GameLine, LadderAnalysis, Submission, TaskState
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import OptionValue
@@ -110,6 +111,25 @@ def option(value: OptionValue) -> str:
 def minute(time: datetime) -> str:
     """A time in UTC, to the minute."""
     return time.strftime("%Y-%m-%d %H:%M")
+
+
+def field_time(time: datetime | None) -> str:
+    """A time in UTC as the value of a form's field for times; "" for none."""
+    return "" if time is None else time.strftime("%Y-%m-%dT%H:%M")
+
+
+def cell(value: object) -> str:
+    """A value of a table without links."""
+    match value:
+        case None | "" | ():
+            return NOTHING
+        case float():
+            return number(value)
+        case int():
+            return number(value, 0)
+        case tuple():
+            return ", ".join(map(str, value))
+    return str(value)
 
 
 def machine(time: datetime) -> str:

@@ -33,6 +33,7 @@ MEMBERS = Members(
     pages=(*members.PAGES, games.OWN, games.ANALYSIS, play.PLAY, play.SEAT, *admin.PAGES),
     actions=(*members.ACTIONS, games.ASK, play.BEGIN, play.DEED, *admin.ACTIONS),
     endpoints={
+        "/admin/overview.csv": admin.overview_csv,
         "/account/bots/{bot}/bot.zip": members.bot_zip,
         "/submissions/{id}/events": members.submission_events,
         "/play/{id}/news": play.seat_news,

@@ -22,6 +22,7 @@ from deepsea_referee.workbench.scaffold import check_name, starter
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.ruleset import OPTIONS
 from deepsea_sdk.coach.decisions import MARKS
+from deepsea_web.http import attachment
 from deepsea_web.site.app import Site
 from deepsea_web.site.page import Page, Query, season_of
 
@@ -122,8 +123,7 @@ async def starter_zip(site: Site, request: Request) -> Response:
     """The folder that `deepsea-referee new` makes, as a zip."""
     name = _bot_name(request.path_params["bot"])
     files = {f"{name}/{file}": text.encode() for file, text in starter(name).items()}
-    named = f'attachment; filename="{name}.zip"'  # a bot's name needs no quoting
-    headers = {"Cache-Control": "no-cache", "Content-Disposition": named}
+    headers = {"Cache-Control": "no-cache", **attachment(f"{name}.zip")}
     return Response(pack(files), headers=headers, media_type="application/zip")
 
 

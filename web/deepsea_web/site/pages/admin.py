@@ -1,13 +1,21 @@
-"""Administration: the season, codes, authors, the queue, quarantine, bots, the audit log."""
+"""Administration: the overview of the class with what waits, the season, codes, authors, bots, the
+audit log."""
 
 from __future__ import annotations
 
+from starlette.requests import Request
+from starlette.responses import Response
+
+from deepsea_arena.documents import csv_lines, to_object
+from deepsea_arena.reports.overview import COLUMNS, CSV_COLUMNS, Overview
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model import parse_time
 from deepsea_referee.errors import UserError
+from deepsea_web.http import attachment
 from deepsea_web.site.forms import Action, Form, OneTimePage, OwnPage, Redirect, Values
-from deepsea_web.site.page import Query, Visit
+from deepsea_web.site.page import KINDS, Query, Visit, csv_file
+from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 
 ENTRIES = 200
 SUBMISSIONS = 50
@@ -27,14 +35,34 @@ def _read_author(visit: Visit, query: Query) -> Values:
     raise NotOnLadder("there is no such author")
 
 
+def _read_overview(visit: Visit, query: Query) -> Values:
+    return {
+        "overview": visit.ladder.overview(season=visit.ladder.season_name),
+        "columns": COLUMNS,
+        "queue": visit.ladder.queue(),
+        "jobs": visit.ladder.quarantine(),
+    }
+
+
+async def overview_csv(sessions: SessionAuth, seen: Seen, request: Request) -> Response:
+    """The overview as CSV."""
+    ladder = seen.visit.ladder
+
+    def read() -> Overview:
+        return ladder.overview(season=ladder.season_name)
+
+    page = await sessions.in_thread(read)
+    text = "".join(csv_lines(map(to_object, page.authors), CSV_COLUMNS))
+    file = csv_file(f"overview-{page.season}", sessions.service.store.now())
+    headers = {**UNSEEN, **attachment(file)}
+    return Response(text, headers=headers, media_type=KINDS["csv"])
+
+
 ADMIN = OwnPage(
     path="/admin",
     template="admin.html",
-    title=lambda values: "Queue and quarantine",
-    read=lambda visit, query: {
-        "queue": visit.ladder.queue(),
-        "jobs": visit.ladder.quarantine(),
-    },
+    title=lambda values: "Overview",
+    read=_read_overview,
     done={"requeued": "The game waits for a worker again."},
 )
 SEASON = OwnPage(

@@ -18,8 +18,14 @@ from deepsea_arena.coach.ladder_analyses import record_file
 from deepsea_arena.documents import json_text, to_json, to_object
 from deepsea_arena.reports.analysis_frames import analysed_frames
 from deepsea_arena.reports.frames import Viewer
-from deepsea_arena.reports.games import GameReport, GamesPage, read_record
-from deepsea_ladder.model import SeatLog
+from deepsea_arena.reports.games import (
+    CSV_COLUMNS,
+    GameReport,
+    GamesPage,
+    RatingChange,
+    read_record,
+)
+from deepsea_ladder.model import GameSeat, SeatLog
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -27,7 +33,7 @@ from deepsea_web.http import EVENT_STREAM, StreamedResponse, last_event, whole_n
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import KEPT
 from deepsea_web.site.forms import Action, Form, OwnPage, Redirect, Values
-from deepsea_web.site.page import GAME_OVER, KINDS, SEASON_OVER, Page, Query, Rendered, Visit
+from deepsea_web.site.page import GAME_OVER, KINDS, SEASON_OVER, Csv, Page, Query, Rendered, Visit
 from deepsea_web.site.sessions import MEMBER
 from deepsea_web.site.words import name, result
 from deepsea_web.viewer.game_page import PageGame, script_json
@@ -66,6 +72,11 @@ def _game_rows(data: Games) -> Iterator[Mapping[str, Any]]:
             yield of_game | {"seat": index} | to_object(seat)
 
 
+def _games_file(data: Games) -> str:
+    seasons = {game.season for game in data.games}
+    return "-".join(["games", *(seasons if len(seasons) == 1 else ())])
+
+
 GAMES = Page(
     path="/games",
     template="games.html",
@@ -73,7 +84,7 @@ GAMES = Page(
     title=lambda data: "Games",
     summary=lambda data: "Rated games of Deep Sea Adventure between bots, the newest first.",
     parameters=("season", "bot", "against", "faults", "lost", "before", "limit"),
-    rows=_game_rows,
+    csv=Csv(columns=CSV_COLUMNS, rows=_game_rows, name=_games_file),
     over=SEASON_OVER,
     nav="Games",
 )
@@ -100,7 +111,11 @@ GAME = Page(
     read=lambda ladder, query: ladder.game(game_id=query.path["id"]),
     title=lambda data: f"Game {name(data.game.game_id)}: {_names(data)}",
     summary=lambda data: result(data.game),
-    rows=_seat_rows,
+    csv=Csv(
+        columns=("seat", *GameSeat.__struct_fields__, *RatingChange.__struct_fields__),
+        rows=_seat_rows,
+        name=lambda data: f"game-{data.game.game_id}",
+    ),
     extras=_game_extras,
     over=GAME_OVER,
 )
@@ -150,9 +165,10 @@ async def game_analysis(site: Site, request: Request) -> Response:
         found = site.ladder.analysis(game_id=game_id)
         if found.done is None:
             raise ApiError(Kind.NOT_FOUND, "there is no analysis of that game yet")
-        return Rendered.of(f"{found.document}\n", KINDS["json"])
+        file = f"{game_id}-analysis.json"
+        return Rendered.of(f"{found.document}\n", KINDS["json"], file)
 
-    return await _kept(site, request, ("analysis",), make, f"{game_id}-analysis.json")
+    return await _kept(site, request, ("analysis",), make)
 
 
 async def game_record(site: Site, request: Request) -> Response:
@@ -160,9 +176,10 @@ async def game_record(site: Site, request: Request) -> Response:
     game_id = request.path_params["id"]
 
     def make() -> Rendered:
-        return Rendered.of(site.ladder.record(game_id=game_id), KINDS["json"])
+        record = site.ladder.record(game_id=game_id)
+        return Rendered.of(record, KINDS["json"], record_file(game_id))
 
-    return await _kept(site, request, ("record",), make, record_file(game_id))
+    return await _kept(site, request, ("record",), make)
 
 
 async def _kept(
@@ -170,14 +187,11 @@ async def _kept(
     request: Request,
     kind: tuple[object, ...],
     make: Callable[[], Rendered],
-    file: str = "",
 ) -> Response:
-    """A document of a game, kept as its page is; saved as a file, if that has a name."""
+    """A document of a game, kept as its page is."""
     game_id = request.path_params["id"]
     changes = partial(GAME_OVER.changes, site.store, game_id)
-    # Ids of games are names of seasons with a number: nothing that needs quoting.
-    headers = {"Content-Disposition": f'attachment; filename="{file}"'} if file else {}
-    return await site.kept(request, (*kind, game_id), make, changes, headers)
+    return await site.kept(request, (*kind, game_id), make, changes)
 
 
 def _viewer(given: str | None) -> Viewer:

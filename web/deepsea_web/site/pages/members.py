@@ -16,7 +16,7 @@ from deepsea_arena.reports.bots import VerdictLine
 from deepsea_ladder.errors import NameNeeded
 from deepsea_ladder.limits import submissions_left
 from deepsea_ladder.model import Submission, milliseconds, utc_time
-from deepsea_rules.printable import quoted
+from deepsea_web.http import attachment
 from deepsea_web.server.http_api import answer_stream
 from deepsea_web.site.forms import (
     Action,
@@ -113,15 +113,9 @@ async def bot_zip(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIAp
     gateway, wanted = sessions.gateway, {"bot": bot, "version": version}
     parts = gateway.stream(seen.visit.caller, METHODS["download_bot"], wanted)
     answer = await answer_stream(gateway, parts, Flow.FILE, bytes)
-    named = f'attachment; filename="{_file(bot, version)}"'
-    answer.headers |= {**UNSEEN, "Content-Disposition": named}
+    file = f"{bot}-v{version}.zip" if version else f"{bot}.zip"
+    answer.headers |= {**UNSEEN, **attachment(file)}
     return answer
-
-
-def _file(bot: str, version: int) -> str:
-    """The name of the file that is saved; names of bots need no quoting, and others get none."""
-    plain = bot if quoted(bot, 80) == f"'{bot}'" and '"' not in bot and "\\" not in bot else "bot"
-    return f"{plain}-v{version}.zip" if version else f"{plain}.zip"
 
 
 def _join(visit: Visit, form: Form) -> LoggedIn | OneTimePage:

@@ -11,12 +11,12 @@ from msgspec import structs
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.documents import to_object
 from deepsea_arena.reports.bots import BotProfile
-from deepsea_arena.reports.standings import PairTable, Standings, csv_rows
-from deepsea_arena.reports.tournaments import TournamentReport
+from deepsea_arena.reports.standings import CSV_COLUMNS, PairTable, Standings, csv_rows
+from deepsea_arena.reports.tournaments import ScoreLine, TournamentLine, TournamentReport
 from deepsea_ladder.standings import StandingLine
-from deepsea_web.charts.course import WIDE, area, course, moments
+from deepsea_web.charts.course import WIDE, Moment, area, course, moments
 from deepsea_web.charts.svg import NARROW, WIDTH, Scale, axis, bar, inline, span_of, sparkline
-from deepsea_web.site.page import SEASON_OVER, Over, Page, Query, season_of
+from deepsea_web.site.page import SEASON_OVER, Csv, Over, Page, Query, season_of
 from deepsea_web.site.words import count, name
 
 VERSIONS = 20
@@ -65,7 +65,7 @@ STANDINGS = Page(
         f"Adventure, rules “{data.season.rules}”."
     ),
     parameters=("season", "find", "all", "best_of_author"),
-    rows=csv_rows,
+    csv=Csv(columns=CSV_COLUMNS, rows=csv_rows, name=lambda data: f"standings-{data.season.name}"),
     over=SEASON_OVER,
     nav="Standings",
 )
@@ -124,7 +124,11 @@ BOT = Page(
     title=lambda data: f"{data.bot} v{data.version}",
     summary=_bot_summary,
     parameters=("season", "version"),
-    rows=lambda data: (moment._asdict() for moment in moments(data.course)),
+    csv=Csv(
+        columns=Moment._fields,
+        rows=lambda data: (moment._asdict() for moment in moments(data.course)),
+        name=lambda data: f"course-{data.bot}-{data.season.name}",
+    ),
     # Of verdicts, and of weaknesses by the analyses of its games.
     over=Over("season", lambda store, name: store.changes.of_season(name, analyses=True)),
 )
@@ -169,7 +173,11 @@ PAIRS = Page(
         "at the table: no table of duels."
     ),
     parameters=("season", "start"),
-    rows=_pair_rows,
+    csv=Csv(
+        columns=("bot", "version", "other", "other_version", "games", "share"),
+        rows=_pair_rows,
+        name=lambda data: f"pairs-{data.season.name}",
+    ),
     over=SEASON_OVER,
     extras=_pairs_extras,
     nav="Pairs",
@@ -192,7 +200,11 @@ TOURNAMENTS = Page(
     read=lambda ladder, query: ladder.tournaments(),
     title=lambda data: "Tournaments",
     summary=lambda data: f"{count(len(data), 'tournament')} of the ladder's bots.",
-    rows=lambda data: map(to_object, data),
+    csv=Csv(
+        columns=TournamentLine.__struct_fields__,
+        rows=lambda data: map(to_object, data),
+        name=lambda data: "tournaments",
+    ),
     nav="Tournaments",
 )
 TOURNAMENT = Page(
@@ -202,5 +214,9 @@ TOURNAMENT = Page(
     title=lambda data: f"Tournament {name(data.tournament.name)}",
     summary=_tournament_summary,
     over=Over("name", SEASON_OVER.changes),
-    rows=lambda data: map(to_object, data.scores),
+    csv=Csv(
+        columns=ScoreLine.__struct_fields__,
+        rows=lambda data: map(to_object, data.scores),
+        name=lambda data: f"tournament-{data.tournament.name}",
+    ),
 )

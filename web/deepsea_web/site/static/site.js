@@ -49,6 +49,33 @@ function countDown(time) {
 
 for (const time of document.querySelectorAll("time[data-until]")) countDown(time);
 
+// A time where the reader is, such as 2026-11-27 10:30.
+function here(time) {
+  const two = (number) => String(number).padStart(2, "0");
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
+}
+
+for (const element of document.querySelectorAll("time[data-here]")) {
+  const time = new Date(element.dateTime);
+  if (!time.getTimezoneOffset()) continue;
+  const there = element.textContent;
+  element.textContent = here(time);
+  const isSameDay = there.slice(0, 10) === element.textContent.slice(0, 10);
+  element.nextElementSibling.textContent = `${isSameDay ? there.slice(11) : there} UTC`;
+}
+
+// Fields for times are in UTC.
+for (const field of document.querySelectorAll("input[type=datetime-local]")) {
+  const words = document.createElement("small");
+  const show = () => {
+    const time = new Date(`${field.value}Z`);
+    words.textContent = Number.isNaN(time.getTime()) ? "" : `${here(time)} where you are`;
+  };
+  field.after(words);
+  field.addEventListener("input", show);
+  show();
+}
+
 // A rating course: a line at the point that is pointed at or chosen with keys, and its numbers.
 
 const SVG = "http://www.w3.org/2000/svg";
