@@ -1,8 +1,8 @@
 """Strikes: when a bot's faults, forfeits and void games take it out of the ladder.
 
-Invariants: pure; judges only the last games of a bot's present version, since it was submitted or
-enabled; a bot that plays most of its games through without faults is never taken out; a void game
-counts only for the bot that was asked when it became void.
+Invariants: pure; judges only the last games of a bot's present version, of those scheduled since
+it was submitted or enabled; a bot that plays most of its games through without faults is never
+taken out; a void game counts only for the bot that was asked when it became void.
 """
 
 from __future__ import annotations

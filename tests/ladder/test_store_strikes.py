@@ -123,3 +123,33 @@ def test_void_games_without_anybody_asked_are_nobodys(store: Store) -> None:
     for job in store.jobs.claim(season, "worker", 60, [None] * 10):
         assert store.jobs.fail(job, "the worker ended").disabled == ()
     assert store.bots.strikes([season])[season.id] == []
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize("step", [DAY_MS, -DAY_MS])
+def test_strikes_do_not_depend_on_a_clock_that_was_wrong(store: Store, step: int) -> None:
+    season = store.seasons.get("s1")
+
+    def play(*crashing: str) -> Receipt:
+        store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
+        job = ladder.claim(store, season)
+        return store.games.report(job, ladder.play(job, crashing))
+
+    def set_clock() -> None:
+        """Let everything that was stored have happened under another clock."""
+        bots = "UPDATE bots SET changed_at = changed_at + :step, created_at = created_at + :step"
+        ladder.write(store, bots, step=step)
+        ladder.write(store, "UPDATE bot_versions SET created_at = created_at + :step", step=step)
+        ladder.write(store, "UPDATE games SET played_at = played_at + :step", step=step)
+        ladder.write(store, "UPDATE attempts SET ended_at = ended_at + :step", step=step)
+
+    set_clock()
+    assert [play("dan").disabled for _ in range(3)] == [(), (), ("dan",)]
+    set_clock()
+    store.bots.enable("dan")
+    assert play("dan").disabled == ()
+    set_clock()
+    assert [play("dan").disabled for _ in range(2)] == [(), ("dan",)]

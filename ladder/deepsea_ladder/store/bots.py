@@ -6,7 +6,7 @@ belongs to the author who had it first.
 
 A bot is disabled by its strikes in the transaction of the result or void game that was one. What
 counts is read from games and attempts, so there are no counters that could differ from them; games
-of former versions, or from before the bot was submitted or enabled, do not count.
+of former versions, or scheduled before the bot was enabled, do not count.
 """
 
 from __future__ import annotations
@@ -257,6 +257,7 @@ def accept(
                 name=name,
                 name_key=names.key(name),
                 created_at=at,
+                pardoned_job=0,
                 **state,
             ),
         )
@@ -332,16 +333,10 @@ def _keep(connection: Connection, digest: str, packed: bytes) -> None:
 def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> None:
     """Schedule games for a bot again, in the running transaction."""
     row = _row(connection, name)
-    connection.execute(
-        update(schema.bots)
-        .where(schema.bots.c.id == row.bot_id)
-        .values(
-            state=BotState.ACTIVE,
-            reason=None,
-            # Later than the game that disabled it, even within a millisecond.
-            changed_at=max(at, row.changed_at + 1),
-        )
-    )
+    # A number and not a time: the clock may have been wrong, then or since.
+    last_job = select(func.coalesce(func.max(schema.jobs.c.id), 0)).scalar_subquery()
+    state = {"state": BotState.ACTIVE, "reason": None, "changed_at": at, "pardoned_job": last_job}
+    connection.execute(update(schema.bots).where(schema.bots.c.id == row.bot_id).values(state))
     words = f"was {row.state}: {row.reason}"
     note(connection, at, AuditKind.ENABLED, row.name, words, author_id=row.author_id, by=by)
 
@@ -469,7 +464,7 @@ _APPEARANCES = (
             _games.c.seq.is_not(None),
             (_attempts.c.ended == AttemptEnd.VOID) & _attempts.c.seat.is_not(None),
         ),
-        func.coalesce(_games.c.played_at, _attempts.c.ended_at) >= schema.bots.c.changed_at,
+        _sat.c.job_id > schema.bots.c.pardoned_job,
     )
 )
 """Selects the attempts of the last jobs of active bots that may count against them."""

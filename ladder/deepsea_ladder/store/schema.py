@@ -109,8 +109,9 @@ bots = Table(
     Column("state", Choice(BotState), nullable=False),
     Column("reason", Text),  # why it is not active
     Column("created_at", BigInteger, nullable=False),
-    # When it was submitted, taken out or enabled: earlier games are no strikes.
-    Column("changed_at", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),  # when it was submitted, taken out or enabled
+    # The last job when it was enabled, of any bot: jobs up to it are no strikes. 0 until then.
+    Column("pardoned_job", _Id, nullable=False),
     Index(None, "author_id"),
 )
 
