@@ -322,6 +322,7 @@ class GroupPlay(NamedTuple):
 
     def settings(self, text: str) -> dict[str, Any]:
         """What the settings of any match take from it; `text` is that of the seed."""
+        from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.system import SYSTEM
 
@@ -331,6 +332,7 @@ class GroupPlay(NamedTuple):
             "rules": self.rules,
             "time_control": TimeControl.parse(self.clock),
             "seed": seed_from_text(text),
+            "output": OutputPlan(hints=shown_hints()),
         }
 
 

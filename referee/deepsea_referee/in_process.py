@@ -272,7 +272,7 @@ class InProcessOutput:
     """The output of all bots of a match in this process."""
 
     def __init__(self, bots: Sequence[BotSpec], plan: OutputPlan) -> None:
-        self._plan = plan
+        self._plan, self._bots = plan, bots
         self._outputs = [plan.open(number, bot, 1) for number, bot in enumerate(bots)]
         self._tails = [(OutputTail(), OutputTail()) for _ in bots]
         self.bot = 0
@@ -299,7 +299,11 @@ class InProcessOutput:
             zip(self._outputs, self._tails, strict=True)
         ):
             output.close()
-            texts = (stdout.text(), stderr.text()) if number in troubled else ("", "")
+            texts = (stdout.text(), stderr.text())
+            log, is_reported = "\n".join(texts), number in troubled
+            self._plan.show_hints(number, self._bots[number], log, is_reported=is_reported)
+            if not is_reported:
+                texts = ("", "")
             if any(texts) or output.in_file:
                 logs.append(BotLog(number, 1, *texts, self._plan.worker, output.in_file))
         return logs

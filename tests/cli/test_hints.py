@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.bots.hints import MOST_HINTS, hints_of
+from deepsea_referee.bots.hints import MOST_HINTS, NOT_KEPT, Hints, hints_of
 from deepsea_referee.bots.resolve import resolve
-from helpers.commands import Run, played, written
+from helpers.commands import Run, played, start, written
 from helpers.tiers import daily
 
 SERACH = "the SDK never calls Mine.serach; did you mean search?"
@@ -96,6 +96,66 @@ def test_a_bot_that_prints_hints_without_end_fills_no_terminal(run: Run, tmp_pat
         lines = [line for line in (done.out + done.err).splitlines() if "x" * 50 in line]
         assert len(lines) <= MOST_HINTS
         assert all(len(line) < 300 for line in lines)
+
+
+TALKS = """
+from deepsea_sdk import Bot, run
+
+class Mine(Bot):
+    most = 2
+
+    def search(self, view):
+        print("air", view.air)
+        return view.legal[0]
+
+if __name__ == "__main__":
+    run(Mine)
+"""
+PLAYED = [words for words in DAILY if words.split()[0] not in ("debug", "branch")]
+
+
+@pytest.fixture
+def talks(mine: Path) -> Path:
+    """A bot that prints, in the current folder."""
+    mine.write_text(TALKS)
+    return mine
+
+
+@pytest.mark.parametrize("words", daily([*PLAYED, ALL[7], ALL[8], ALL[10]], PLAYED))
+def test_output_that_nothing_keeps_is_named_once_with_what_keeps_it(
+    run: Run, talks: Path, words: str
+) -> None:
+    if "--workers" in words:  # a worker says it
+        out, err = start(*words.split()).communicate()
+    else:
+        _, out, err = run(*words.split())
+    assert err.count(f": {NOT_KEPT}\n") == 1, err
+    assert NOT_KEPT not in out
+
+
+@pytest.mark.parametrize("how", [("--in-process",), ("--isolation", "process")])
+def test_output_that_is_kept_or_shown_is_not_called_lost(
+    run: Run, talks: Path, how: tuple[str, ...]
+) -> None:
+    done = run("match", "mine.py", "greedy", *how, "--out", "out", "--games", 2)
+    assert NOT_KEPT not in done.err
+    log = Path("out", "bot-1-start-1.log")
+    assert done.out.count(f"output of mine: {log}\n") == 1
+    assert log.read_text().startswith("air ")
+    done = run("match", "mine.py", "greedy", *how, "--show-output", "mine")
+    assert NOT_KEPT not in done.err
+    assert "mine| air " in done.err
+    assert run("match", "mine.py", "greedy", *how, "--quiet").err == ""
+
+
+def test_what_the_sdk_and_the_referee_print_is_not_a_bots_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = "\ndeepsea-sdk: hint: look\ndeepsea-referee: a note was dropped\n"
+    Hints().show_printed(resolve("greedy"), log, is_kept=False)
+    assert capsys.readouterr().err == "greedy: look\n"
+    Hints().show_printed(resolve("greedy"), "a line\n", is_kept=False)
+    assert capsys.readouterr().err == f"greedy: {NOT_KEPT}\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -83,6 +84,15 @@ def test_its_code_is_clean(tmp_path: Path, template: Template) -> None:
     for file in create(str(tmp_path / "mine"), template=template):
         lines = file.read_text(encoding="utf-8").splitlines()
         assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize("template", get_args(Template))
+def test_its_first_lines_name_the_page_of_methods_and_views(
+    tmp_path: Path, template: Template
+) -> None:
+    create(str(tmp_path / "mine"), template=template)
+    module = ast.parse((tmp_path / "mine" / "bot.py").read_text(encoding="utf-8"))
+    assert "one page: sdk/README.md in the project" in (ast.get_docstring(module) or "")
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Hints for the author of a bot, such as one on a misspelt method, before it plays.
+"""Hints for the author of a bot, such as one on a misspelt method, or on output that is lost.
 
 Invariants: nothing of the bot is run to look at it; of each bot a run shows few hints, each once,
 however many processes, pools and workers play it.
@@ -28,6 +28,12 @@ LONGEST_PROGRAM = 1024 * 1024
 """Bytes of a program that is read for hints."""
 _PACKAGES = ("deepsea_sdk", "deepsea_bots")
 """Packages with classes that bots derive from."""
+_NOT_ITS_OWN = (HINT, "deepsea-referee: ")
+"""How lines begin that the SDK and the referee put beside a bot's own."""
+NOT_KEPT = (
+    "what it prints is not kept: deepsea-referee match shows it with --show-output, and keeps it "
+    "with --out"
+)
 
 
 class Hints:
@@ -46,6 +52,11 @@ class Hints:
                 shown.add(line)
                 with suppress(OSError, ValueError):  # nobody sees stderr, or it is closed
                     sys.stderr.write(f"{printable(bot.name)}: {line}\n")
+
+    def show_printed(self, bot: BotSpec, log: str, *, is_kept: bool) -> None:
+        """Write the SDK's hints in what a bot printed, and what keeps the rest if nothing does."""
+        own = [line for line in log.splitlines() if line and not line.startswith(_NOT_ITS_OWN)]
+        self.show(bot, [*hints_in(log), *([NOT_KEPT] if own and not is_kept else [])])
 
 
 def hints_in(log: str) -> list[str]:

@@ -104,6 +104,16 @@ class OutputPlan:
         prefix = f"{printable(bot.name)}| " if number in self.shown else None
         return BotOutput(file, prefix, bot.own_paths)
 
+    def show_hints(self, number: int, bot: BotSpec, log: str, *, is_reported: bool) -> None:
+        """Show the hints in the output of a bot's first process, and what keeps the output.
+
+        log          the end of both streams
+        is_reported  it was at fault, and its output is shown with that, or the referee aborted it
+        """
+        if self.hints is not None and self.worker <= 1:
+            is_kept = is_reported or self.folder is not None or number in self.shown
+            self.hints.show_printed(bot, log, is_kept=is_kept)
+
 
 class BotOutput:
     """The lines of one process, from both of its streams."""

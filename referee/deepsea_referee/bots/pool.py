@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NewType, Self
 
-from deepsea_referee.bots.hints import hints_in
 from deepsea_referee.bots.meetings import Meetings
 from deepsea_referee.bots.output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
@@ -270,8 +269,10 @@ class BotPool:
             return
         await process.stop()
         self.off_turn[slot.number].add(process.off_turn)
-        if self._output.hints is not None and slot.start == 1 and self._output.worker <= 1:
-            self._output.hints.show(slot.bot, hints_in(joined(*process.log())))
+        if slot.start == 1:
+            log = "\n".join(process.log())
+            is_reported = process.troubled or process.aborted
+            self._output.show_hints(slot.number, slot.bot, log, is_reported=is_reported)
         texts = ("", "")
         logs = sum(log.bot == slot.number and bool(log.text) for log in self.logs)
         if process.troubled and logs < self._output.kept:

@@ -133,6 +133,8 @@ class BotProcess:
         """Whether it was at fault: its output is kept then."""
         self.missed_start = False
         """Whether its start-up timed out."""
+        self.aborted = False
+        """Whether the referee made it print its stack."""
         self._hosting = hosting
         self._rivals = tuple(rivals)
         self._freezer = freezer
@@ -395,6 +397,7 @@ class BotProcess:
         # Other programs would write nothing, and perhaps a core file.
         in_python = Path(self.bot.command[0]).name.startswith("python")
         if contained is not None and self.running and grace_us and in_python:
+            self.aborted = True
             contained.abort()
             await self._wait_for_exit(grace_us)
 
