@@ -279,7 +279,6 @@ class SubmissionLease(Struct, frozen=True, kw_only=True):
     bot: str
     needs_sandbox: bool
     by_machine: bool
-    created_at: int
     owner: str
     attempt: int
     """The number of the lease, from 1."""
@@ -629,6 +628,16 @@ class Extension(Struct, frozen=True):
 
     author: str
     until: Time
+
+
+class SubmissionWindow(Struct, frozen=True):
+    """The answer to whether somebody may submit at a moment, and until when."""
+
+    until: int | None
+    """The end of submissions, the first one if several seasons are open, in milliseconds since
+    1970; None: that of the season."""
+    refusal: str
+    """The reason for which nothing is taken in; "" if bots are."""
 
 
 class AnalysisPlan(Struct, frozen=True):

@@ -77,6 +77,7 @@ def test_options_change_what_they_name_and_nothing_else() -> None:
 def test_a_closed_season_lists_who_played_in_it_whatever_came_later(played: Store) -> None:
     played.bots.disable("cleo", "it snores")
     close_season(played, "s1")
+    open_season(played, ladder.a_season("s2"))
     ladder.submit(played, "late")
     ladder.submit(played, "anna", "better")
     played.bots.withdraw("dan")

@@ -25,6 +25,7 @@ from deepsea_arena.coach.analysis import AnalysisSettings
 from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
 from deepsea_bundle.reader import read_bot
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import AnalysisPlan
 from deepsea_ladder.store import Store, schema
@@ -125,6 +126,33 @@ def test_ones_own_bots_and_tokens_are_taken_back(
     (token,) = afar.store.accounts.tokens(afar.store.authors.id_of("ben-senior"))
     assert run("ladder", "author", "tokens", "--revoke", token.id, "--remote", afar.url).status == 0
     assert run("ladder", "author", "tokens", "--remote", afar.url).status == 2
+
+
+def test_everybody_reads_the_own_deadline(
+    run: Run, afar: Afar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = 4_136_659_200_000
+    afar.store.seasons.set_deadline("s1", later, MACHINE)
+    afar.store.seasons.extend("s1", "anna-senior", later + 86_400_000, MACHINE)
+    ladder.write(afar.store, "UPDATE seasons SET submissions_until = created_at + 1")
+    here = run("ladder", "deadline", "--store", afar.file).out.splitlines()
+    assert here[1:2] == ["  anna-senior may submit until 2101-02-02 00:00 UTC"]
+    assert here[2].startswith("now: season s1 has taken in bots until")
+    asked = ("ladder", "deadline", "--remote", afar.url)
+    for token in (None, afar.token("ben-senior")):
+        if token:
+            monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", token)
+        shown = run(*asked).out.splitlines()
+        assert shown[0] == here[0].replace("bots", "your bots")
+        assert shown[1:] == here[2:]
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("anna-senior"))
+    hers = "season s1 takes in your bots until 2101-02-02 00:00 UTC\n"
+    assert run(*asked).out == hers
+    table = run("ladder", "standings", *asked[2:]).out
+    assert "takes in bots until 2101-02-02 00:00 UTC" in table.splitlines()
+    assert "admin" in run(*asked, "2101-03-01T00:00Z").refusal
+    monkeypatch.setenv("DEEPSEA_LADDER_TOKEN", afar.token("chief", admin=True))
+    assert run(*asked).out.splitlines() == here
 
 
 ADMINS = (

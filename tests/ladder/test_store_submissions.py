@@ -25,6 +25,7 @@ from deepsea_ladder.model import (
     BotState,
     SubmissionLease,
     SubmissionRefusal,
+    SubmissionWindow,
     TaskState,
     milliseconds,
 )
@@ -339,7 +340,38 @@ def test_after_the_end_of_submissions_nobody_submits(store: Store, ada: int) -> 
     assert lease.id == early.id
     assert accept(store, lease, "early")
     store.seasons.close("s1")
+    for refused in (
+        lambda: add(store, ada, "later"),
+        lambda: ladder.submit(store, "late", author="Ada"),
+    ):
+        with pytest.raises(SubmissionError, match="every season is closed, so no bots are taken"):
+            refused()
+    store.seasons.open(structs.replace(ladder.a_season(), name="s2"), ladder.SEED)
     assert add(store, ada, "later").state is QUEUED
+
+
+def test_a_tournament_takes_in_no_bots_and_keeps_no_door_open(store: Store, ada: int) -> None:
+    store.seasons.open(ladder.a_season(), ladder.SEED)
+    store.seasons.open(ladder.a_season("cup"), ladder.SEED, tournament="{}")
+    assert store.seasons.submission_window(ada) == SubmissionWindow(None, "")
+    store.seasons.close("s1")
+    assert "every season is closed" in store.seasons.submission_window(ada).refusal
+    with pytest.raises(SubmissionError, match="every season is closed"):
+        add(store, ada, "one")
+
+
+def test_the_first_of_the_deadlines_of_open_seasons_holds(store: Store, ada: int) -> None:
+    at = milliseconds(add(store, ada, "early").created_at)
+    for name, until in (("s1", at + 2 * 10**9), ("s2", at + 10**9), ("s3", None)):
+        store.seasons.open(ladder.a_season(name), ladder.SEED, submissions_until=until)
+    assert store.seasons.submission_window(ada) == SubmissionWindow(at + 10**9, "")
+    store.seasons.extend("s2", "Ada", at + 3 * 10**9, MACHINE)
+    assert store.seasons.submission_window(ada) == SubmissionWindow(at + 2 * 10**9, "")
+    assert store.seasons.submission_window(0) == SubmissionWindow(at + 10**9, "")
+    ladder.write(store, "UPDATE seasons SET submissions_until = :at WHERE name = 's2'", at=at)
+    assert store.seasons.submission_window(ada).refusal == ""
+    window = store.seasons.submission_window(0)
+    assert (window.until, window.refusal[:28]) == (at, "season s2 has taken in bots ")
 
 
 def test_a_season_that_is_to_be_closed_takes_in_no_bots_and_lets_those_that_came_play(
@@ -375,7 +407,6 @@ def test_a_season_that_is_to_be_closed_takes_in_no_bots_and_lets_those_that_came
         assert store.seasons.end_submissions("s1") == (left, 0)
     store.seasons.close("s1")
     assert store.seasons.end_submissions("s1") == ([], 0)
-    ladder.submit(store, "mine", "four", "Ada")
 
 
 def test_strangers_bots_and_seasons_without_a_sandbox_never_meet(store: Store, ada: int) -> None:
@@ -469,18 +500,22 @@ def test_a_deadline_is_moved_and_an_author_gets_more_time(store: Store, ada: int
     late = add(store, bob, "late", "bobs")
     assert late.state is QUEUED
     assert ladder.submit(store, "new", author="Bob").number == 1
-    stored = store.seasons.get("s1")
-    assert store.seasons.deadline_of(stored, bob) == at + 3 * 10**9
-    assert store.seasons.deadline_of(stored, ada) == at + 1
+    assert store.seasons.deadline_of("s1", bob) == at + 3 * 10**9
+    assert store.seasons.submission_window(bob) == SubmissionWindow(at + 3 * 10**9, "")
+    assert store.seasons.deadline_of("s1", ada) == at + 1
     store.seasons.extend("s1", "Bob", None, MACHINE)
     with pytest.raises(SubmissionError, match="that time is over"):
         add(store, bob, "later", "bobs")
-    # What came in time is checked whatever is changed later, by the time at which it came.
+    # What came in time is taken in whatever is changed later.
+    early, bobs = claim(store), claim(store)
+    assert (early.author_id, bobs.author_id) == (ada, bob)
+    assert bobs.id == late.id
+    assert accept(store, bobs, "late")
     store.seasons.set_deadline("s1", at + 10**9, MACHINE)
     assert add(store, ada, "again in time").state is QUEUED
     store.seasons.set_deadline("s1", None, MACHINE)
     assert store.seasons.get("s1").submissions_until is None
-    notes = [entry.note for entry in store.audit.latest(5)]
+    notes = [entry.note for entry in ladder.audited(store, AuditKind.SEASON)]
     assert notes[0] == "takes in bots until it is closed"
     assert notes[2] == "may submit to season s1 no longer than others"
 
@@ -512,6 +547,18 @@ def test_who_closes_a_season_ends_every_extension(store: Store, ada: int) -> Non
     store.seasons.end_submissions("s1")
     with pytest.raises(SubmissionError, match="that time is over"):
         add(store, ada, "late")
+    # Also after the deadline, when the season is only waited for.
+    store.seasons.set_deadline("s1", season.created_at + 10**9, MACHINE)
+    store.seasons.extend("s1", "Ada", season.created_at + 10**10, MACHINE)
+    ladder.write(store, "UPDATE seasons SET submissions_until = created_at + 1")
+    assert add(store, ada, "with more time").state is QUEUED
+    assert store.seasons.end_submissions("s1") == ([], 1)
+    assert store.seasons.extensions() == {}
+    with pytest.raises(SubmissionError, match="that time is over"):
+        add(store, ada, "later still")
+    store.seasons.set_deadline("s1", season.created_at + 10**9, MACHINE)
+    store.seasons.extend("s1", "Ada", season.created_at + 10**10, MACHINE)
     store.seasons.close("s1")
+    assert store.seasons.extensions() == {}
     with pytest.raises(SeasonClosed, match="season s1 is closed and takes in no bots"):
         store.seasons.set_deadline("s1", None, MACHINE)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
 from sqlalchemy import text as sql
 
+from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.limits import DAY_MS
 from deepsea_ladder.model import GameNote, SeatLog, SubmissionRefusal
 from deepsea_rules.record import GameRecord
 from deepsea_web.server.access import HEADERS
@@ -16,6 +19,7 @@ from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder
 from helpers.members import Person, forms_of, multipart
+from helpers.submissions import LIMITS
 from helpers.world import ANNA, BEN, HERS, World
 
 # ----------------------------------------------------------------------------------- who sees what
@@ -206,6 +210,87 @@ def test_pages_show_the_deadline_that_their_reader_has(world: World) -> None:
     assert "no time with its offset" in wrong.text
     assert admin.do("/admin/season/deadline", {**form, "until": ""}).status == 303
     assert "data-until" not in ben.get("/").text
+
+
+OVER = ", which is over"
+
+
+def ended(world: World) -> World:
+    """The same ladder, whose season has taken in bots, but for anna's."""
+    store = world.service.store
+    later = store.now() + DAY_MS
+    store.seasons.set_deadline("s1", later, MACHINE)
+    store.seasons.extend("s1", ANNA, later + 3 * DAY_MS, MACHINE)
+    with store.database.write() as connection:
+        connection.execute(sql("UPDATE seasons SET submissions_until = created_at + 1"))
+    return world
+
+
+def test_who_is_too_late_is_offered_no_form_and_who_has_more_time_is(world: World) -> None:
+    anna, ben, nobody = (ended(world).person(name) for name in (ANNA, BEN, ""))
+    over = "and that time is over."
+    for person, is_open in ((anna, True), (ben, False)):
+        page = person.get("/submit")
+        actions = {form.action for form in forms_of(page)}
+        assert ("/submit" in actions) is is_open
+        assert (over in page.text) is not is_open
+        assert ('class="ds-button" href="/submit"' in person.get("/account").text) is is_open
+    for person, is_open in ((anna, True), (ben, False), (nobody, False)):
+        start, home = person.get("/start").text, person.get("/").text
+        assert ("submit it in the browser" in start) is is_open
+        for text in (start, home):
+            (left,) = re.findall(r'<span data-left="([-\d]+)">', text)
+            assert (int(left) > 0) is is_open
+            assert (f'">{OVER}</span>' in text) is not is_open
+    refused = ben.post_body("/submit", *multipart([("key", "k" * 32)], "late.py", b"# a bot\n"))
+    assert refused.status == 409
+    assert over in refused.text
+    assert "/submit" not in {form.action for form in forms_of(refused)}
+
+
+def test_a_page_for_one_reader_is_kept_for_nobody_else(world: World) -> None:
+    anna, ben = (ended(world).person(name) for name in (ANNA, BEN))
+    hers = anna.get("/")
+    assert hers.headers["cache-control"] == "no-store"
+    assert hers.headers["vary"] == "Cookie"
+    for person in (ben, world.person(), world.person("admin")):
+        assert person.get("/").headers["cache-control"] == "no-cache"
+    assert "no-cache" in anna.get("/pairs").headers["cache-control"]
+
+
+def test_after_the_last_season_nobody_submits_and_pages_say_so(world: World) -> None:
+    store = world.service.store
+    lease = store.submissions.claim("runner", 60)
+    assert lease is not None
+    store.seasons.close("s1")
+    # What came in time is checked, and told when it plays.
+    bundle = ladder.a_bundle("hers")
+    bundle = replace(bundle, name="second")
+    assert store.submissions.accept(lease, bundle, LIMITS, 1, has_played=True)
+    anna = world.person(ANNA)
+    page = anna.get("/submissions/1").text
+    assert "It plays once a season is opened" in page
+    assert "from now on" not in page
+    closed = "Every season is closed, so no bots are taken in until another one is opened."
+    for path in ("/submit", "/account"):
+        text = anna.get(path)
+        assert closed in text.text
+        assert "/submit" not in {form.action for form in forms_of(text)}
+    assert "Not now: every season is closed" in anna.get("/start").text
+
+
+def test_at_the_quota_the_form_is_not_there_and_the_page_says_when_the_next_is_possible(
+    world: World,
+) -> None:
+    store = world.service.store
+    store.settings.change("submissions_per_hour", 1, MACHINE)
+    world.service.read_settings()
+    page = world.person(ANNA).get("/submit")
+    assert "/submit" not in {form.action for form in forms_of(page)}
+    assert "You have submitted 1 times within an hour; 1 are the most." in page.text
+    words = r'Try again in (\d+ h )?\d+ min, at <time datetime="[^"]+">[-:\d ]+</time> UTC\.'
+    assert re.search(words, page.text)
+    assert "/submit" in {form.action for form in forms_of(world.person(BEN).get("/submit"))}
 
 
 def test_the_form_of_a_submission_says_how_many_are_left(world: World) -> None:

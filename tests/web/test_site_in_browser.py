@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.chromium import SCHEMES, fits, visited, without_violations
@@ -90,6 +93,31 @@ def test_the_choice_of_colours_stays_from_page_to_page(chromium: Browser, addres
         assert page.evaluate(paper) == dark
         page.get_by_label("Colours").select_option("auto")
         assert page.evaluate(paper) == light
+
+
+FAST_CLOCK = "const now = Date.now; Date.now = () => now() + 7_200_000;"
+
+
+def test_a_deadline_goes_by_the_clock_of_the_ladder_and_ends_no_other_sentence(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    with ladder.created(tmp_path / "ladder.db") as store:
+        ladder.stocked(store)
+        store.seasons.set_deadline("s1", store.now() + 50 * 60_000, MACHINE)
+        context = chromium.new_context()
+        try:
+            with site_at(a_site(store)) as url:
+                page = context.new_page()
+                page.add_init_script(FAST_CLOCK)
+                for path in ("/", "/start"):
+                    page.goto(url + path)
+                    page.wait_for_load_state("networkidle")
+                    assert page.evaluate("Date.now()") > store.now() + 7_000_000
+                    said = page.locator("p.facts", has_text="takes in bots until").inner_text()
+                    assert re.search(r"until [-\d]+ \d\d:\d\d UTC, in (49|50) min(\. Each|$)", said)
+                    assert said.endswith((" min", "typed into a terminal."))
+        finally:
+            context.close()
 
 
 def test_bars_of_skill_take_a_quarter_of_a_phone(chromium: Browser, address: str) -> None:

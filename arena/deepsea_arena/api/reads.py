@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import LadderPart, method
 from deepsea_arena.coach.ladder_analyses import document_of
@@ -33,7 +34,14 @@ from deepsea_arena.reports.tournaments import (
 from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import Limit, check_setting, limits_in_force
-from deepsea_ladder.model import GameFilter, GameLine, StoredSeason, Time, utc_time
+from deepsea_ladder.model import (
+    GameFilter,
+    GameLine,
+    StoredSeason,
+    SubmissionWindow,
+    Time,
+    utc_time,
+)
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
 
@@ -51,7 +59,9 @@ class Server(Struct, frozen=True, kw_only=True):
     private: bool
     season: str
     submissions_until: Time | None
-    """Until when the caller may submit to this season."""
+    """The time until which the caller may submit; None: until the season is closed."""
+    submissions_refused: str
+    """The reason for which no bots of the caller are taken in now; "" if they are."""
     limits: tuple[Limit, ...]
 
 
@@ -63,22 +73,40 @@ class ReadMethods(LadderPart):
         """Tell a client what it has to know first: the version, the season, the limits."""
         from deepsea_sdk import __version__  # the whole SDK comes with it
 
-        season = self._newest_season()
-        until = None
-        if season is not None:
-            until = self.store.seasons.deadline_of(season, self.caller.author_id)
+        season, window = self._newest_season(), self.submission_window
         return Server(
             version=__version__,
             url=self.service.url,
             private=self.service.private,
             season="" if season is None else season.name,
-            submissions_until=None if until is None else utc_time(until),
+            submissions_until=None if window.until is None else utc_time(window.until),
+            submissions_refused=window.refusal,
             limits=self.limits.table(),
         )
 
+    @property
+    def submission_window(self) -> SubmissionWindow:
+        """Whether the caller may submit now, and until when; visitors of a private ladder learn
+        nothing."""
+        if self._sees_nothing:
+            return SubmissionWindow(None, "")
+        return self.store.seasons.submission_window(self.caller.author_id)
+
+    @property
+    def _sees_nothing(self) -> bool:
+        """True of visitors of a private ladder."""
+        return self.service.private and self.caller.role is Role.VISITOR
+
+    def _for_caller(self, season: SeasonInfo) -> SeasonInfo:
+        """A season with the deadline that the caller has."""
+        if season.submissions_until is None or not self.caller.author_id:
+            return season
+        until = self.store.seasons.deadline_of(season.name, self.caller.author_id)
+        return replace(season, submissions_until=None if until is None else utc_time(until))
+
     def _newest_season(self) -> StoredSeason | None:
         """The newest open season; only members see that of a private ladder."""
-        if self.service.private and self.caller.role is Role.VISITOR:
+        if self._sees_nothing:
             return None
         opened = open_seasons(self.store.seasons.all())
         return opened[-1] if opened else None
@@ -104,8 +132,9 @@ class ReadMethods(LadderPart):
 
     @method("GET", "/season")
     def season(self, *, season: str = "") -> SeasonInfo:
-        """Describe a season: its rules, clock and isolation, its seed's commitment."""
-        return season_info(find_season(self.store, season or None))
+        """Describe a season: its rules, clock and isolation, its seed's commitment, and the
+        deadline of the caller."""
+        return self._for_caller(season_info(find_season(self.store, season or None)))
 
     @method("GET", "/pairs")
     def pairs(self, *, season: str = "", start: int = 0, size: int = 20) -> PairTable:
@@ -137,9 +166,10 @@ class ReadMethods(LadderPart):
     ) -> Standings:
         """List the bots of a season, best first; with `everybody` former versions, withdrawn and
         disabled bots, too; with `best_of_author` one bot of each author."""
-        return show_standings(
+        table = show_standings(
             self.store, season or None, everybody=everybody, best_of_author=best_of_author
         )
+        return replace(table, season=self._for_caller(table.season))
 
     @method("GET", "/bots/{bot}")
     def bot(self, *, bot: str, version: int = 0, season: str = "") -> BotProfile:

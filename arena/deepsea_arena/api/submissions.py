@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import LadderPart, method
-from deepsea_arena.api.errors import ApiError, Kind, refused_as_api_error
+from deepsea_arena.api.errors import ApiError, Kind, refusal_of, refused_as_api_error
 from deepsea_arena.coach.ladder_analyses import (
     AnalysisFound,
     analyses_of,
@@ -24,7 +24,7 @@ from deepsea_arena.coach.ladder_analyses import (
 )
 from deepsea_arena.reports.overview import copies
 from deepsea_ladder.accounts import Role, Scope
-from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.errors import LadderError, NotOnLadder
 from deepsea_ladder.limits import size_in_words
 from deepsea_ladder.model import (
     BotState,
@@ -69,6 +69,10 @@ class Archive:
         return cls(bot=bot, key=key, size=len(content), sha256=digest, parts=parts)
 
 
+_UNKNOWN = Archive(bot="", key="", size=0, sha256="")
+"""An archive of which nothing is known yet."""
+
+
 class BotPlace(Struct, frozen=True, kw_only=True):
     """A bot's place in the store."""
 
@@ -91,6 +95,14 @@ class SubmissionMethods(LadderPart):
         Raises ApiError if it may not be added now.
         """
         return self.store.submissions.check(self._new(announced), self.limits) is not None
+
+    def submission_refusal(self) -> ApiError | None:
+        """The refusal that every upload of the caller would get now; None if there is none."""
+        try:
+            self.store.submissions.check(self._submission(_UNKNOWN), self.limits)
+        except LadderError as error:
+            return refusal_of(error)
+        return None
 
     @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT, key="submission")
     def submit(self, archive: Archive) -> Iterator[Submission | None]:
@@ -247,6 +259,9 @@ class SubmissionMethods(LadderPart):
         ):
             if not is_right:
                 raise ApiError(Kind.INVALID, sentence)
+        return self._submission(archive)
+
+    def _submission(self, archive: Archive) -> NewSubmission:
         return NewSubmission(
             author_id=self.own_id,
             bot=archive.bot,

@@ -125,6 +125,12 @@ def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
 
 
 def seasons_to_fit(store: Store) -> list[Season]:
-    """The seasons that a bot has to be fit for; where none is open, one with default settings."""
-    opened = [stored.season for stored in store.seasons.all() if stored.closed_at is None]
-    return opened or [Season(name="none")]
+    """The seasons that a bot has to be fit for: those that are open, or else the newest.
+
+    A bot may have been submitted before the last one was closed. Before the first one is opened it
+    is a season with default settings.
+    """
+    seasons = store.seasons.all()
+    opened = [stored.season for stored in seasons if stored.closed_at is None]
+    newest = [stored.season for stored in seasons if stored.tournament is None][-1:]
+    return opened or newest or [Season(name="main")]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import (
     FIRST_SEASON,
@@ -31,6 +32,8 @@ from deepsea_cli.output import count, echo, percent, print_document
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
+    from deepsea_arena.api.administration import SeasonControl
+    from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_arena.reports.standings import Standings
     from deepsea_arena.seasons import SeasonInfo, Unfinished
 
@@ -107,27 +110,42 @@ def deadline(
     """Show until when a season takes in bots, or let it be TIME.
 
     With --author this author may submit until TIME, after everybody else, and with --remove no
-    longer than others.
+    longer than others. From afar, changes are for admins, and authors read their own deadline.
     """
 
     if remove and time is not None:
         raise UserError("TIME and --remove exclude each other")
     if author and not remove and time is None:
         raise UserError("say until when this author may submit, or --remove")
-    season = season_name or ""
-    with place.opened(own=True) as ladder:
-        if remove or time is not None:
+    season, changes = season_name or "", remove or time is not None
+    with place.opened(own=changes) as ladder:
+        if changes:
             wanted = "none" if time is None else time.isoformat()
-            found = ladder.set_deadline(season=season, until=wanted, author=author)
+            found, is_admins = ladder.set_deadline(season=season, until=wanted, author=author), True
         else:
-            found = ladder.season_control(season=season)
+            found, is_admins = _shown_deadline(ladder, season)
+        refused = ladder.server().submissions_refused
     if as_json:
         print_document(found)
-    else:
-        until = found.season.submissions_until
-        last = "it is closed" if until is None else f"{minute(until)} UTC"
-        echo(f"season {found.season.name} takes in bots until {last}")
-        print_extensions(found.extensions)
+        return
+    until, bots = found.season.submissions_until, "bots" if is_admins else "your bots"
+    last = "it is closed" if until is None else f"{minute(until)} UTC"
+    echo(f"season {found.season.name} takes in {bots} until {last}")
+    print_extensions(found.extensions)
+    if refused:
+        echo(f"now: {refused}")
+
+
+def _shown_deadline(ladder: LadderApi, season: str) -> tuple[SeasonControl, bool]:
+    """The deadline for everybody with all extensions, and True; or the caller's own, and False."""
+    from deepsea_arena.api.administration import SeasonControl
+
+    try:
+        return ladder.season_control(season=season), True
+    except ApiError as error:
+        if error.kind not in (Kind.DENIED, Kind.UNAUTHENTICATED):
+            raise
+        return SeasonControl(ladder.season(season=season), ()), False
 
 
 @click.command("pause")

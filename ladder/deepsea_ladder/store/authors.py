@@ -2,9 +2,9 @@
 
 Invariants: an author is a row for ever, since bots and games refer to it: what changes is the name;
 an author who is not active has no valid code, token or session; there is an active admin as soon as
-there was one; each open season's limits of what is submitted hold, counted from its opening,
-without an open season the usual limits hold for everything; a tournament's season has no deadline
-of its own.
+there was one; the deadline of each open season holds for what is submitted, and that of an author
+with an extension is later; a tournament's season takes in no bots; once there were seasons, and all
+are closed, none are taken in.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from deepsea_ladder.accounts import (
     SecretKind,
 )
 from deepsea_ladder.errors import AccountError, NotOnLadder, SubmissionError
-from deepsea_ladder.model import utc_time
+from deepsea_ladder.model import SubmissionWindow, utc_time
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import RENAMED, forget, note
 from deepsea_ladder.store.database import StorePart, added, now
@@ -268,22 +268,45 @@ def end_secrets(connection: Connection, at: int, *conditions: ColumnElement[bool
     return connection.execute(change.values(ended_at=at)).rowcount
 
 
-def check_deadline(connection: Connection, at: int, author_id: int | None = None) -> None:
-    """Raise `SubmissionError` if an open season took in bots of an author until before `at`.
+def deadlines_of(author_id: int) -> Select[Any]:
+    """Selects the seasons of rated games, each with the time until which an author may submit.
 
-    author_id  None: somebody who is no author yet, and has no extension
+    author_id  0: somebody who is no author yet, and has no extension
     """
-    table, more = schema.seasons, schema.extensions
-    theirs = and_(more.c.season_id == table.c.id, more.c.author_id == author_id)
-    later = more.c.until > table.c.submissions_until
-    until = case((later, more.c.until), else_=table.c.submissions_until)
-    query = select(table.c.name, until.label("until")).outerjoin(more, theirs)
-    over = query.where(table.c.closed_at.is_(None), until <= at).order_by(table.c.id).limit(1)
-    if (row := connection.execute(over).first()) is not None:
-        raise SubmissionError(
-            f"season {row.name} has taken in bots until {utc_time(row.until):%Y-%m-%d %H:%M} UTC, "
-            "and that time is over"
+    seasons, more = schema.seasons, schema.extensions
+    is_own = and_(more.c.season_id == seasons.c.id, more.c.author_id == author_id)
+    later = more.c.until > seasons.c.submissions_until
+    until = case((later, more.c.until), else_=seasons.c.submissions_until)
+    columns = (seasons.c.name, seasons.c.closed_at, until.label("until"))
+    query = select(*columns).select_from(seasons.outerjoin(more, is_own))
+    return query.where(seasons.c.tournament.is_(None)).order_by(seasons.c.id)
+
+
+def submission_window(connection: Connection, at: int, author_id: int) -> SubmissionWindow:
+    """Say whether an author may submit at a moment, and until when; `deadlines_of` has the id.
+
+    Nothing else decides about that. It is asked when an upload is there as a whole; what was taken
+    in then is checked and plays, whatever is changed later.
+    """
+    rows = connection.execute(deadlines_of(author_id)).all()
+    opened = [row for row in rows if row.closed_at is None]
+    ends = [(row.until, row.name) for row in opened if row.until is not None]
+    until, name = min(ends, default=(None, ""))
+    refusal = ""
+    if rows and not opened:
+        refusal = "every season is closed, so no bots are taken in until another one is opened"
+    elif until is not None and until <= at:
+        refusal = (
+            f"season {name} has taken in bots until {utc_time(until):%Y-%m-%d %H:%M} UTC, and that "
+            "time is over"
         )
+    return SubmissionWindow(until, refusal)
+
+
+def check_window(connection: Connection, at: int, author_id: int) -> None:
+    """Raise `SubmissionError` if an author may not submit at this moment."""
+    if refusal := submission_window(connection, at, author_id).refusal:
+        raise SubmissionError(refusal)
 
 
 def archive_bytes(connection: Connection, author_id: int) -> int:

@@ -49,7 +49,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import cancel_games_of
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.authors import check_deadline, ensure_author
+from deepsea_ladder.store.authors import check_window, ensure_author
 from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.store.history import (
     IS_CURRENT,
@@ -93,13 +93,14 @@ class Bots(StorePart):
     def submit(self, name: str, author: str, bundle: BotBundle, by: Actor = NOBODY) -> BotVersion:
         """Accept a bot without admission games, as a new version unless these files play already.
 
-        Raises as `admissible`, and `AccountError` for an author who is blocked.
+        Raises as `admissible` and `check_window`, and `AccountError` for an author who is blocked.
         """
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
             at = now(connection)
             author_id = ensure_author(connection, author, at)
-            bot = admissible(connection, author_id, at, name=name, digest=bundle.digest)
+            check_window(connection, at, author_id)
+            bot = admissible(connection, author_id, name=name, digest=bundle.digest)
             return accept(connection, author_id, bot, name, bundle.digest, packed, at, by)
 
     def withdraw(
@@ -184,7 +185,6 @@ class Bots(StorePart):
 def admissible(
     connection: Connection,
     author_id: int,
-    at: int,
     *,
     name: str | None = None,
     digest: str | None = None,
@@ -193,16 +193,14 @@ def admissible(
 ) -> LadderBot | None:
     """The bot of which an author may submit another version; None if it would be a new bot.
 
-    at             when it was submitted
     name, digest   None as long as its files have not been read
     needs_sandbox  whether a stranger's may be: then no open season may play bots without a sandbox
     limits         those of the author's bots; None: there are none
 
     Raises `BundleError` for a bad name, `LimitReached` for too many bots, and `SubmissionError`
-    after the end of submissions, for an author who is blocked, for the name of somebody else's bot,
-    for the files of another bot of the author that plays, and for those of a disabled bot.
+    for an author who is blocked, for the name of somebody else's bot, for the files of another bot
+    of the author that plays, and for those of a disabled bot.
     """
-    check_deadline(connection, at, author_id)
     _check_active(connection, author_id)
     if needs_sandbox:
         _check_isolation(connection)

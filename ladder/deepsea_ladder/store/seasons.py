@@ -23,13 +23,20 @@ from deepsea_ladder.errors import (
     StoreDamaged,
     StoreError,
 )
-from deepsea_ladder.model import AttemptEnd, BotState, Extension, StoredSeason, utc_time
+from deepsea_ladder.model import (
+    AttemptEnd,
+    BotState,
+    Extension,
+    StoredSeason,
+    SubmissionWindow,
+    utc_time,
+)
 from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import GAMES, end_attempt, give_back
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.authors import find_author
+from deepsea_ladder.store.authors import deadlines_of, find_author, submission_window
 from deepsea_ladder.store.bots import current_bots
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import versions_by_id
@@ -106,10 +113,11 @@ class Seasons(StorePart):
             at = now(connection)
             if stored.closed_at is not None:
                 return [], 0
-            if stored.submissions_until is None or stored.submissions_until > at:
+            goes_on = stored.submissions_until is None or stored.submissions_until > at
+            if goes_on:
                 ends = update(table).where(table.c.id == stored.id).values(submissions_until=at)
                 connection.execute(ends)
-                _end_extensions(connection, stored.id)
+            if _end_extensions(connection, stored.id) or goes_on:
                 note(connection, at, AuditKind.SEASON, name, "takes in no more bots", by=by)
             opened = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
             return _provisional(connection, stored), connection.execute(opened).scalar_one()
@@ -164,15 +172,22 @@ class Seasons(StorePart):
                 found[season].append(Extension(name, utc_time(until)))
         return found
 
-    def deadline_of(self, season: StoredSeason, author_id: int) -> int | None:
-        """Until when an author may submit to a season; visitors have the id 0."""
-        if not author_id or season.submissions_until is None:
-            return season.submissions_until
-        table = schema.extensions
-        theirs = (table.c.season_id == season.id, table.c.author_id == author_id)
+    def extended(self) -> set[int]:
+        """The ids of the authors who have more time than others in some season."""
         with self._database.read() as connection:
-            until = connection.execute(select(table.c.until).where(*theirs)).scalar()
-        return max(season.submissions_until, int(until or 0))
+            return set(connection.execute(select(schema.extensions.c.author_id)).scalars())
+
+    def deadline_of(self, name: str, author_id: int) -> int | None:
+        """The time until which an author may submit to a season; visitors have the id 0."""
+        query = deadlines_of(author_id).where(schema.seasons.c.name == name)
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+            return None if row is None else row.until
+
+    def submission_window(self, author_id: int) -> SubmissionWindow:
+        """Say whether an author may submit now, and until when; visitors have the id 0."""
+        with self._database.read() as connection:
+            return submission_window(connection, now(connection), author_id)
 
     def set_paused(self, name: str, by: Actor, *, paused: bool) -> None:
         """Start no more games, or start them again. Games that are being played count."""
@@ -204,6 +219,7 @@ class Seasons(StorePart):
                     .where(table.c.id == stored.id)
                     .values(closed_at=at, paused_at=None)
                 )
+                _end_extensions(connection, stored.id)
                 ours = tasks.c.season_id == stored.id
                 GAMES.cancel_waiting(connection, at, "the season was closed", ours)
                 note(connection, at, AuditKind.SEASON, name, "closed", by=by)
@@ -305,9 +321,11 @@ def _taking_bots(connection: Connection, name: str, until: int | None) -> tuple[
     return stored, at
 
 
-def _end_extensions(connection: Connection, season_id: int) -> None:
+def _end_extensions(connection: Connection, season_id: int) -> bool:
+    """End the extensions of a season; True if there were any."""
     table = schema.extensions
-    connection.execute(delete(table).where(table.c.season_id == season_id))
+    ended = connection.execute(delete(table).where(table.c.season_id == season_id))
+    return ended.rowcount > 0
 
 
 def _leased_games(season_id: int) -> Select[Any]:

@@ -39,7 +39,7 @@ from deepsea_ladder.model import (
     utc_time,
 )
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.authors import archive_bytes
+from deepsea_ladder.store.authors import archive_bytes, check_window
 from deepsea_ladder.store.bots import accept, admissible
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
@@ -154,7 +154,6 @@ class Submissions(TaskLine[SubmissionLease]):
             bot=row.bot,
             needs_sandbox=row.needs_sandbox,
             by_machine=row.by_machine,
-            created_at=row.created_at,
             owner=owner,
             attempt=task.attempt + 1,
         )
@@ -195,7 +194,6 @@ class Submissions(TaskLine[SubmissionLease]):
             bot = admissible(
                 connection,
                 lease.author_id,
-                lease.created_at,
                 name=bundle.name,
                 digest=bundle.digest,
                 needs_sandbox=lease.needs_sandbox,
@@ -328,10 +326,10 @@ def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
 
 def _check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits, at: int) -> None:
     """Refuse what may not be added now."""
+    check_window(connection, at, new.author_id)
     admissible(
         connection,
         new.author_id,
-        at,
         name=new.bot or None,
         needs_sandbox=new.needs_sandbox,
         limits=None if new.by_machine else limits,

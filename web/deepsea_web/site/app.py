@@ -3,8 +3,9 @@
 Invariants: every address is in one table of routes, and any other one is 404; nothing but GET
 and HEAD is answered, but for the forms of people with an account; a page is the same for everybody,
 and is made in a thread, at most THREADS at a time and once for all who ask for it meanwhile; it is
-kept for KEPT_US, or until it changes if what it shows is over; the queue is bounded; every answer
-has the policy's headers.
+kept for KEPT_US, or until it changes if what it shows is over; one with a deadline is made anew for
+members who have another one than everybody; the queue is bounded; every answer has the policy's
+headers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -52,7 +54,7 @@ from deepsea_web.site.page import (
     sent,
     static_files,
 )
-from deepsea_web.site.sessions import MEMBER, SessionAuth
+from deepsea_web.site.sessions import MEMBER, UNSEEN, SessionAuth
 
 _FOR_EVER = "public, max-age=31536000, immutable"
 _AGAIN = "no-cache"  # kept, and asked for every time whether it is still so
@@ -86,6 +88,7 @@ class Site:
             access,
             links,
             self.sessions.author.name,
+            self.store.now,
             private=gateway.service.private,
             alone=gateway.service.host is not None,
         )
@@ -134,14 +137,28 @@ class Site:
     def _endpoint(self, page: Page[Any]) -> RequestHandler:
         async def answer(request: Request) -> Response:
             query, form = _asked(request, page)
+            is_shown = page.shows_deadline and form == "html"
+            if is_shown and (member := await self._with_more_time(request)):
+                ladder = LocalLadder(self.gateway.service, replace(READER, author_id=member))
+                own = partial(self._render, page, query, form, ladder)
+                return sent(request, await self.gateway.in_thread(own), UNSEEN)
             key = (page.path, form, *sorted({**query.path, **query.given}.items()))
-            make = partial(self._render, page, query, form)
+            make = partial(self._render, page, query, form, self.ladder)
             changes = None
             if page.over is not None and (name := query.text(page.over.parameter)):
                 changes = partial(page.over.changes, self.store, name)
             return await self.kept(request, key, make, changes)
 
         return self.with_error_pages(answer)
+
+    async def _with_more_time(self, request: Request) -> int:
+        """The id of the author who looks, who has more time to submit than others; else 0."""
+        cookies = request.headers.getlist("cookie")
+        if not cookies or self.sessions.session.read(cookies) is None:
+            return 0
+        extended = await self.gateway.in_thread(self.store.seasons.extended)
+        author_id = (await self.sessions.seen(request)).visit.caller.author_id if extended else 0
+        return author_id if author_id in extended else 0
 
     def with_error_pages(self, answer: RequestHandler) -> RequestHandler:
         """The same handler with a page for every error."""
@@ -201,9 +218,9 @@ class Site:
         # One who leaves does not end it for the others.
         return await asyncio.shield(self._making[making])
 
-    def _render(self, page: Page[Any], query: Query, form: str) -> Rendered:
+    def _render(self, page: Page[Any], query: Query, form: str, ladder: LocalLadder) -> Rendered:
         with snapshot():
-            data = page.read(self.ladder, query)
+            data = page.read(ladder, query)
         if form == "csv":
             assert page.csv is not None
             text = "".join(csv_lines(page.csv.rows(data), page.csv.columns))

@@ -12,6 +12,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache, cached_property
 from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -131,7 +132,7 @@ class Csv(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Page(Generic[T]):
-    """A page of the site, the same for everybody.
+    """A page of the site, the same for everybody but for those who have more time to submit.
 
     `read` asks the ladder for a document; NotOnLadder is the status 404 and UserError 400, each
     with its message. The template has the document as `data`, and besides it what `extras` makes,
@@ -155,6 +156,8 @@ class Page(Generic[T]):
     """The game or season that it is about; None: what it shows is never over."""
     nav: str | None = None
     """Its name in the navigation; None: it is not there."""
+    shows_deadline: bool = False
+    """True if it shows a deadline, and so differs for members who have more time than others."""
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -340,6 +343,8 @@ class PageRenderer:
     """Names and paths of the pages that are linked from every page."""
     author_cookie: str
     """The name of the cookie by which scripts know who is logged in."""
+    now_ms: Callable[[], int]
+    """The time by the ladder's clock, in milliseconds since 1970."""
     private: bool = False
     """True if visitors see the login and nothing else."""
     alone: bool = False
@@ -347,6 +352,10 @@ class PageRenderer:
 
     def url(self, path: str, **query: object) -> str:
         return self.access.url(path, **query)
+
+    def now(self) -> datetime:
+        """The time by the ladder's clock."""
+        return utc_time(self.now_ms())
 
     def static(self, name: str) -> str:
         """The address of a script or a style sheet."""
@@ -358,7 +367,7 @@ class PageRenderer:
         query: Query,
         data: T,
     ) -> str:
-        """A page as HTML, the same for everybody."""
+        """A page as HTML."""
         path = page.path.format_map(query.path)
         return self._render(
             page.template,

@@ -13,6 +13,8 @@ from deepsea_ladder.model import GameLine, LadderAnalysis, Submission, TaskState
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import OptionValue
 
+SOON_S = 100
+"""Seconds; a longer wait is said with its end."""
 NOTHING = "–"
 SCOPES = {
     "read": "read what is yours",
@@ -68,6 +70,33 @@ def duration(time: timedelta) -> str:
         return f"{seconds} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def time_left(until: datetime, now: datetime) -> str:
+    """What follows a deadline; a script goes on with the same words."""
+    minutes = minutes_left(until, now)
+    if minutes < 0:
+        return ", which is over"
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f", in {days} d {hours} h"
+    return f", in {hours} h {minutes} min" if hours else f", in {minutes} min"
+
+
+def wait(seconds: int) -> str:
+    """How long to wait."""
+    return duration(timedelta(seconds=seconds))
+
+
+def later(now: datetime, seconds: int) -> datetime:
+    """The first whole minute after so many seconds."""
+    return now + timedelta(seconds=seconds + 59)
+
+
+def minutes_left(until: datetime, now: datetime) -> int:
+    """Whole minutes until a time; -1 if it is over."""
+    return (until - now) // timedelta(minutes=1) if until > now else -1
 
 
 def mebibytes(size: int) -> str:

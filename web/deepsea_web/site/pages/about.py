@@ -83,11 +83,14 @@ class Start:
 
     season: SeasonInfo
     bot: str
+    refused: str
+    """The reason for which no bots are taken in; "" if they are."""
 
 
 def _read_start(ladder: LadderApi, query: Query) -> Start:
     season = ladder.season(season=season_of(ladder, query))
-    return Start(season=season, bot=_bot_name(query.text("bot") or STARTER))
+    bot = _bot_name(query.text("bot") or STARTER)
+    return Start(season=season, bot=bot, refused=ladder.submission_window.refusal)
 
 
 def _bot_name(text: str) -> str:
@@ -116,6 +119,7 @@ START = Page(
     summary=lambda data: "From nothing to a bot on this ladder, each command as it is typed.",
     parameters=("season", "bot"),
     extras=_start_extras,
+    shows_deadline=True,
 )
 
 

@@ -27,7 +27,7 @@ from deepsea_web.site.forms import (
     Redirect,
     Values,
 )
-from deepsea_web.site.page import Query, Visit
+from deepsea_web.site.page import Query, Refusal, Visit, refusal
 from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 from deepsea_web.site.words import SCOPES, may, name, submission
 
@@ -57,6 +57,7 @@ def _read_account(visit: Visit, query: Query) -> Values:
         "own_session": visit.caller.secret_id,
         "audit": visit.ladder.audit(limit=ENTRIES),
         "scopes": [(scope, SCOPES.get(scope, scope)) for scope in account.scopes],
+        "refused": _refused(visit),
     }
 
 
@@ -178,6 +179,12 @@ def _leave(visit: Visit, form: Form) -> Redirect:
     return Redirect(path=LOGIN.path, done="out", ends_session=True)
 
 
+def _refused(visit: Visit) -> Refusal | None:
+    """The refusal that every upload of the reader would get now."""
+    refused = visit.ladder.submission_refusal()
+    return None if refused is None else refusal(refused)
+
+
 def _read_form(visit: Visit, query: Query) -> Values:
     limits = visit.service.limits
     submissions = visit.ladder.submissions(limit=MOST_SUBMISSIONS)
@@ -188,7 +195,8 @@ def _read_form(visit: Visit, query: Query) -> Values:
         "submissions": submissions[:SUBMISSIONS],
         "left_of_hour": (of_hour, limits.submissions_per_hour),
         "left_of_day": (of_day, limits.submissions_per_day),
-        "until": visit.ladder.server().submissions_until,
+        "server": visit.ladder.server(),
+        "refused": _refused(visit),
         "most_bytes": limits.archive_bytes,
         # So that a form that is sent twice is one submission.
         "key": visit.service.entropy().hex()[:32],
@@ -213,9 +221,11 @@ def _read_submission(visit: Visit, query: Query) -> Values:
     number = query.number("id")
     one = next(filter(None, visit.ladder.watch_submission(id=number)))
     verdicts: tuple[VerdictLine, ...] = ()
-    if one.version is not None and (season := visit.ladder.server().season):
+    season = visit.ladder.season_name
+    if one.version is not None and season:
         verdicts = visit.ladder.verdicts(bot=one.bot, version=one.version, season=season).verdicts
-    return {"one": one, "now": utc_time(visit.service.store.now()), "verdicts": verdicts}
+    now = utc_time(visit.service.store.now())
+    return {"one": one, "now": now, "verdicts": verdicts, "season": season}
 
 
 def _submission_title(one: Submission) -> str:

@@ -68,6 +68,7 @@ STANDINGS = Page(
     csv=Csv(columns=CSV_COLUMNS, rows=csv_rows, name=lambda data: f"standings-{data.season.name}"),
     over=SEASON_OVER,
     nav="Standings",
+    shows_deadline=True,
 )
 
 

@@ -34,20 +34,19 @@ for (const author of document.querySelectorAll(".standings th small")) {
   author.closest("tr").classList.add("mine");
 }
 
-function countDown(time) {
-  const words = document.createElement("span");
-  time.nextSibling.after(words);
+// The minutes that were left by the ladder's clock when the page was made; the reader's may be wrong.
+function countDown(words) {
+  const atFirst = Number(words.dataset.left);
   const show = () => {
-    const left = Math.floor((Date.parse(time.dateTime) - Date.now()) / 60000);
+    const left = Math.floor(atFirst - performance.now() / 60000);
     const days = Math.floor(left / 1440), hours = Math.floor(left / 60) % 24, minutes = left % 60;
     words.textContent = left < 0 ? ", which is over"
       : days ? `, in ${days} d ${hours} h` : hours ? `, in ${hours} h ${minutes} min` : `, in ${minutes} min`;
   };
-  show();
   setInterval(show, 10000);
 }
 
-for (const time of document.querySelectorAll("time[data-until]")) countDown(time);
+for (const words of document.querySelectorAll("[data-left]")) countDown(words);
 
 // A time where the reader is, such as 2026-11-27 10:30.
 function here(time) {
