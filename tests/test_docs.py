@@ -313,6 +313,12 @@ def test_the_table_of_options_is_that_of_the_presets() -> None:
             assert row[1].split(", ") == [written(value) for value in option.values]
 
 
+def test_every_option_has_the_passages_of_the_texts_that_it_comes_from() -> None:
+    head, *rows = table(section("docs/rules.md", "Where the texts say so"))
+    assert head == ["option", "passage, and how it is read"]
+    assert [row[0].strip("`") for row in rows] == [option.name for option in OPTIONS]
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/rules.md"])
 def test_every_preset_is_named(page: str) -> None:
     for name in PRESETS:
