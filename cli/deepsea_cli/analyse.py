@@ -109,6 +109,7 @@ def command(
         seat=None if seat is None else SEAT_LETTERS.index(seat),
         seed=seed,
         bot=bot,
+        deviations=as_report and html is None,
     )
     former = [] if before is None else _loaded((before,), settings)
     games = _loaded(records, settings)

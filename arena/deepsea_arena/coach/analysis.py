@@ -36,6 +36,7 @@ from deepsea_sdk.coach.decisions import (
 )
 from deepsea_sdk.coach.luck import Step, course, luck_of_many
 from deepsea_sdk.coach.roll_outs import Stream
+from deepsea_sdk.policies import steady
 
 LUCK_ROLLOUTS = 200
 """The luck of a roll is then known to about ±0.015, that of a seat in a game to about ±0.12."""
@@ -58,6 +59,8 @@ class AnalysisSettings:
     seat    the seat whose decisions are judged; None: all
     bot     the name of the bot whose decisions are judged; None: all
     seed    a text from which all random numbers follow
+    deviations  only decisions other than those of the policy of the roll-outs are judged, which is
+                what a report on weaknesses needs, in a third of the time
     """
 
     effort: Effort
@@ -65,6 +68,7 @@ class AnalysisSettings:
     seat: int | None = None
     seed: str = ""
     bot: str | None = None
+    deviations: bool = False
 
 
 class AnalysedDecision(NamedTuple):
@@ -337,8 +341,13 @@ def steps_of(record: GameRecord) -> list[Step]:
 def _is_wanted(step: Step, record: GameRecord, settings: AnalysisSettings) -> bool:
     if step.kind == "decision":
         assert step.seat is not None
-        names = (None, record.seats[step.seat].name)
-        return settings.seat in (None, step.seat) and settings.bot in names
+        if settings.seat not in (None, step.seat):
+            return False
+        if settings.bot not in (None, record.seats[step.seat].name):
+            return False
+        if settings.deviations:
+            return steady(view_for(step.before.state, step.seat)) != step.action
+        return True
     return settings.luck > 0 and step.kind != "forced"
 
 

@@ -16,11 +16,11 @@ from deepsea_sdk.coach.decisions import Estimate, Judgement
 from deepsea_sdk.policies import steady
 
 ACTS = {
-    "down": ("goes on down", "going on down"),
+    "down": ("swims on down", "swimming on down"),
     "back": ("turns back", "turning back"),
-    "take": ("takes a piece", "taking a piece"),
+    "take": ("takes a unit", "taking a unit"),
     "leave": ("takes nothing", "taking nothing"),
-    "drop": ("drops a piece", "dropping a piece"),
+    "drop": ("drops a unit", "dropping a unit"),
     "order": ("orders its cargo", "another order"),
 }
 """By the verb of an action, words for a bot that did it and for one that did not."""
@@ -86,28 +86,27 @@ def _lost(judged: Judgement, policy: str) -> Estimate:
 
 
 def _traits(view: View) -> Iterator[tuple[str, ...]]:
-    """In which dive, with how much air, way, load and lead, and among how many."""
-    yield (f"dive {view.dive}",)
-    yield _bands(view.air, "air", (8, 16))
-    yield _bands(view.distance_home, "from home", (4, 9))
-    yield _bands(view.me.load, "load", (0, 1, 2))
+    """The dive, the air, the way home, the load, the lead and the seats, in words.
+
+    Each goes on with a sentence that begins with an act: "turns back, with 9 air or more".
+    """
+    yield (f"in dive {view.dive}",)
+    yield _bands(view.air, "with {} air", (8, 16))
+    yield _bands(view.distance_home, "{} spaces from home", (4, 9))
+    carrying = "carrying something" if view.me.load else "carrying nothing"
+    yield (carrying, *_bands(view.me.load, "with a load of {}", (1, 2)))
     banks = [view.expected_value(bank) for bank in view.bank]
     own = banks.pop(view.me.seat)
     lead = own - max(banks)
     yield (
-        "behind" if lead < -LEVEL else "not behind",
-        "ahead" if lead > LEVEL else "not ahead",
+        "when behind" if lead < -LEVEL else "when not behind",
+        "when ahead" if lead > LEVEL else "when not ahead",
     )
-    yield (f"{view.players} seats",)
+    yield (f"with {view.players} seats",)
 
 
-def _bands(number: int, what: str, ends: tuple[int, ...]) -> tuple[str, ...]:
-    """On which side of each of these ends a number is."""
+def _bands(number: int, words: str, ends: tuple[int, ...]) -> tuple[str, ...]:
+    """On which side of each of these ends a number is; `words` has a place for it."""
     return tuple(
-        f"{what} {end + 1} or more"
-        if number > end
-        else f"{what} {end} or less"
-        if end
-        else f"no {what}"
-        for end in ends
+        words.format(f"at least {end + 1}" if number > end else f"at most {end}") for end in ends
     )

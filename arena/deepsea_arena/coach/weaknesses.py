@@ -57,9 +57,11 @@ class Weakness:
     """A situation in which a bot surely loses."""
 
     situation: str
-    """In words."""
+    """An act and where it loses, in words that go on with "It": "turns back, in dive 3"."""
     decisions: float
     """Their number in a game."""
+    games: int
+    """The games with such a decision."""
     lost: float
     """Placement score a game."""
     error: float
@@ -205,6 +207,7 @@ def _weakness(key: _Key, games: Games, found: _Tests) -> Weakness:
     return Weakness(
         situation=_in_words(key),
         decisions=round(len(deviations) / len(games), DIGITS),
+        games=len({(one.record, one.seat) for one in deviations}),
         **_figures("lost", found[key]),
         mostly=tuple(_mostly(key, deviations, found)),
         clearest=tuple(one for one in surely[:CLEAREST] if one.lost > one.error),
