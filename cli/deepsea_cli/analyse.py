@@ -25,7 +25,7 @@ from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
-from deepsea_sdk.coach.decisions import MARKS, Effort
+from deepsea_sdk.coach.decisions import MARKS, PRECISION, Effort
 
 if TYPE_CHECKING:
     from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, GameAnalysis
@@ -50,7 +50,7 @@ their clearest positions.
     "records", metavar="RECORD...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @click.option("--seat", metavar="LETTER", type=SEAT, help="Judge the decisions of that seat only.")
-@precision_option
+@precision_option(PRECISION)
 @number_option(
     "--rollouts",
     least=2,

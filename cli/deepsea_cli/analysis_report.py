@@ -5,7 +5,7 @@ Invariant: the numbers are those of the analysis and its sums, nothing is estima
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -31,13 +31,14 @@ from deepsea_arena.coach.weaknesses import (
     Weakness,
     Weaknesses,
     find_weaknesses,
+    in_words,
 )
 from deepsea_arena.documents import to_object
 from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
 from deepsea_rules.printable import printable
-from deepsea_rules.record import RecordSeat
+from deepsea_rules.record import GameRecord, RecordSeat
 from deepsea_rules.ruleset import DIVES, SEAT_LETTERS
 from deepsea_sdk.coach.decisions import MARKS, Estimate, Judgement
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
@@ -312,11 +313,16 @@ def report_weaknesses(
         return
     echo(f"{count(len(analyses), 'game')}, {_method(settings)}")
     echo("what is lost by deciding otherwise than this policy; all lines are right with 95 %")
+    records = {analysis.name: analysis.record for analysis in analyses}
     for one in found:
-        _print_bot(one)
+        print_weaknesses(one, records)
 
 
-def _print_bot(found: Weaknesses) -> None:
+def print_weaknesses(found: Weaknesses, records: Mapping[str, GameRecord]) -> None:
+    """Print where a bot loses, with the clearest positions, and what has changed.
+
+    records  those of the games, by their names
+    """
     click.echo()
     games = count(found.games, "game")
     if not found.weaknesses:
@@ -332,24 +338,28 @@ def _print_bot(found: Weaknesses) -> None:
             Column("lost a game", [f"{row.lost:.3f} ±{row.error:.3f}" for row in rows]),
         )
         for row in rows:
-            _print_weakness(row, found.bot)
+            _print_weakness(row, records)
     if found.before:
         _print_changes(found)
 
 
-def _print_weakness(row: Weakness, bot: str) -> None:
+def _print_weakness(row: Weakness, records: Mapping[str, GameRecord]) -> None:
+    from deepsea_cli.terminal_board import print_board_at
+
     click.echo()
-    echo(f"{row.situation}{': ' if row.mostly else ''}{', '.join(row.mostly)}")
-    for position in row.clearest:
-        _print_position(position, bot, f"decision {position.decision}")
+    echo(f"{in_words(row, len(row.mostly))}, in {count(row.games, 'game')}")
+    for place, position in enumerate(row.clearest):
+        if not place:
+            print_board_at(records[position.record], position.decision)
+        _print_position(position, f"decision {position.decision}")
     if row.plan is not None:
         echo(
             f"  in {row.plans:.2f} dives a game these steps lose more than the mark of any one says"
         )
-        _print_position(row.plan, bot, f"from decision {row.plan.decision} on")
+        _print_position(row.plan, f"from decision {row.plan.decision} on")
 
 
-def _print_position(position: Deviation, bot: str, where: str) -> None:
+def _print_position(position: Deviation, where: str) -> None:
     letter = SEAT_LETTERS[position.seat]
     echo(
         f"  {position.record}, {where}, dive {position.dive}: {letter} {position.played}, "
@@ -357,7 +367,7 @@ def _print_position(position: Deviation, bot: str, where: str) -> None:
     )
     at = (position.record, "--at", str(position.decision))
     print_command("deepsea-referee", "branch", *at, "--action", position.policy, "--games", "100")
-    print_command("deepsea-referee", "debug", position.record, bot, "--seat", letter)
+    print_command("deepsea-referee", "debug", *at)
 
 
 def _print_changes(found: Weaknesses) -> None:

@@ -29,7 +29,7 @@ from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules import narration
 from deepsea_rules.errors import RulesError
 from deepsea_rules.printable import printable
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.record import GameRecord, RecordSeat, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Continue RECORD from decision N with other bots or another action.
 
-    BOT is one Python bot for all seats, or one for each, seat A first; without a BOT the same bots
-    play, if they are sample bots. They run in this process and no clock runs.
+    BOT is one Python bot for all seats, or one for each, seat A first; without a BOT those of the
+    game play, as they are now. They run in this process and no clock runs.
 
     The dice are those of the record: one future of many. With --games each game has different dice;
     with --action, too, the recorded action is played on with the same dice, for comparison.
@@ -68,6 +68,7 @@ def command(
         raise click.UsageError("--out writes one game, with the dice of the record: omit --games")
     from deepsea_bundle.atomic import write_atomically
     from deepsea_referee.bots.resolve import resolve
+    from deepsea_referee.results.folder import bots_beside
     from deepsea_referee.workbench.variations import branch, original_bots
 
     original = load_record(record)
@@ -77,7 +78,9 @@ def command(
     if len(bots) not in (0, 1, seats):
         raise UserError(f"name one bot for all seats, or {seats}, one for each; not {len(bots)}")
     specs = [looked_at(resolve(bot)) for bot in bots] * (seats if len(bots) == 1 else 1)
-    specs = specs or original_bots(original)
+    if not specs:
+        specs = [looked_at(bot) for bot in original_bots(original, bots_beside(record))]
+        echo(f"programs: {', '.join(map(_program, range(seats), specs, original.seats))}")
     if games > 1:
         _futures(original, at, specs, action, games)
         return
@@ -107,6 +110,12 @@ def command(
             raise UserError(f"{out}: cannot be written: {error.strerror or error}") from None
         click.echo()
         echo(f"record of the new game: {out}")
+
+
+def _program(seat: int, bot: BotSpec, played: RecordSeat) -> str:
+    """The program of a seat in words: where it is, and whether it is another one by now."""
+    changed = " (changed since the game)" if bot.digest != played.digest else ""
+    return f"{SEAT_LETTERS[seat]} {bot.argument}{changed}"
 
 
 def _futures(
@@ -165,47 +174,63 @@ class BotRaised(Exception):
 
 @click.command("debug")
 @click.argument("record", type=click.Path(path_type=Path))
-@click.argument("bot", metavar="BOT", shell_complete=complete_bot)
-@click.option("--seat", metavar="LETTER", type=SEAT, required=True, help="The seat to sit in.")
+@click.argument("bot", metavar="[BOT]", required=False, shell_complete=complete_bot)
+@click.option("--seat", metavar="LETTER", type=SEAT, help="The seat to sit in.")
+@number_option("--at", least=0, help="Show decision N alone, with the position and the line.")
 @click.option("--all", "show_all", is_flag=True, help="Show every decision, not only changed ones.")
-def debug(record: Path, bot: str, seat: str, show_all: bool) -> None:
+def debug(record: Path, bot: str | None, seat: str | None, at: int | None, show_all: bool) -> None:
     """Put BOT, a Python bot, into a seat of RECORD and show which decisions change.
 
-    It runs in this process and thread, on the views and events of that seat. breakpoint() works,
-    and what the bot raises ends the program with its traceback; to look at that afterwards:
-    python -m pdb -m deepsea_cli debug RECORD BOT --seat B. The clock shows the
-    recorded times; your bot's own time is not measured.
+    Without a BOT it is that of the game, as it is now. It runs in this process and thread, on the
+    views and events of that seat. breakpoint() works, and what the bot raises ends the program with
+    its traceback; to look at that afterwards: python -m pdb -m deepsea_cli debug RECORD BOT --seat
+    B. The clock shows the recorded times; your bot's own time is not measured.
     """
+    from deepsea_cli.terminal_board import print_board_at
     from deepsea_referee.bots.loading import load
     from deepsea_referee.bots.resolve import resolve
-    from deepsea_referee.workbench.replay import Replay
+    from deepsea_referee.results.folder import bots_beside
+    from deepsea_referee.workbench.replay import Replay, refuse_decision
+    from deepsea_referee.workbench.variations import original_bot
 
+    if (seat is None) == (at is None):
+        raise click.UsageError("name --seat for all of its decisions, or --at for one decision")
     source = load_record(record)
-    spec = looked_at(resolve(bot))
+    if at is not None:
+        refuse_decision(source, at)
+    number = source.decisions[at].seat if at is not None else SEAT_LETTERS.index(str(seat))
     with naming(record):
-        course = Replay(source, SEAT_LETTERS.index(seat))
+        course = Replay(source, number)
+    played = source.seats[number]
+    spec = looked_at(resolve(bot) if bot else original_bot(played, bots_beside(record)))
     player = load(spec)
-    echo(
-        f"{spec.name} replays seat {seat} of game {source.game_id}, "
-        f"which {source.seats[course.seat].name} played"
-    )
+    letter = SEAT_LETTERS[number]
+    echo(f"{spec.name} replays seat {letter} of game {source.game_id}, which {played.name} played")
+    if not bot:
+        echo(f"program: {_program(number, spec, played)}")
     decisions = others = 0
     try:
-        for moment, action, note in course.feed(player()):
+        for moment, action, note, line in course.feed(player(), None if at is None else spec.home):
             decisions += 1
             differs = action != moment.decision.action
             others += differs
-            if differs or show_all:
+            if (differs or show_all) if at is None else moment.number == at:
                 fault = moment.decision.fault
+                if at is not None:
+                    print_board_at(source, at)
                 click.echo()
                 echo(f"decision {moment.number}, dive {moment.view.dive}, to {moment.view.kind}")
                 click.echo(f"  {moment.view}")
                 echo(f"  options  {', '.join(moment.view.legal)}")
                 echo(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
                 echo(f"  now      {action}{'' if moment.view.is_legal(action) else ' (not legal)'}")
+                if line is not None:
+                    echo(f"  line     {line.in_words()}")
                 if note is not None:
                     echo(f"  note     {note.line()}")
+                if at is not None:
+                    return
     except (UserError, RefereeError, RulesError, click.ClickException, OSError) as error:
         raise BotRaised(f"the bot raised {type(error).__name__}: {error}") from error
     click.echo()
-    echo(f"{others} of {decisions} decisions of seat {seat} differ now")
+    echo(f"{others} of {decisions} decisions of seat {letter} differ now")

@@ -1,18 +1,19 @@
 """`deepsea-referee improve`: the loop of an author in one command.
 
-A match against a panel, the worst decisions of its lost games, and a comparison with the last
-version, all by what match, analyse and compare call; nothing more is computed here.
+A match against a panel, the habits that cost most in it, and a comparison with the best version so
+far, all by what match, analyse and compare call; nothing more is computed here.
 
 Invariants: --out belongs to one run at a time, which has a folder of its own there, with its
-records and, in `bot`, the program that played; the next run compares with the newest one that
-differs. When the time of a part is over, or at Ctrl-C, what is complete counts.
+records and, in `bot`, the program that played. When the time of a part is over, or at Ctrl-C, what
+is complete counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,7 @@ from deepsea_cli.options import (
     complete_bot,
     decimal_option,
     group_options,
+    load_record,
     looked_at,
     number_option,
     path_option,
@@ -33,47 +35,71 @@ from deepsea_cli.options import (
 from deepsea_cli.output import count, echo, print_command, print_json
 from deepsea_cli.progress import Progress
 from deepsea_rules.record import GameRecord
-from deepsea_rules.ruleset import SEAT_LETTERS
+from deepsea_rules.scoring import placement_scores
 from deepsea_sdk.coach.decisions import Effort
 
 if TYPE_CHECKING:
-    from deepsea_arena.coach.analysis import GameAnalysis
+    from deepsea_arena.coach.weaknesses import Deviation, Weaknesses
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import ResultsFolder
     from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
     from deepsea_referee.workbench.blocks import CompareGames, PlayedBlock
+    from deepsea_referee.workbench.versions import Versions
 
 GAMES = 40
-PANEL = "greedy,heuristic,steady"
-JUDGED = 3
-"""The lost games that are judged: a game takes some seconds of CPU time."""
-BLOCKS = 200
+BLOCKS = 500
+PRECISION = 0.06
+"""Twice the usual one: games differ by far more than decisions are known to."""
+HABITS = 3
+"""The habits that are shown."""
+CONDITIONS = 2
+"""The most conditions that are named of a habit."""
+CHANGES = 2
+"""The changed habits that are named."""
+MATCH_SHARE, NOW_SHARE, BEFORE_SHARE = 0.25, 0.4, 0.5
+"""The parts of the whole time by which the match and the two searches for habits are over."""
 
 
-class _Version(NamedTuple):
-    """What the bot is compared with, and how it is named on the command line."""
+class _Rival(NamedTuple):
+    """The bot of the comparison."""
 
-    text: str
+    name: str
+    argument: str
     bot: BotSpec
+    is_best: bool
+    """Whether it is the best version so far."""
+
+    @property
+    def words(self) -> str:
+        """Its name in a sentence."""
+        return f"{self.name}, your best" if self.is_best else self.name
 
 
 @dataclass(slots=True)
 class _Run:
+    number: int
+    """That of the version: of the first run with the same program."""
     settings: MatchSettings
     folder: Path
     play: GroupPlay
-    part_us: int
-    """The time of the match, of the judgement and of the comparison, each a third of the whole."""
+    limit: Callable[[float], Callable[..., None]]
+    """By a part of the whole time, a function that raises `_Enough` when it is over."""
     effort: Effort
     result: MatchResult
-    lost: list[tuple[GameResult, GameRecord]] = field(default_factory=list)
-    """Games that the bot did not win, the worst first."""
-    analyses: list[GameAnalysis] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    """The placement score of the bot in each game."""
+    records: list[tuple[str, GameRecord]] = field(default_factory=list)
+    """Those of the match, with their paths."""
+    habits: Weaknesses | None = None
     comparison: CompareGames | None = None
     ended: EndedEarly = False
     ended_at: str = ""
     """The part that was complete at an early end, in words."""
+
+    @property
+    def score(self) -> float:
+        return fsum(self.scores) / len(self.scores)
 
 
 @click.command("improve")
@@ -81,92 +107,95 @@ class _Run:
 @click.option(
     "--against",
     metavar="A,B,...",
-    default=PANEL,
-    show_default=True,
     shell_complete=complete_bot,
-    help="The panel: one to five bots to play against.",
+    help="The panel: one to five bots.  [default: three samples of about the strength of MINE]",
 )
 @click.option(
     "--against-version",
     metavar="BOT",
     shell_complete=complete_bot,
-    help="The version to compare with.  [default: that of the last run in DIR]",
+    help="The bot to compare with.  [default: the best version in DIR]",
 )
 @number_option("--games", default=GAMES, help="Most games of the match.")
-@decimal_option("--minutes", over=True, default=3.0, help="About how long it takes at most.")
-@precision_option
+@decimal_option("--minutes", over=True, default=1.0, help="About how long it takes at most.")
+@precision_option(PRECISION)
 @path_option(
     "--out", metavar="DIR", help="Folder of all runs of this bot.  [default: runs/improve-MINE]"
 )
 @group_options("deals")
+@click.option("--verbose", is_flag=True, help="Print the tables and the whole report, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
     bot: str,
-    against: str,
+    against: str | None,
     against_version: str | None,
     games: int,
     minutes: float,
     precision: float,
     out: Path | None,
     play: GroupPlay,
+    verbose: bool,
     as_json: bool,
 ) -> None:
-    """Show what MINE does worst, and whether it is stronger than before.
+    """Say whether MINE is stronger than its best version, and which habits cost it most.
 
-    It plays a match against the panel, judges its decisions in the worst lost games, and compares
-    it with its last version. Records and the program are kept in DIR, for the next time.
+    It plays a match against the panel, looks in all of its games for what MINE does worse than a
+    simple strong policy, and compares MINE with its best version so far. Records and the program
+    are kept in DIR, for the next time.
 
     Exit status: 0 done, whatever the verdict; 1 every game was void.
     """
-    from deepsea_bundle.folder import write_folder
-    from deepsea_referee.bots.resolve import resolve, split_list
+    from deepsea_referee.bots.resolve import resolve, sample, split_list
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import FolderWriter, ResultsFolder
+    from deepsea_referee.workbench.versions import PROGRAM, Versions
 
     mine = looked_at(resolve(bot))
+    name = mine.name.removesuffix(mine.parameters)
+    place = out or Path("runs") / f"improve-{name}"
+    versions = Versions(place, name)
+    rival = _rival(versions, mine, against_version)
+    if against is None:
+        panel, names = [sample(one) for one in versions.panel], [*versions.panel]
+    else:
+        names = split_list(against)
+        panel = [looked_at(resolve(one)) for one in names]
     text = seed_text(play.seed)
-    settings = MatchSettings(
-        bots=[mine, *(looked_at(resolve(name)) for name in split_list(against))],
-        games=games,
-        tables=None,
-        **play.settings(text),
-    )
-    place = out or Path("runs") / f"improve-{_plain_name(mine)}"
-    version = _last_version(place, mine)
-    if against_version:
-        version = _Version(against_version, looked_at(resolve(against_version)))
+    settings = MatchSettings(bots=[mine, *panel], games=games, tables=None, **play.settings(text))
     where = "in-process" if play.in_process else settings.hosting.isolation_text
     ctx.with_resource(FolderWriter(place))
     run = _Run(
+        number=versions.number_of(mine.digest),
         settings=settings,
-        folder=place / str(max(_runs(place), default=0) + 1),
+        folder=place / str(versions.next_number),
         play=play,
-        part_us=int(minutes * 20_000_000),
+        limit=_limits(minutes),
         effort=Effort.to(precision),
         result=settings.result(where),
     )
-    with ResultsFolder(run.folder) as results:
-        panel = ", ".join(one.name for one in settings.named[1:])
+    kept = replace(mine, source=(run.folder / PROGRAM).absolute())
+    with ResultsFolder(run.folder, [kept if mine.bundle else mine, *panel]) as results:
+        opponents = ", ".join(one.name for one in settings.named[1:])
+        then = f", then up to {2 * BLOCKS} against {rival.words}" if rival else ""
         click.echo(
-            f"about {minutes:g} minutes at most: up to {count(games, 'game')} against {panel}, "
-            f"then its {JUDGED} worst lost games, then its last version",
+            f"about {60 * minutes:g} s at most: up to {count(games, 'game')} against "
+            f"{opponents}{then}",
             err=True,
         )
         _play(run, results)
-    if mine.bundle is not None and run.result.games:  # those of a command line are not known
-        write_folder(mine.bundle.files, run.folder / "bot")
-        (run.folder / "parameters").write_text(mine.parameters, encoding="utf-8")
     if not run.ended:
-        _judge(run)
-    if not run.ended and version is not None:
-        _compare(run, version.bot, text)
+        _find_habits(run, versions)
+    if not run.ended and rival is not None:
+        _compare(run, rival.bot, text)
+    if mine.bundle is not None and run.scores:  # the files of a command line are not known
+        _keep(run, versions, rival, names)
     if as_json:
-        print_json(_document(run, text))
+        print_json(_document(run, rival, versions, text))
     else:
-        _report(run, bot, version, text)
+        _report(run, bot, rival, versions, text, verbose=verbose)
     raise_early_end(run.ended, f"{run.ended_at}; what there is so far is in {run.folder}")
     if not run.result.games:
         ctx.exit(NEGATIVE)
@@ -175,29 +204,42 @@ def command(
 # Versions
 
 
-def _runs(place: Path) -> list[int]:
-    return [int(path.name) for path in place.glob("*") if path.name.isdecimal()]
-
-
-def _last_version(place: Path, mine: BotSpec) -> _Version | None:
-    """The newest other program that a run has kept."""
+def _rival(versions: Versions, mine: BotSpec, argument: str | None) -> _Rival | None:
+    """The bot that was named, else the best version; None if that is the same program."""
     from deepsea_referee.bots.resolve import resolve
 
-    for number in sorted(_runs(place), reverse=True):
-        folder = place / str(number)
-        with suppress(FileNotFoundError):
-            parameters = (folder / "parameters").read_text(encoding="utf-8")
-            text = f"{folder / 'bot'}{parameters}"
-            bot = resolve(text)
-            if bot.digest != mine.digest:
-                name = f"{_plain_name(mine)}-{number}{parameters}"
-                return _Version(text, replace(bot, name=name))
-    return None
+    if argument is not None:
+        bot = looked_at(resolve(argument))
+        return _Rival(bot.name, argument, bot, is_best=False)
+    best = versions.best
+    if best is None or best.run.digest == mine.digest:
+        return None
+    bot = resolve(best.argument)
+    named = replace(bot, name=f"{best.run.bot}-{best.number}{bot.parameters}")
+    return _Rival(f"version {best.number}", best.argument, named, is_best=True)
 
 
-def _plain_name(bot: BotSpec) -> str:
-    """Without parameters."""
-    return bot.name.removesuffix(bot.parameters)
+def _keep(run: _Run, versions: Versions, rival: _Rival | None, panel: Sequence[str]) -> None:
+    """Keep the program that played, and which version is the best one now."""
+    from deepsea_referee.workbench.versions import Run, keep_run
+
+    mine, best = run.settings.bots[0], versions.best
+    assert mine.bundle is not None
+    kept = Run(
+        bot=mine.name.removesuffix(mine.parameters),
+        digest=mine.digest,
+        parameters=mine.parameters,
+        panel=[*panel],
+        score=run.score,
+        best=run.number if best is None or _is_new_best(run, rival) else best.number,
+    )
+    keep_run(run.folder, kept, mine.bundle.files)
+
+
+def _is_new_best(run: _Run, rival: _Rival | None) -> bool:
+    """Whether it is surely stronger than the best version before."""
+    beaten = run.comparison is not None and run.comparison.comparison.verdict == "A"
+    return beaten and rival is not None and rival.is_best
 
 
 # The three parts
@@ -207,31 +249,36 @@ class _Enough(Exception):
     """The time of a part is over."""
 
 
-def _limit(run: _Run) -> Callable[[], None]:
-    """What raises `_Enough` once a part that begins now has had its time."""
+def _limits(minutes: float) -> Callable[[float], Callable[..., None]]:
+    """The limits of the parts of a run that begins now."""
     from deepsea_referee.timing.clock import SystemClock
 
     clock = SystemClock()
-    end_us = clock.now_us() + run.part_us
+    begin_us = clock.now_us()
 
-    def refuse_more() -> None:
-        if clock.now_us() > end_us:
-            raise _Enough
+    def limit(share: float) -> Callable[..., None]:
+        end_us = begin_us + int(share * minutes * 60_000_000)
 
-    return refuse_more
+        def refuse_more(*_: object) -> None:
+            if clock.now_us() > end_us:
+                raise _Enough
+
+        return refuse_more
+
+    return limit
 
 
 def _play(run: _Run, results: ResultsFolder) -> None:
-    """The match; the games that it lost are put in order."""
-    from deepsea_referee.results.summary import BotHangs
+    """The match."""
+    from deepsea_referee.results.summary import BotHangs, record_name
     from deepsea_referee.shared_match import run_match
 
-    refuse_more = _limit(run)
+    refuse_more = run.limit(MATCH_SHARE)
 
     def on_game(game: GameResult, record: GameRecord) -> object:
         run.result.add(game, record.decisions)
-        if game.placements[game.seats.index(0)] > 1:
-            run.lost.append((game, record))
+        run.scores.append(placement_scores(game.placements)[game.seats.index(0)])
+        run.records.append((str(run.folder / record_name(game.game)), record))
         progress.advance()
         writing = results.add(game, record)
         refuse_more()
@@ -252,46 +299,58 @@ def _play(run: _Run, results: ResultsFolder) -> None:
         run.result.interrupted = played.interrupted
         run.ended_at = f"{run.result.games} of {run.settings.games} games"
     results.finish(run.result)
-    run.lost.sort(key=lambda one: _badness(one[0]), reverse=True)
 
 
-def _badness(game: GameResult) -> tuple[int, int]:
-    seat = game.seats.index(0)
-    return game.placements[seat], max(game.points) - game.points[seat]
+def _find_habits(run: _Run, versions: Versions) -> None:
+    """The habits that cost it most, and what has changed in them since the best version."""
+    from deepsea_arena.coach.weaknesses import find_weaknesses
+
+    mine, best = run.settings.named[0], versions.best
+    now = _deviations(run, run.records, mine.name, NOW_SHARE)
+    before: list[list[Deviation]] = []
+    if best is not None and best.run.digest != mine.digest and not run.ended:
+        paths = sorted(best.folder.glob("game-*.json"))
+        records = [(str(path), load_record(path)) for path in paths]
+        before = _deviations(run, records, best.run.bot + best.run.parameters, BEFORE_SHARE)
+    run.habits = find_weaknesses(mine.name, now, before)
 
 
-def _judge(run: _Run) -> None:
-    """The decisions of the bot in the worst lost games, as `analyse --seat` judges them."""
+def _deviations(
+    run: _Run, records: Sequence[tuple[str, GameRecord]], name: str, share: float
+) -> list[list[Deviation]]:
+    """What a bot of this name did in each game otherwise than the policy, as far as time allows."""
     from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
-    from deepsea_referee.results.summary import record_name
+    from deepsea_arena.coach.deviations import games_of_bots
 
-    refuse_more = _limit(run)
-    chosen = run.lost[:JUDGED]
-    with Progress(len(chosen), "lost games", printed=True) as progress, suppress(_Enough):
-        for game, record in chosen:
-            settings = AnalysisSettings(run.effort, seat=game.seats.index(0))
-            name = str(run.folder / record_name(game.game))
-            analysis = Analysis([(name, record)], settings)
-            try:
-                run.analyses += analysis.run(workers=run.play.workers)
-            except KeyboardInterrupt:
-                analysis.interrupted = "before its first decision"
-            if analysis.interrupted:
-                run.ended, run.ended_at = True, f"{run.result.games} games, while {name} was judged"
-                return
-            progress.advance()
+    settings = AnalysisSettings(run.effort, bot=name, deviations=True)
+    analysis = Analysis(records, settings)
+    refuse_more = run.limit(share)
+    with Progress(analysis.steps, "decisions", printed=True) as progress:
+
+        def on_steps(steps: int) -> None:
+            progress.advance(steps)
             refuse_more()
 
+        try:
+            analyses = analysis.run(workers=run.play.workers, on_steps=on_steps, enough=_Enough)
+        except KeyboardInterrupt:
+            analyses, analysis.interrupted = [], "before its first decision"
+    if analysis.interrupted:
+        run.ended = True
+        run.ended_at = f"{run.result.games} games, while decisions were judged"
+    bots = games_of_bots(analyses).items()
+    return next((games for seat, games in bots if seat.name == name), [])
 
-def _compare(run: _Run, version: BotSpec, text: str) -> None:
-    """The comparison with another version, at a table of as many seats."""
+
+def _compare(run: _Run, rival: BotSpec, text: str) -> None:
+    """The comparison, at a table of as many seats."""
     from deepsea_cli.verdict_report import comparison_note
     from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
 
     match = run.settings
     settings = BlockSettings.of(
         match.bots[0],
-        version,
+        rival,
         seats=len(match.bots),
         blocks=BLOCKS,
         seed_text=text,
@@ -299,7 +358,7 @@ def _compare(run: _Run, version: BotSpec, text: str) -> None:
         **run.play.settings(text) | {"hosting": match.hosting},
     )
     games = run.comparison = CompareGames(settings)
-    refuse_more = _limit(run)
+    refuse_more = run.limit(1.0)
 
     def on_block(_played: PlayedBlock) -> None:
         progress.advance(note=comparison_note(games.comparison))
@@ -313,49 +372,163 @@ def _compare(run: _Run, version: BotSpec, text: str) -> None:
 # Output
 
 
-def _document(run: _Run, text: str) -> dict[str, Any]:
-    from deepsea_arena.coach.analysis import AnalysisSettings
-    from deepsea_arena.coach.document import document
+def _document(run: _Run, rival: _Rival | None, versions: Versions, text: str) -> dict[str, Any]:
+    from deepsea_arena.documents import to_object
     from deepsea_cli.verdict_report import comparison_document
 
-    comparison = run.comparison
-    judged = document(run.analyses, AnalysisSettings(run.effort))
+    comparison, best = run.comparison, versions.best
+    is_best = best is None or _is_new_best(run, rival)
     return {
         "folder": str(run.folder),
         "seed": text,
+        "version": run.number,
+        "best": run.number if is_best or best is None else best.number,
         "games": run.result.games,
-        "lost": len(run.lost),
         "bots": [asdict(row) for row in run.result.summaries()],
-        "judged": judged["games"],
+        "habits": None if run.habits is None else to_object(run.habits),
         "comparison": None if comparison is None else comparison_document(comparison),
     }
 
 
-def _report(run: _Run, bot: str, version: _Version | None, text: str) -> None:
-    from deepsea_cli.analysis_report import print_worst
+def _report(
+    run: _Run, bot: str, rival: _Rival | None, versions: Versions, text: str, *, verbose: bool
+) -> None:
+    from deepsea_cli.match_report import explain_faults
+
+    _print_verdict(run, bot, rival, versions)
+    click.echo()
+    if not run.scores:
+        echo(f"all {count(run.result.voids.count, 'game')} were void: --verbose says why")
+    else:
+        opponents = ", ".join(row.name for row in run.settings.named[1:])
+        echo(
+            f"against {opponents}: placement score {run.score:.2f}, first in "
+            f"{run.result.summaries()[0].wins} of {count(run.result.games, 'game')}"
+        )
+    if run.result.summaries()[0].faults:
+        explain_faults(run.result.faults, [row.name for row in run.settings.named])
+        print_command("deepsea-referee", "check", bot)
+    if run.habits is not None:
+        _print_habits(run, run.habits, bot)
+        _print_changes(run.habits, versions)
+    if verbose:
+        _print_all(run, text)
+
+
+def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions) -> None:
+    comparison, best = run.comparison, versions.best
+    if comparison is None or rival is None or not comparison.comparison.blocks:
+        if best is None:
+            echo(f"version {run.number}: the first one; the next run compares a change with it")
+        elif best.run.digest == run.settings.bots[0].digest:
+            echo(f"version {run.number}, your best so far: the same program as before")
+        else:
+            echo(f"version {run.number} was not compared with version {best.number}, your best")
+        return
+    found = comparison.comparison
+    match found.verdict:
+        case "A" if rival.is_best:
+            echo(f"stronger than {rival.name}: version {run.number} is your best now")
+        case "A":
+            echo(f"stronger than {rival.name}")
+        case "B" if rival.is_best and best is not None:
+            echo(f"weaker: your best is version {best.number}, {best.argument}")
+        case "B":
+            echo(f"weaker than {rival.name}")
+        case "same":
+            margin = f"{comparison.settings.margin:g}"
+            echo(f"no difference larger than {margin} from {rival.words}")
+        case None:
+            echo(f"undecided against {rival.words}")
+    low, high = found.placement.interval
+    ours, theirs = (mean[0] for mean in found.means)
+    echo(
+        f"  its placement score is {abs(ours - theirs):.2f} "
+        f"{'higher' if ours >= theirs else 'lower'} in {count(found.games, 'game')}, with 95 % "
+        f"between {low:+.2f} and {high:+.2f} (1: first of the table, 0: last)"
+    )
+    if found.verdict == "B" and rival.is_best and best is not None:
+        _print_way_back(run.settings.bots[0], best.folder, bot)
+    elif found.verdict is None:
+        echo("  to play on until it is decided:")
+        print_command("deepsea-referee", "compare", bot, rival.argument, "--until-decided")
+
+
+def _print_way_back(mine: BotSpec, folder: Path, bot: str) -> None:
+    """The command that brings the best version's files back."""
+    from deepsea_bundle.program import SINGLE
+    from deepsea_referee.workbench.versions import PROGRAM
+
+    program = folder / PROGRAM
+    place = bot.removesuffix(mine.parameters)
+    if mine.single:
+        echo("  to go back to it:")
+        print_command("cp", str(program / SINGLE), place)
+    elif mine.source is not None and mine.source.is_dir():
+        echo("  to go back to it:")
+        print_command("cp", "-r", f"{program}/.", place)
+
+
+def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
+    from deepsea_arena.coach.weaknesses import in_words
+
+    click.echo()
+    shown = habits.weaknesses[:HABITS]
+    if not shown:
+        echo(f"no habit that surely costs it something, in {count(habits.games, 'game')}")
+        return
+    echo("what costs it most, and what is better there:")
+    for number, habit in enumerate(shown, 1):
+        times = f"in {habit.games} of {habits.games} games"
+        phrase = in_words(habit, CONDITIONS)
+        echo(f"{number}. {phrase}: {habit.lost:.2f} a game, {times}")
+        for position in habit.clearest[:1]:
+            echo(
+                f"   clearest: {Path(position.record).name}, decision {position.decision}: "
+                f"{position.policy} instead of {position.played}"
+            )
+    clearest = [position for habit in shown for position in habit.clearest[:1]]
+    if clearest:
+        _print_next(run, clearest[0], bot)
+
+
+def _print_next(run: _Run, position: Deviation, bot: str) -> None:
+    """The commands that show a position, and try out what is better there."""
+    from deepsea_referee.bots.loading import is_python
+
+    at = ("--at", str(position.decision))
+    echo("to look at the first of these, and to try out what is better:")
+    if is_python(run.settings.bots[0]):
+        print_command("deepsea-referee", "debug", position.record, bot, *at)
+    else:
+        print_command("deepsea-referee", "show", position.record, *at)
+    action = ("--action", position.policy, "--games", "100")
+    print_command("deepsea-referee", "branch", position.record, *at, *action)
+
+
+def _print_changes(habits: Weaknesses, versions: Versions) -> None:
+    if not habits.before or versions.best is None:
+        return
+    click.echo()
+    since = f"since version {versions.best.number}"
+    if not habits.changes:
+        echo(f"{since}: no habit has surely changed")
+    for change in habits.changes[:CHANGES]:
+        word = "worse" if change.more > 0 else "better"
+        now, before = max(0.0, change.now), max(0.0, change.before)
+        echo(f"{since} {word}: {change.situation}: {now:.2f} a game, it was {before:.2f}")
+
+
+def _print_all(run: _Run, text: str) -> None:
+    """The tables of match and comparison, and the whole report."""
+    from deepsea_cli.analysis_report import print_weaknesses
     from deepsea_cli.match_report import report
     from deepsea_cli.verdict_report import report_comparison
 
+    click.echo()
     report(run.result, text, run.folder, again=None)
-    worst = None
-    if run.result.games:
-        click.echo()
-        echo(f"{count(len(run.analyses), 'game')} judged of {len(run.lost)} that it did not win")
-        worst = print_worst(run.analyses)
-    click.echo()
+    if run.habits is not None:
+        print_weaknesses(run.habits, dict(run.records))
     if run.comparison is not None and run.comparison.comparison.blocks:
+        click.echo()
         report_comparison(run.comparison)
-    elif version is None:
-        echo("no other version to compare with: after a change the next run compares with this one")
-    click.echo()
-    echo("what to do next:")
-    if run.result.summaries()[0].faults:
-        print_command("deepsea-referee", "check", bot)
-    if worst is not None:
-        seat = SEAT_LETTERS[worst.decisions[0].seat]
-        print_command("deepsea-referee", "debug", worst.name, bot, "--seat", seat)
-    else:
-        print_command("deepsea-referee", "analyse", str(run.folder))
-    if run.comparison is not None and run.comparison.comparison.verdict is None and version:
-        print_command("deepsea-referee", "compare", bot, version.text, "--until-decided")
-    echo(f"change {bot}, and run the same command again")

@@ -167,7 +167,7 @@ def command(
         report = partial(click.echo, err=True)
         play = partial(match_on_cluster, settings, cluster, report=report)
     drawn.begin(specs)
-    with ResultsFolder(out) if out or as_json else nullcontext() as results:
+    with ResultsFolder(out, specs) if out or as_json else nullcontext() as results:
         with Progress(games, wanted=not (quiet or show_output) and games > 1) as progress:
             result, ended = _play(play, results, progress, (drawn.add, page.add))
         drawn.write(match_report.facts(result, text), settings.time_control)

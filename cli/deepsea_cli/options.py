@@ -377,13 +377,10 @@ def alpha_option(line: str) -> Callable[[_F], _F]:
     return decimal_option("--alpha", over=True, most=0.5, metavar="P", default=ALPHA, help=line)
 
 
-def precision_option(function: _F) -> _F:
+def precision_option(default: float) -> Callable[[_F], _F]:
     """`--precision` of `analyse` and `improve`."""
-    from deepsea_sdk.coach.decisions import PRECISION
-
     line = "Compare options until the difference is known to ±X of placement score."
-    option = decimal_option("--precision", least=0.005, most=0.2, default=PRECISION, help=line)
-    return option(function)
+    return decimal_option("--precision", least=0.005, most=0.2, default=default, help=line)
 
 
 browser_option = click.option(

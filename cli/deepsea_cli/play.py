@@ -142,7 +142,7 @@ def command(
     )
     control = None if clock is None else TimeControl.parse(clock)
     with ExitStack() as opened:
-        results = None if out is None else opened.enter_context(ResultsFolder(out))
+        results = None if out is None else opened.enter_context(ResultsFolder(out, specs))
         person = _at_page(opened, settings, number) if browser else _at_terminal(opened)
         sitting = _Sitting(
             settings, number, person, results, judges=not no_judge, skips=not browser

@@ -181,18 +181,14 @@ def _print_position(record: GameRecord, game: Game, turn: int) -> None:
 
 def _print_at(path: Path, record: GameRecord, number: int) -> None:
     """Print the position at a decision, and the decision as its seat knew it."""
-    from deepsea_cli.terminal_board import draw_board
+    from deepsea_cli.terminal_board import print_board_at
     from deepsea_referee.results.folder import notes_beside
-    from deepsea_referee.workbench.replay import Replay, control_of, game_at
+    from deepsea_referee.workbench.replay import Replay, control_of, refuse_decision
 
-    if number >= len(record.decisions):
-        last = len(record.decisions) - 1
-        raise UserError(f"--at: the game has decisions 0 to {last}; there is no {number}")
+    refuse_decision(record, number)
     seat, note = record.decisions[number].seat, notes_beside(path).get(number)
     echo(f"{narration.title(record)}, at decision {number}")
-    state, names = game_at(record, number).state, narration.names(record)
-    for line in draw_board(state, names, None, width(), known=dict(enumerate(state.values))):
-        draw(line)
+    print_board_at(record, number)
     click.echo()
     echo(f"{SEAT_LETTERS[seat]} {record.seats[seat].name}:")
     faults = 0

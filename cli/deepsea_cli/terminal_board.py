@@ -14,7 +14,7 @@ from functools import partial
 
 from rich.text import Text
 
-from deepsea_cli.output import column, console, fit, width
+from deepsea_cli.output import column, console, draw, fit, width
 from deepsea_rules import narration
 from deepsea_rules.actions import CHIPS, Unit
 from deepsea_rules.game import Game
@@ -39,6 +39,15 @@ MOST_LINES = 8
 
 LEVEL_STYLES = ("", "black on bright_cyan", "black on cyan", "white on blue", "white on dark_blue")
 SEAT_STYLES = ("bold red", "bold green", "bold yellow", "bold magenta", "bold cyan", "bold white")
+
+
+def print_board_at(record: GameRecord, number: int) -> None:
+    """Print the position of a recorded game at a decision, with all values."""
+    from deepsea_referee.workbench.replay import game_at
+
+    state, names = game_at(record, number).state, narration.names(record)
+    for line in draw_board(state, names, None, width(), known=dict(enumerate(state.values))):
+        draw(line)
 
 
 def draw_board(

@@ -210,13 +210,14 @@ def test_a_report_names_the_situation_and_its_clearest_positions(
     assert "Steady: no situation in which it surely loses, in 8 games" in lines
     head = lines.index(next(line for line in lines if line.startswith("situation ")))
     assert lines[head + 1].startswith("turns back ")
-    where = next(line for line in lines if line.startswith("turns back: "))
-    assert "instead of going on down" in where
-    assert "load 1 or less" in where
-    position = lines[lines.index(where) + 1 :]
+    where = next(line for line in lines if line.startswith("turns back instead of swimming on "))
+    assert "carrying something" in where
+    drawn = lines[lines.index(where) + 1 :]
+    assert drawn[0].startswith("air ")
+    position = drawn[drawn.index(next(line for line in drawn if line.startswith("  /"))) :]
     record, number = position[0].split()[0].rstrip(","), position[0].split()[2].rstrip(",")
     assert position[1].endswith(f"branch {record} --at {number} --action down --games 100")
-    assert f"debug {record} Early --seat " in position[2]
+    assert position[2].endswith(f"debug {record} --at {number}")
 
 
 # Changes are found in tests/arena/test_weaknesses.py, their lines are those of the report above.

@@ -79,6 +79,7 @@ FREE = {
 NO_INPUT = {"ladder serve": "--host", "ladder make-cert": "--host"}
 """An address of this machine: any name may be one, so only the general values are tried."""
 ALSO = {
+    "debug": ["--seat", "A"],
     "ladder author anonymise": ["--yes"],
     "ladder disable": ["--reason=odd"],
     "ladder submit": ["--author=me"],

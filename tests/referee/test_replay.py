@@ -85,9 +85,9 @@ def test_a_bot_is_told_what_the_seat_was_told(seat: int) -> None:
     steps = list(Replay(recorded(game), seat).feed(again))
     assert again.heard == bots[seat].heard
     own = [d for d in game.decisions if d.seat == seat]
-    assert [moment.decision for moment, _, _ in steps] == own
-    assert all(action == moment.decision.action for moment, action, _ in steps)
-    for moment, _, _ in steps:
+    assert [moment.decision for moment, *_ in steps] == own
+    assert all(action == moment.decision.action for moment, action, *_ in steps)
+    for moment, *_ in steps:
         assert game.decisions[moment.number] is not None
         assert moment.decision == game.decisions[moment.number]
 
@@ -110,10 +110,10 @@ def test_what_the_bot_answers_now_changes_nothing() -> None:
         pass
 
     steps = list(Replay(recorded(game), 1).feed(Other()))
-    assert {action for _, action, _ in steps} <= {"down", "leave"} | {
-        action for _, action, _ in steps if action.startswith("order:")
+    assert {action for _, action, *_ in steps} <= {"down", "leave"} | {
+        action for _, action, *_ in steps if action.startswith("order:")
     }
-    assert [m.decision for m, _, _ in steps] == [d for d in game.decisions if d.seat == 1]
+    assert [m.decision for m, *_ in steps] == [d for d in game.decisions if d.seat == 1]
 
 
 def test_faulty_decisions_are_told_as_they_were() -> None:

@@ -37,7 +37,7 @@ def actions(record: GameRecord) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("at", [0, 1, 7, len(GAME.decisions) - 1])
 def test_the_same_bots_play_the_same_game(at: int) -> None:
     # The random one too: it has drawn its lots for the decisions before.
-    done = branch(GAME, at, original_bots(GAME))
+    done = branch(GAME, at, original_bots(GAME, {}))
     assert done.first_other is None
     assert actions(done.record) == actions(GAME)
     assert done.record.final == GAME.final
@@ -58,18 +58,18 @@ def test_other_bots_change_only_what_comes_after() -> None:
 
 
 def test_the_attempt_stays_that_of_the_deal() -> None:
-    assert branch(replace(GAME, attempt=1), 3, original_bots(GAME)).record.attempt == 1
+    assert branch(replace(GAME, attempt=1), 3, original_bots(GAME, {})).record.attempt == 1
 
 
 def test_another_choice_is_made_where_it_is_wanted() -> None:
-    done = branch(GAME, TAKE, original_bots(GAME), "leave")
+    done = branch(GAME, TAKE, original_bots(GAME, {}), "leave")
     assert done.first_other == TAKE
     assert done.record.decisions[TAKE].action == "leave"
     verify(done.record)
 
 
 def test_futures_differ_by_their_dice_alone() -> None:
-    bots = original_bots(GAME)
+    bots = original_bots(GAME, {})
     scores = futures(GAME, TAKE, bots, None, 6)
     assert [len(seat) for seat in scores] == [6, 6, 6]
     assert all(sum(game) == pytest.approx(1.5) for game in zip(*scores, strict=True))
@@ -81,26 +81,26 @@ def test_futures_differ_by_their_dice_alone() -> None:
 @pytest.mark.parametrize("action", ["fly", "drop:4", "back"])
 def test_a_choice_that_is_not_legal_there_is_refused(action: str) -> None:
     with pytest.raises(UserError, match=f"--action at decision {TAKE}"):
-        branch(GAME, TAKE, original_bots(GAME), action)
+        branch(GAME, TAKE, original_bots(GAME, {}), action)
 
 
 def test_a_decision_that_is_not_there_is_refused() -> None:
     with pytest.raises(UserError, match="there is no"):
-        branch(GAME, len(GAME.decisions), original_bots(GAME))
+        branch(GAME, len(GAME.decisions), original_bots(GAME, {}))
 
 
 def test_faults_before_the_decision_stay() -> None:
     first = GAME.decisions[0]
-    played = branch(GAME, 0, original_bots(GAME), "leave").record
+    played = branch(GAME, 0, original_bots(GAME, {}), "leave").record
     assert first.action in ("take", "leave")
     faulty = played.decisions[0]._replace(fault=Fault.TIMEOUT, us=9, came="late")
     record = replace(played, decisions=(faulty, *played.decisions[1:]))
     verify(record)
-    done = branch(record, 4, original_bots(GAME))
+    done = branch(record, 4, original_bots(GAME, {}))
     assert done.record.decisions[0] == faulty
 
 
 def test_only_sample_bots_are_found_by_themselves() -> None:
     seats = (*GAME.seats[:2], GAME.seats[2]._replace(digest="00"))
     with pytest.raises(UserError, match="name a bot for each seat"):
-        original_bots(replace(GAME, seats=seats))
+        original_bots(replace(GAME, seats=seats), {})

@@ -239,7 +239,11 @@ class Analysis:
         return sum(len(job.wanted) for job in self._jobs)
 
     def run(
-        self, *, workers: int = 1, on_steps: Callable[[int], object] = lambda steps: None
+        self,
+        *,
+        workers: int = 1,
+        on_steps: Callable[[int], object] = lambda steps: None,
+        enough: type[Exception] | tuple[()] = (),
     ) -> list[GameAnalysis]:
         """Analyse the games, in this process or in several workers.
 
@@ -247,10 +251,13 @@ class Analysis:
         decisions that were judged, and without luck.
 
         on_steps  receives how many more steps have been looked at
+        enough    an exception of `on_steps` that ends it with the games that are complete
         Raises RefereeError if a worker ended, KeyboardInterrupt if nothing was found before it.
         """
         try:
             self._look(workers, on_steps)
+        except enough:
+            return [job.analysis() for job in self._jobs if len(job.found) == len(job.notes)]
         except KeyboardInterrupt:
             self.interrupted = "in the first game"
         complete = [job for job in self._jobs if len(job.found) == len(job.notes)]

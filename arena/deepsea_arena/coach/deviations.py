@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from math import hypot
 
 from deepsea_arena.coach.analysis import GameAnalysis, steps_of
-from deepsea_arena.coach.weaknesses import DIGITS, Deviation
+from deepsea_arena.coach.weaknesses import DIGITS, INSTEAD, Deviation
 from deepsea_rules.record import RecordSeat
 from deepsea_rules.view import View, view_for
 from deepsea_sdk.coach.decisions import Estimate, Judgement
@@ -60,7 +60,7 @@ def deviations_of(analysis: GameAnalysis) -> Iterator[Deviation]:
             dive=one.judged.dive,
             act=ACTS[act][0],
             traits=(
-                (f"instead of {'another one' if act == instead else ACTS[instead][1]}",),
+                (f"{INSTEAD} {'another one' if act == instead else ACTS[instead][1]}",),
                 *_traits(view),
             ),
             played=played,

@@ -25,6 +25,8 @@ CLEAREST = 3
 MOST = 0.8
 """The share of a loss from which on a part of it is named."""
 DIGITS = 4
+INSTEAD = "instead of"
+"""The beginning of the trait that says what the policy would have done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +188,16 @@ def _worst(found: _Tests) -> list[_Key]:
 
 def _in_words(key: _Key) -> str:
     act, trait = key
-    return f"{act} {trait}" if trait.startswith("instead") else f"{act}, {trait}" if trait else act
+    return f"{act} {trait}" if trait.startswith(INSTEAD) else f"{act}, {trait}" if trait else act
+
+
+def in_words(weakness: Weakness, conditions: int) -> str:
+    """A weakness as a phrase: what the bot does, instead of what, and some conditions."""
+    act, _, condition = weakness.situation.partition(", ")
+    words = [word for word in (condition, *weakness.mostly) if word]
+    instead = [word for word in words if word.startswith(INSTEAD)]
+    others = [word for word in words if word not in instead]
+    return ", ".join((" ".join((act, *instead)), *others[:conditions]))
 
 
 def _figures(name: str, test: tuple[Mean, float]) -> dict[str, float]:

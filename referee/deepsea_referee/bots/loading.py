@@ -104,12 +104,17 @@ def _calls_run(file: Path) -> bool:
     return not names.isdisjoint(called)
 
 
+def is_python(bot: BotSpec) -> bool:
+    """Whether its program is one Python file with the SDK, which `load` can import."""
+    program, *rest = bot.command or ("",)
+    plays = bot.protocol == "grpc" and program == sys.executable
+    return plays and len(rest) == 1 and rest[0].endswith(".py")
+
+
 def python_file(bot: BotSpec) -> Path:
     """The Python file that is the bot's program; UserError if it is anything else."""
-    program, *rest = bot.command
-    plays = bot.protocol == "grpc" and program == sys.executable
-    if plays and len(rest) == 1 and rest[0].endswith(".py"):
-        file = (bot.folder or Path()) / rest[0]
+    if is_python(bot):
+        file = (bot.folder or Path()) / bot.command[1]
         if file.is_file():
             return file.resolve()
     raise UserError(

@@ -79,6 +79,14 @@ class BotSpec:
         return replace(self, folder=folder, bundle=None)
 
     @property
+    def argument(self) -> str | None:
+        """The argument BOT that names it in any folder; None for a command line and a person."""
+        if self.source is None:
+            return None
+        names = (name for name, path in sample_bots().items() if path.resolve() == self.source)
+        return f"{next(names, self.source)}{self.parameters}"
+
+    @property
     def home(self) -> Path | None:
         """The folder that its author knows its files in."""
         if self.source is None:

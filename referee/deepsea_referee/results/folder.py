@@ -29,6 +29,7 @@ from msgspec import Meta, Struct
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_referee.bots.output import BotLog, log_name
+from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame, record_name
 from deepsea_referee.system import SYSTEM
@@ -36,10 +37,12 @@ from deepsea_rules.record import GameRecord
 from deepsea_sdk.notes import Note, note_of, rows_of
 
 RESULTS = "results.json"
+BOTS = "bots.json"
+"""The file that says where the programs are that play: so `branch` and `debug` find them."""
 LOCK = ".lock"
 """The file by which a folder belongs to the process that writes it; there only meanwhile."""
 _OURS = re.compile(
-    rf"{re.escape(RESULTS)}|(?:comparison|rank|tune)\.jsonl|(?:game|analysis|notes)-\d+\.json"
+    rf"{re.escape(RESULTS)}|{re.escape(BOTS)}|(?:comparison|rank|tune)\.jsonl|(?:game|analysis|notes)-\d+\.json"
     r"|bot-\d+-.*\.log"
 )
 FORMAT = "deepsea-results/1"
@@ -65,9 +68,10 @@ class FolderWriter:
     What is written goes through a thread, so that the disk does not block the clocks.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, bots: Iterable[BotSpec] = ()) -> None:
         """Make and lock the folder; None is for results that are not kept.
 
+        bots  those that play, whose arguments are kept beside the records
         Raises UserError for a folder that cannot be written, that another process writes, or that
         holds something else.
         """
@@ -78,6 +82,8 @@ class FolderWriter:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._locked = _lock(folder)
             self._open()
+            if folder is not None and (arguments := {bot.digest: bot.argument for bot in bots}):
+                write_atomically(folder / BOTS, json.dumps(arguments, indent=1) + "\n")
         except OSError as error:
             self._unlock()
             raise UserError(
@@ -294,6 +300,21 @@ def notes_beside(record: Path) -> dict[int, Note]:
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not the notes of a game: {error}") from None
     return {row.decision: note_of(row.text, row.numbers.items()) for row in rows}
+
+
+def bots_beside(record: Path) -> dict[str, str]:
+    """The arguments BOT of those that played, by digest; nothing without such a file.
+
+    Raises UserError for a file that is damaged.
+    """
+    path = record.with_name(BOTS)
+    try:
+        arguments = msgspec.json.decode(path.read_bytes(), type=dict[str, str | None])
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not the bots of its records: {error}") from None
+    return {digest: argument for digest, argument in arguments.items() if argument is not None}
 
 
 def game_fields(result: GameResult) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from deepsea_bundle.atomic import write_atomically
+from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.folder import FolderWriter, game_fields, refuse_match_folder
 from deepsea_referee.results.summary import GameResult, record_name
@@ -105,13 +106,19 @@ read_block = msgspec.json.Decoder(KeptBlock).decode
 class ComparisonFolder(FolderWriter):
     """Keeps the blocks of a comparison or a ranking, those of earlier runs included."""
 
-    def __init__(self, folder: Path, asked: Mapping[str, Any], kind: str = "comparison") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        asked: Mapping[str, Any],
+        kind: str = "comparison",
+        bots: Iterable[BotSpec] = (),
+    ) -> None:
         """`asked` is what is compared; its keys name the difference to an earlier run."""
         self._head = {"format": f"deepsea-{kind}/1", **asked}
         self._path = folder / f"{kind}.jsonl"
         self.blocks: list[KeptBlock] = []
         """The blocks that were there."""
-        super().__init__(folder)
+        super().__init__(folder, bots)
 
     def _open(self) -> None:
         path, head = self._path, self._head
@@ -168,10 +175,14 @@ class ComparisonFolder(FolderWriter):
 
 
 def kept_folder(
-    opened: ExitStack, out: Path | None, asked: Mapping[str, Any], kind: str
+    opened: ExitStack,
+    out: Path | None,
+    asked: Mapping[str, Any],
+    kind: str,
+    bots: Iterable[BotSpec] = (),
 ) -> ComparisonFolder | None:
     """The folder `out`, if one is named, closed with `opened`."""
-    return None if out is None else opened.enter_context(ComparisonFolder(out, asked, kind))
+    return None if out is None else opened.enter_context(ComparisonFolder(out, asked, kind, bots))
 
 
 def _blocks(lines: Iterable[bytes]) -> list[KeptBlock]:

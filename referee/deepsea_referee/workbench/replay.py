@@ -6,8 +6,15 @@ code from the re-run; the record is not trusted: an impossible game raises Inval
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, TypeAlias
 
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord, InvalidTimeControl
@@ -21,6 +28,8 @@ from deepsea_sdk.clock import Clock, TimeLeft, monotonic
 from deepsea_sdk.errors import IllegalAnswer
 from deepsea_sdk.notes import Note
 from deepsea_sdk.refereed_game import RefereedGame
+
+TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +83,80 @@ class Replay:
             yield ReplayedDecision(number, view, events, time_left, decision, bank_us)
         self._last_events = self.game.events_for(self.seat, mark)
 
-    def feed(self, bot: Bot) -> Iterator[tuple[ReplayedDecision, str, Note | None]]:
-        """Replay the seat to a bot: each decision with the bot's action and note now.
+    def feed(
+        self, bot: Bot, home: Path | None = None
+    ) -> Iterator[tuple[ReplayedDecision, str, Note | None, BotLine | None]]:
+        """Replay the seat to a bot: each decision with the bot's action, note and line now.
 
         It is called as in the game, but its answers change nothing. What it raises comes out, but
         for an answer that is not legal. The clock that it can ask is a real one.
+
+        home  the folder of the bot's own files, of which the line is; None: it is not looked for
         """
         bot.on_game_start(self._whole.info(self.seat))
         for moment in self.moments():
             bot.clock = Clock.of(moment.time_left, now=monotonic, arrived=monotonic())
             for event in moment.events:
                 bot.on_event(event)
-            try:
-                action = bot.decide(moment.view)
-            except IllegalAnswer as wrong:
-                action = wrong.action
-            yield moment, action, take_note(bot)
+            with _last_line(home) as lines:
+                try:
+                    action = bot.decide(moment.view)
+                except IllegalAnswer as wrong:
+                    action = wrong.action
+            yield moment, action, take_note(bot), lines[-1] if lines else None
         for event in self._last_events:
             bot.on_event(event)
         bot.on_game_end(self._whole.end(self.seat))
+
+
+class BotLine(NamedTuple):
+    """A line of a bot's program."""
+
+    file: str
+    line: int
+    function: str
+    """With its class, such as `Mine.search`."""
+
+    def in_words(self) -> str:
+        """The place, and the line as its file has it."""
+        text = linecache.getline(self.file, self.line).strip()
+        return f"{self.file}:{self.line}, in {self.function}{': ' if text else ''}{text}"
+
+
+@contextmanager
+def _last_line(home: Path | None) -> Iterator[list[BotLine]]:
+    """The line from which a function of these files has returned last, in a list.
+
+    That is the line of the method that decided, since it returns after all that it calls. A
+    debugger that traces this thread goes on instead.
+    """
+    lines: list[BotLine] = []
+    if home is None or sys.gettrace() is not None:
+        yield lines
+        return
+    own = f"{home}{os.sep}"
+
+    def on_call(frame: FrameType, _event: str, _value: object) -> TraceFunction | None:
+        return on_return if frame.f_code.co_filename.startswith(own) else None
+
+    def on_return(frame: FrameType, event: str, _value: object) -> TraceFunction:
+        if event == "return":
+            code = frame.f_code
+            lines[:] = [BotLine(code.co_filename, frame.f_lineno, code.co_qualname)]
+        return on_return
+
+    sys.settrace(on_call)
+    try:
+        yield lines
+    finally:
+        sys.settrace(None)
+
+
+def refuse_decision(record: GameRecord, number: int) -> None:
+    """Raise UserError for a decision that the game does not have."""
+    last = len(record.decisions) - 1
+    if not 0 <= number <= last:
+        raise UserError(f"the game has decisions 0 to {last}; there is no {number}")
 
 
 def game_at(record: GameRecord, number: int) -> Game:

@@ -281,7 +281,8 @@ class TuneGames:
             return False
         settings = self._held_out()
         out, kind = self._out, settings.kind
-        folder = kept_folder(self._opened, out and out / kind, settings.asked(), kind)
+        asked, bots = settings.asked(), settings.bots
+        folder = kept_folder(self._opened, out and out / kind, asked, kind, bots)
         kept = () if folder is None else (folder.blocks, folder.add)
         games = self.compared = CompareGames(settings, *kept)
         began_us, before = self._now_us(), games.comparison.blocks

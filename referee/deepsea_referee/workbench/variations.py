@@ -8,19 +8,26 @@ the result is a game like any other, and its record can be verified.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 
 from deepsea_referee.bots.loading import load
-from deepsea_referee.bots.resolve import BotSpec, copies, sample, sample_bots, with_unique_names
+from deepsea_referee.bots.resolve import (
+    BotSpec,
+    copies,
+    resolve,
+    sample,
+    sample_bots,
+    with_unique_names,
+)
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.replay import control_of, game_at
+from deepsea_referee.workbench.replay import control_of, game_at, refuse_decision
 from deepsea_rules.errors import RulesError
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import game_seed, source
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.record import GameRecord, RecordSeat, verify
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.scoring import placement_scores
 from deepsea_sdk.refereed_game import RefereedGame
@@ -103,10 +110,7 @@ class _OtherDice(Game):
 
 def _opening(original: GameRecord, at: int, action: str | None) -> list[Decision]:
     """The decisions that are played as they are."""
-    if not 0 <= at < len(original.decisions):
-        raise UserError(
-            f"the game has decisions 0 to {len(original.decisions) - 1}; there is no {at}"
-        )
+    refuse_decision(original, at)
     opening = list(original.decisions[:at])
     if action is not None:
         decision = Decision(original.decisions[at].seat, action, 0, None)
@@ -130,16 +134,26 @@ def _played_on(
     return refereed
 
 
-def original_bots(record: GameRecord) -> list[BotSpec]:
-    """The bots that played it, if they are sample bots as they are today; else UserError."""
-    samples = {spec.digest: spec for spec in map(sample, sample_bots())}
-    for seat in record.seats:
-        if seat.digest not in samples:
-            raise UserError(
-                f"the record does not contain {seat.name}'s program: "
-                "name a bot for each seat, or one for all"
-            )
-    return [samples[seat.digest] for seat in record.seats]
+def original_bots(record: GameRecord, arguments: Mapping[str, str]) -> list[BotSpec]:
+    """The programs of those that played, as they are now.
+
+    arguments  those of bots by the digests with which they played
+    Raises UserError for a program that is neither a sample bot nor among these.
+    """
+    return [original_bot(seat, arguments) for seat in record.seats]
+
+
+def original_bot(played: RecordSeat, arguments: Mapping[str, str]) -> BotSpec:
+    """The program of one of them; like `original_bots`."""
+    if played.digest in arguments:
+        return resolve(arguments[played.digest])
+    for spec in map(sample, sample_bots()):
+        if spec.digest == played.digest:
+            return spec
+    raise UserError(
+        f"where the program of {played.name} is cannot be known from the record: name a bot for "
+        "each seat, or one for all"
+    )
 
 
 def _check(original: GameRecord, at: int, decision: Decision) -> None:
