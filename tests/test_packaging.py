@@ -36,7 +36,8 @@ ARROWS = {
     "deepsea_sdk": {"deepsea_rules", "grpc", "google", "gymnasium", "numpy", "pettingzoo"},
     "deepsea_bots": {"deepsea_rules", "deepsea_sdk"},
     "deepsea_ladder": {
-        *("deepsea_bundle", "deepsea_rules", "alembic", "msgspec", "sqlalchemy", "trueskill"),
+        *("deepsea_bundle", "deepsea_rules", "alembic", "msgspec", "psycopg", "sqlalchemy"),
+        "trueskill",
     },
     "deepsea_referee": {
         *("deepsea_bundle", "deepsea_rules", "deepsea_sdk"),

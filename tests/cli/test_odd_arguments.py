@@ -140,7 +140,8 @@ def line(words: str, command: click.Command, tried: click.Parameter, value: str)
             yield from (max(parameter.opts, key=len), value)
         elif parameter.required:
             yield from (parameter.opts[0], *USUAL[parameter.name or ""])
-    yield from ALSO.get(words, [])
+    if tried.opts[0] not in ALSO.get(words, []):
+        yield from ALSO.get(words, [])
     yield "--"
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
