@@ -31,13 +31,22 @@ from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import LadderError, PairingError
 from deepsea_ladder.model import BotState, StoredSeason
-from deepsea_ladder.scheduling.tournament import FINAL_GAMES, check_entrants
+from deepsea_ladder.scheduling.tournament import (
+    FINAL_GAMES,
+    MOST_GAMES,
+    check_entrants,
+    least_gauntlet_games,
+    least_round_robin_games,
+    most_elimination_games,
+)
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_sdk.entropy import fresh_seed
 
 _SHRINKING = ("elimination", "final")
 """The kinds whose last tables may be smaller."""
+PORTION = 500
+"""The games that are queued in one transaction: some tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +179,27 @@ def begin_tournament(
     if plan.top >= len(bots):
         raise PairingError(f"a final with {plan.top} of {len(bots)} bots as winners has no games")
     check_entrants(bots, 1 if request.kind in _SHRINKING else request.seats)
+    _check_games(plan)
     return _continued(begun, request, plan) or _begin(store, request, plan, fresh, by or MACHINE)
+
+
+def _check_games(plan: TournamentPlan) -> None:
+    """Raise `PairingError` for a tournament of more games than a ladder takes."""
+    bots, seats, meetings = len(plan.bots), max(2, plan.seats), plan.meetings
+    match plan.kind:
+        case "round-robin":
+            games = least_round_robin_games(bots, seats, meetings)
+        case "gauntlet":
+            games = least_gauntlet_games(bots, seats, meetings)
+        case "elimination":
+            games = most_elimination_games(bots, meetings)
+        case _:
+            games = plan.most_games
+    if games > MOST_GAMES:
+        of_what = f"of {bots} bots with {meetings:,} meetings " * (plan.kind != "final")
+        raise PairingError(
+            f"a {plan.kind} {of_what}has {games:,} games, and a tournament {MOST_GAMES:,} at most"
+        )
 
 
 def _begun(store: Store, name: str) -> StoredSeason | None:
@@ -235,15 +264,24 @@ def _participants(
 
 
 def _queue(store: Store, season: StoredSeason, state: TournamentState) -> bool:
-    """Queue the next tables; False if they have to be drawn again, since a bot has left."""
-    rotations = [table.seatings() for table in state.next]
-    if store.jobs.add(season, rotations, after=state.after, whole=True):
-        return True
-    left = store.seasons.exits(season)
-    is_next = store.queue.last_number(season) == state.after
-    if is_next and not any(bot in left for table in state.next for bot in table.bots):
-        raise _other_tables(season)
-    return False
+    """Queue the next tables; False if they have to be drawn again, since a bot has left.
+
+    A transaction has a portion of them: meanwhile nobody else can write.
+    """
+    tables, after = list(state.next), state.after
+    while tables:
+        size = max(1, PORTION // len(tables[0].bots))
+        rotations = [table.seatings() for table in tables[:size]]
+        added = store.jobs.add(season, rotations, after=after, whole=True)
+        if not added:
+            left = store.seasons.exits(season)
+            is_next = store.queue.last_number(season) == after
+            if is_next and not any(bot in left for table in tables for bot in table.bots):
+                raise _other_tables(season)
+            return False
+        after += len(added)
+        del tables[:size]
+    return True
 
 
 def _run(

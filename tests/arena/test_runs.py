@@ -11,12 +11,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 from sqlalchemy import Engine, event
 
 from deepsea_arena import lease_owner
+from deepsea_arena import tournaments as tournaments_module
 from deepsea_arena.documents import to_json
 from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
 from deepsea_arena.play.runner import RunRequest, RunStopped, run
@@ -485,6 +487,13 @@ def test_a_final_goes_on_without_a_bot_that_is_withdrawn(store: Store, stop: Sto
         (TournamentRequest(kind="gauntlet", name="cup", top=1), "are for a final"),
         (TournamentRequest(kind="round-robin", name="cup", games=9), "are for a final"),
         (replace(FINAL, top=3), "3 of 3 bots"),
+        (replace(FINAL, games=100_001), "100,001 games, and a tournament 100,000 at most"),
+        (
+            TournamentRequest(kind="round-robin", name="cup", meetings=20_000),
+            "round-robin of 3 bots with 20,000 meetings has 120,000 games",
+        ),
+        (TournamentRequest(kind="gauntlet", name="cup", meetings=30_000), "has 120,000 games"),
+        (TournamentRequest(kind="elimination", name="cup", meetings=30_000), "has 120,000 games"),
         (TournamentRequest(kind="gauntlet", name="cup", bots=("anna", "Anna", "ben")), "once"),
     ],
 )
@@ -494,6 +503,31 @@ def test_what_is_no_tournament_opens_no_season(
     with pytest.raises((UserError, PairingError), match=problem):
         tournament(store, stop, request_)
     assert [season.name for season in store.seasons.all()] == ["s1"]
+
+
+@pytest.mark.parametrize("kind", ["round-robin", "elimination"])
+def test_games_of_a_tournament_are_queued_in_portions(
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    """A run that is killed between two of them goes on where it was."""
+    add, portions = store.jobs.add, list[int]()
+
+    def add_and_count(*words: Any, **options: Any) -> list[str]:
+        if len(portions) == 1:
+            portions.append(0)
+            raise KeyboardInterrupt
+        portions.append(len(added := add(*words, **options)))
+        return added
+
+    monkeypatch.setattr(tournaments_module, "PORTION", 5)
+    monkeypatch.setattr(store.jobs, "add", add_and_count)
+    request = TournamentRequest(kind=kind, name="cup", meetings=4)
+    with pytest.raises(KeyboardInterrupt):
+        tournament(store, stop, request)
+    result = tournament(store, stop, request)
+    assert max(portions) == 4
+    assert sum(portions) == result.games == {"round-robin": 24, "elimination": 16}[kind]
+    assert store.ratings.differences(store.seasons.get("cup"), records=True) == []
 
 
 def test_a_tournament_is_between_the_best_bot_of_each_author_where_the_season_says_so(

@@ -57,10 +57,11 @@ class Played:
     def open(self) -> list[int]:
         return [i for i, game in enumerate(self.games) if game.is_open]
 
-    def queue(self, state: TournamentState) -> None:
+    def queue(self, state: TournamentState, most: int | None = None) -> None:
+        """Queue the next tables, or the first of them, as a run that is killed then."""
         assert state.after == len(self.games)
         rotation = self.games[-1].rotation if self.games else 0
-        for table in state.next:
+        for table in state.next[:most]:
             assert self.exits.keys().isdisjoint(table.bots)
             rotation += 1
             for lineup in table.seatings():
@@ -131,7 +132,7 @@ def check_end(played: Played, state: TournamentState) -> None:
 def test_a_tournament_ends_and_what_is_decided_stays(
     plan: TournamentPlan, places: int, seed: bytes, data: st.DataObject
 ) -> None:
-    """Games are played in any order, and bots leave at any moment, while games are played too."""
+    """Games are queued in portions and played in any order, and bots leave at any moment."""
     played, chance = Played(plan, places), RandomStream(seed, "moves")
     leaving = data.draw(st.lists(st.integers(0, 60), max_size=len(plan.bots)), label="moments")
     moments = dict(zip(chance.shuffled(plan.bots), leaving, strict=False))
@@ -148,7 +149,8 @@ def test_a_tournament_ends_and_what_is_decided_stays(
             break
         if state.next:
             decided = state.rounds[:-1]
-            played.queue(state)
+            # A final draws a few tables at a time, which are queued in one transaction.
+            played.queue(state, None if plan.kind == "final" else 1 + chance.shuffled(range(9))[0])
         else:
             played.play(chance.shuffled(played.open())[0])
     check_end(played, played.state())
@@ -174,6 +176,23 @@ def test_the_order_in_which_results_come_changes_nothing(
                 played.state()
         check_end(played, state)
         ends.append((state.rounds, state.ranks, state.winners, state.champion, played.games))
+    assert ends[0] == ends[1]
+
+
+@given(plans().filter(lambda plan: plan.kind != "final"), st.integers(1, 4))
+def test_games_that_are_queued_in_portions_are_those_that_are_queued_at_once(
+    plan: TournamentPlan, places: int
+) -> None:
+    ends = []
+    for most in (None, 1):
+        played = Played(plan, places)
+        while not (state := played.state()).is_over:
+            if state.next:
+                played.queue(state, most)
+            else:
+                for index in played.open():
+                    played.play(index)
+        ends.append(([game.lineup for game in played.games], state.ranks, state.champion))
     assert ends[0] == ends[1]
 
 

@@ -39,12 +39,11 @@ from deepsea_ladder.accounts import (
 )
 from deepsea_ladder.limits import CODE_DAYS
 from deepsea_ladder.model import NO_TIME, BotState, Extension, TaskState, milliseconds, parse_time
+from deepsea_ladder.scheduling.tournament import MOST_GAMES
 from deepsea_ladder.season import Season
 from deepsea_referee.errors import UserError
 
 MOST_MEETINGS = 1000
-MOST_GAMES = 100_000
-"""Of a final."""
 
 
 class SeasonControl(Struct, frozen=True):

@@ -8,9 +8,10 @@ better seed does, and the table says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, takewhile
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -72,7 +73,7 @@ class TournamentState:
     is_over: bool = False
     """True if no game is to be played any more."""
     next: tuple[LineUp, ...] = ()
-    """Tables to queue next, each for a rotation."""
+    """Tables to queue next, each for a rotation, in one or more portions."""
     after: int = 0
     """The number of the last job before the tables in `next`."""
     draw: Draw | None = None
@@ -95,13 +96,16 @@ def tournament_state(
     games: Sequence[QueuedJob],
     exits: Mapping[int, int],
     found: Iterable[Score],
+    *,
+    is_closed: bool = False,
 ) -> TournamentState:
     """The state of a tournament.
 
-    seed   of the draw
-    games  in the order of their numbers; of a round-robin or a gauntlet the results are not read
-    exits  by bot that left the number of the last job that was queued then
-    found  the scores of all games
+    seed       of the draw
+    games      in the order of their numbers; of a round-robin or a gauntlet the results are not
+               read, and none of its games if its season `is_closed`
+    exits      by bot that left the number of the last job that was queued then
+    found      the scores of all games
     """
     match plan.kind:
         case "elimination":
@@ -109,7 +113,7 @@ def tournament_state(
         case "final":
             state = _final(plan, seed, games, exits)
         case _:
-            state = _schedule(plan, seed, games, exits)
+            state = TournamentState(True) if is_closed else _schedule(plan, seed, games, exits)
     ranks = _ranks(found, state.champion, state.race)
     winners: tuple[int, ...] = ()
     if state.champion is not None:
@@ -144,16 +148,35 @@ def _schedule(
     games: Sequence[QueuedJob],
     exits: Mapping[int, int],
 ) -> TournamentState:
-    """The games of a round-robin or a gauntlet are queued all at once."""
-    if games:
-        return TournamentState(not any(game.is_open for game in games))
-    bots = [bot for bot in plan.bots if bot not in exits]
+    """The games of a round-robin or a gauntlet are queued all at once.
+
+    As long as a game is open the tables are not drawn: a run that was killed while it queued them
+    goes on with them later.
+    """
+    if any(game.is_open for game in games):
+        return TournamentState(False)
+    bots = [bot for bot in plan.bots if not _is_gone(bot, exits, 0)]
     tables: list[LineUp] = []
     if plan.kind == "round-robin" and len(bots) >= plan.seats:
         tables = round_robin(bots, plan.seats, seed, plan.meetings)
     elif bots[:1] == [plan.bots[0]] and len(bots) >= plan.seats:
         tables = gauntlet(bots[0], bots[1:], plan.seats, seed, plan.meetings)
-    return TournamentState(not tables, tuple(tables))
+    tables = _not_queued(tables, games, exits)
+    return TournamentState(not tables, tuple(tables), games[-1].number if games else 0)
+
+
+def _not_queued(
+    tables: Sequence[LineUp], games: Sequence[QueuedJob], exits: Collection[int]
+) -> list[LineUp]:
+    """The tables that are still to be queued after some games, in their order.
+
+    Tables of bots that had left were passed over, and are.
+    """
+    coming = iter(tables)
+    for _, rotation in groupby(games, key=attrgetter("rotation")):
+        bots = {*next(rotation).lineup}
+        next((table for table in coming if bots == {*table.bots}), None)
+    return [table for table in coming if not any(bot in exits for bot in table.bots)]
 
 
 def _elimination(
@@ -188,8 +211,9 @@ def _elimination(
             after = last
             continue
         rounds.append(tuple(replace(table, winner=None, level=()) for table in found))
-        queue = () if ours else chain.from_iterable([table] * plan.meetings for table in tables)
-        return TournamentState(False, tuple(queue), after, draw, tuple(rounds))
+        drawn = chain.from_iterable([table] * plan.meetings for table in tables)
+        queue = _not_queued([*drawn], ours, exits)
+        return TournamentState(False, tuple(queue), last, draw, tuple(rounds))
 
 
 def _of_tables(tables: Iterable[LineUp], games: Iterable[QueuedJob]) -> list[QueuedJob]:

@@ -138,13 +138,15 @@ def state_of(store: Store, season: StoredSeason) -> TournamentState:
     """The state of a tournament's season."""
     plan = plan_of(season)
     has_draws = plan.kind in ("elimination", "final")
+    is_closed = season.closed_at is not None
     jobs, exits = [], {}
-    if has_draws or season.closed_at is None:
+    if has_draws or not is_closed:
         jobs, exits = store.queue.arranged(season), store.seasons.exits(season)
     results = store.history.outcomes(season) if has_draws else {}
     games = [job._replace(seats=results.get(job.game_id, ())) for job in jobs]
     found = store.sums.scores(season)
-    return tournament_state(plan, season.commitment.encode(), games, exits, found)
+    seed = season.commitment.encode()
+    return tournament_state(plan, seed, games, exits, found, is_closed=is_closed)
 
 
 def report_of(store: Store, season: StoredSeason) -> TournamentReport:

@@ -18,6 +18,8 @@ from deepsea_rules.scoring import halves_ahead
 
 FINAL_GAMES = 2000
 """The budget of a final, unless another one is given."""
+MOST_GAMES = 100_000
+"""The most games of a tournament: hours for a fast runner, and half a million rows of a store."""
 
 
 def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1) -> list[LineUp]:
@@ -30,6 +32,22 @@ def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1)
     if seats == 2:
         return [pair for _ in range(meetings) for pair in _circle(order)]
     return _covering(order, seats, meetings)
+
+
+def least_round_robin_games(bots: int, seats: int, meetings: int) -> int:
+    """The fewest games of a round robin: a game has all pairs of its table, and two bots meet in
+    as many games as there are seats; with two seats there are no more."""
+    return -(-bots * (bots - 1) * meetings // (seats - 1))
+
+
+def least_gauntlet_games(bots: int, seats: int, meetings: int) -> int:
+    """The fewest games of a gauntlet: at a table the challenger meets all others."""
+    return -(-(bots - 1) * meetings // (seats - 1)) * seats
+
+
+def most_elimination_games(bots: int, meetings: int) -> int:
+    """The most games of an elimination: a table of two takes out one bot with two games."""
+    return 2 * (bots - 1) * meetings
 
 
 def gauntlet(
