@@ -19,6 +19,7 @@ from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.events import Event, Happening, end_event, event_for
 from deepsea_rules.notation import DEFAULT_SEED, format_position, parse_roll, read_position
 from deepsea_rules.randomness import seed_from_text
+from deepsea_rules.reasons import why_outside
 from deepsea_rules.ruleset import (
     DEFAULT,
     FACES,
@@ -254,7 +255,15 @@ def _half_a_turn(before: GameState, after: GameState) -> str:
     seat = before.to_move
     who = f"{SEAT_LETTERS[seat]}{narration.ARROWS[after.homeward[seat]]}"
     if after.phase == "search":
-        return f"{who} moves from {before.place[seat] or 'sub'} to {after.place[seat]}"
+        origin = before.place[seat]
+        others = {place for other, place in enumerate(before.place) if other != seat}
+        cargo = before.cargo[seat]
+        steps = sum(after.rolled or ()) - len(cargo)
+        rule = after.homeward[seat] and why_outside(
+            after.rules, origin, others, steps, has_treasure=bool(cargo)
+        )
+        line = f"{who} moves from {origin or 'sub'} to {after.place[seat]}"
+        return f"{line}: {rule}" if rule else line
     if before.phase == "order":
         return f"{who} will lay {' '.join(unit.name for unit in after.cargo[seat])}"
     return f"{who} breathes: air {after.air}"

@@ -23,7 +23,7 @@ from deepsea_rules.events import (
 )
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.position import Position
-from deepsea_rules.reasons import NO_TREASURE_NO_ENTRY, NO_TREASURE_NO_TURN, OUT_FOR_THIS_DIVE
+from deepsea_rules.reasons import NO_TREASURE_NO_TURN, why_outside
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS, RuleSet
 from deepsea_rules.scoring import Result
@@ -241,11 +241,12 @@ class Story:
         if seat not in self._homeward and event["declare"] != BACK:
             if origin > ABOARD and self._rules.turn_needs_treasure and not cargo:
                 yield NO_TREASURE_NO_TURN
-        elif self._rules.home_empty_handed == "barred" and not event["home"]:
+        elif not event["home"]:
             others = {place for other, place in self._places.items() if other != seat}
-            free = sum(space not in others for space in range(1, origin))
-            if sum(dice) - len(cargo or ()) > free:
-                yield OUT_FOR_THIS_DIVE if cargo else NO_TREASURE_NO_ENTRY
+            steps = sum(dice) - len(cargo or ())
+            rule = why_outside(self._rules, origin, others, steps, has_treasure=bool(cargo))
+            if rule:
+                yield rule
 
     def _turn(self, event: TurnEvent) -> str:
         """One turn in one line: who, dice less load, from and to, air, and what it did there."""

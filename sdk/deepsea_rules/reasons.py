@@ -6,10 +6,12 @@ on it. A reason of an option names it, so that docs/rules.md can be looked up.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from .actions import DOWN, TAKE, drop, kind_of
 from .cleanup import items_of
 from .position import Position
-from .ruleset import ABOARD
+from .ruleset import ABOARD, RuleSet
 
 NO_TREASURE_NO_TURN = "only a diver with treasure may turn back (turn_needs_treasure)"
 NO_TREASURE_NO_ENTRY = "a diver without treasure may not board (home_empty_handed)"
@@ -38,6 +40,20 @@ def why_illegal(position: Position, action: str) -> str:
         return _why_not_search(position, action)
     items = items_of(position.rules, position.cargo[position.to_move])
     return f"an order names each item once: {','.join(item.name for item in items)}"
+
+
+def why_outside(
+    rules: RuleSet, origin: int, others: Container[int], steps: int, *, has_treasure: bool
+) -> str | None:
+    """The rule that keeps a homeward diver out which did not board; None if it was too far away.
+
+    origin  its place before the move
+    others  the places of the other divers
+    """
+    free = sum(space not in others for space in range(1, origin))
+    if rules.home_empty_handed != "barred" or steps <= free:
+        return None
+    return OUT_FOR_THIS_DIVE if has_treasure else NO_TREASURE_NO_ENTRY
 
 
 def _why_not_declare(position: Position, action: str) -> str:

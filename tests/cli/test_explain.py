@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from deepsea_rules.reasons import NO_TREASURE_NO_ENTRY, OUT_FOR_THIS_DIVE
 from deepsea_rules.ruleset import PRESETS
 from helpers.commands import Run, one_line
 from helpers.positions import opening
@@ -77,6 +78,22 @@ def test_a_roll_without_a_declaration_turns_who_has_to_turn(run: Run) -> None:
     data = explained(run, position, "r4", "leave", "--rules", "guide")
     assert "A28^" in data["position"]
     assert data["events"][0]["declare"] == "back"
+
+
+@pytest.mark.parametrize(
+    ("diver", "rules", "moved"),
+    [
+        ("A2^", "reference", f"from 2 to 1: {NO_TREASURE_NO_ENTRY}"),
+        ("A2^", "revised", f"from 2 to 1: {NO_TREASURE_NO_ENTRY}"),
+        ("A2^!:1", "revised", f"from 2 to 1: {OUT_FOR_THIS_DIVE}"),
+        ("A6^", "revised", "from 6 to 1"),
+    ],
+)
+def test_who_is_kept_out_of_the_submarine_is_told_the_rule(
+    run: Run, diver: str, rules: str, moved: str
+) -> None:
+    done = run("explain", f"1 1 1 1 2 2 | *{diver} B3v | d1 a25", "r4", "--rules", rules)
+    assert f"r4        A▲ moves {moved}\n" in done.out
 
 
 def test_leave_may_be_left_out_where_nothing_else_is_legal(run: Run) -> None:
