@@ -2,7 +2,8 @@
 
 Invariants: a task is a picklable argument for what the pool's `setup` gives in each worker; each
 task that was started ends in one event (Done, Failed or Died), whatever happens to its worker; a
-worker that ended is replaced; no worker outlives this process; Ctrl-C leaves workers alone. In a
+worker that ended is replaced; one that leaves before it begins a task leaves it to the next; no
+worker outlives this process; Ctrl-C leaves workers alone. In a
 worker the main thread runs tasks, one after another, and another thread listens; a task ends early
 on request and when the process that has the pool is gone; nothing here knows what the tasks do.
 """
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field
 from io import FileIO
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.interrupts import WakePipe, first_ready, own_handler
@@ -204,6 +205,7 @@ class LocalWorkers:
         for worker in self._workers:
             if worker is not None and worker.tasks and worker.tasks[0] is task:
                 worker.process.kill()
+                worker.tasks.popleft()
                 self._replace(worker)
 
     def close(self) -> None:
@@ -220,21 +222,23 @@ class LocalWorkers:
                 raise EOFError
             kind, value = worker.connection.recv()
         except (EOFError, OSError):
-            task = worker.tasks[0]
+            task = worker.tasks.popleft()
             return [Died(task, self._replace(worker))]
         if kind == "sent":
             return [Sent(worker.tasks[0], value)]
+        if kind == "leaves":
+            self._replace(worker)
+            return []
         task = worker.tasks.popleft()
         return [Done(task, value) if kind == "done" else Failed(task, value)]
 
     def _replace(self, worker: _Worker) -> str:
         """Remove a worker that has exited or is about to; returns its exit status in words.
 
-        Tasks that waited behind the first one go to a new worker.
+        Tasks that it has go to a new worker.
         """
         number = self._workers.index(worker)
         ending = self._dismiss(worker)
-        worker.tasks.popleft()
         if worker.tasks:
             heir = self._hire(number)
             for task in worker.tasks:
@@ -332,6 +336,11 @@ class Link:
     def file(self, digest: str) -> bytes:
         """Take out a file that came with a task. Raises KeyError if none did, or it was taken."""
         return self._files.pop(digest)
+
+    def leave(self) -> NoReturn:
+        """End this worker, which cannot begin the present task; another one does it."""
+        self._post("leaves", None)
+        raise SystemExit(0)
 
     def on_stop(self, call: Callable[[], object]) -> None:
         """Set what ends the present task early; called in any thread, maybe more than once.

@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from deepsea_bundle.archive import BundleLimits, Files, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
 from deepsea_bundle.folder import read_folder, write_folder
+from deepsea_bundle.manifest import MANIFEST
 from deepsea_bundle.unzip import collect_zip
 
 _HUGE = 1 << 40
@@ -74,6 +75,12 @@ class BotCache:
                 unpack(self._fetch(wanted), wanted, folder)
             self._seen.add(wanted)
         return folder
+
+    def has_lost(self, wanted: Iterable[str]) -> bool:
+        """True if one of these bots was unpacked and is gone: who cleans temporary files removes
+        first what is read least."""
+        here = (one for one in wanted if one in self._seen)
+        return not all((self._folder / one / MANIFEST).exists() for one in here)
 
 
 def _holds(folder: Path, wanted: str) -> bool:

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import zlib
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from msgspec import structs
 from deepsea_arena.play import rated_games
 from deepsea_arena.play.rated_games import RatedGamePlayer, worker
 from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import FinishedGame, HostTrouble, VoidOutcome
+from deepsea_arena.play.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome
 from deepsea_arena.play.workers import local_workers
 from deepsea_arena.reports.tournaments import ScoreLine, TournamentTable
 from deepsea_arena.tournaments import TournamentResult
@@ -38,7 +39,7 @@ from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.workers import Link
+from deepsea_referee.workers import Link, LocalWorkers
 from deepsea_rules.record import GameRecord
 from helpers import ladder
 from helpers.commands import Run, environment, program, start
@@ -133,6 +134,41 @@ def test_workers_get_bots_from_the_runner_and_never_hear_where_the_store_is(
             pool.start(job)
             ((_, outcome),) = pool.wait(60, stop)
             assert isinstance(outcome, FinishedGame)
+
+
+@pytest.mark.parametrize("isolation", ["process", "sandbox"])
+def test_a_worker_whose_folders_a_cleaner_has_removed_leaves_its_games_to_another(
+    isolation: Literal["process", "sandbox"], place: Path, tmp_path: Path
+) -> None:
+    """Bots read their own files in each game."""
+    season = Season(name="main", isolation=isolation)
+    enter_both(place, tmp_path, "self.asked > 1 or open(__file__).close()")
+    jobs = claimed(place, 3)
+    with (
+        Store.open(place) as store,
+        nothing_left_behind(),
+        closing(Stop()) as stop,
+        closing(local_workers(store, 1)(season, RunOutput())) as pool,
+    ):
+        outcomes: list[Outcome] = []
+
+        def play(*jobs: Job) -> None:
+            for job in jobs:
+                pool.start(structs.replace(job, season=season))
+            most = len(outcomes) + len(jobs)
+            while len(outcomes) < most:
+                outcomes.extend(outcome for _, outcome in pool.wait(60, stop))
+
+        play(jobs[0])
+        assert isinstance(pool.pool, LocalWorkers)
+        (first,) = filter(None, pool.pool._workers)
+        for parent in {"/tmp", tempfile.gettempdir()}:
+            for folder in Path(parent).glob(f"deepsea-{first.process.pid}-*"):
+                shutil.rmtree(folder)
+        play(*jobs[1:])
+    for outcome in outcomes:
+        assert isinstance(outcome, FinishedGame), outcome
+        assert not outcome.logs
 
 
 def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from deepsea_arena.play.tasks import FinishedGame, Outcome
@@ -37,6 +38,20 @@ def late(folder: Path, link: Link) -> Iterator[Callable[[str], object]]:
     stopped.wait()
     with doing(folder, link) as perform:
         yield perform
+
+
+@contextmanager
+def leaving(folder: Path, link: Link) -> Iterator[Callable[[str], object]]:
+    """The same; the first one leaves rather than begin a second task."""
+    tasks = count(1)
+    with doing(folder, link) as perform:
+
+        def perform_or_leave(words: str) -> object:
+            if next(tasks) == 2 and len([*folder.glob("* up")]) == 1:
+                link.leave()
+            return perform(words)
+
+        yield perform_or_leave
 
 
 def do(folder: Path, link: Link, words: str) -> object:

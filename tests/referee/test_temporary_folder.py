@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.match import MatchSettings, play_match
+from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox import cleanup, probe
 from deepsea_referee.sandbox.interface import IsolationLevel
+from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from helpers.in_loop import run
-from helpers.programs import opponent
+from helpers.programs import lines_bot, opponent, program
 from helpers.tiers import daily
 
 NAMES = ("a%2Fb", "a#b", "a?b", "a,b", "a b", "a:b", "a;b$c", "long-" + 90 * "g", "Größe", 'a"b')
@@ -41,6 +44,28 @@ def test_bots_connect_and_nothing_is_left(
     result = run(play_match(settings))
     assert (result.games, result.faults.count) == (1, 0)
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("level", ["process", "sandbox"])
+def test_folders_that_a_cleaner_has_removed_are_made_again_for_the_next_game(
+    tmp_path: Path, level: IsolationLevel
+) -> None:
+    """The bots read their own files in each game; a start needs a socket."""
+    opens = "open(__file__).close()"
+    bots = [program(tmp_path, "one", opens), lines_bot(tmp_path, "other", before=opens)]
+    hosting = Hosting(probe.choose(level), start_limit_us=60_000_000)
+    faults: list[tuple[str, ...]] = []
+
+    def clean(result: GameResult, _record: GameRecord) -> None:
+        faults.append(tuple(report.came for report in result.faults))
+        for folder in [*cleanup._folders]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    settings = MatchSettings(
+        bots=bots, hosting=hosting, games=4, time_control=TimeControl(60_000_000)
+    )
+    result = run(play_match(settings, clean))
+    assert (faults, result.voids.count) == ([()] * 4, 0)
 
 
 def test_a_folder_for_sockets_is_private_short_and_plain(temporary: Path) -> None:

@@ -127,6 +127,15 @@ def test_a_worker_that_died_while_it_was_idle_is_replaced(tmp_path: Path) -> Non
         assert result_of(team, team.start("who", 0)) not in (first, os.getpid())
 
 
+def test_a_worker_that_leaves_leaves_its_tasks_to_another(tmp_path: Path) -> None:
+    with closing(LocalWorkers(partial(deeds.leaving, tmp_path), 1, ahead=1)) as team:
+        first = result_of(team, team.start("who", 0))
+        tasks = [team.start("who", 0), team.start("who", 0)]
+        others = [result_of(team, task) for task in tasks]
+        assert others[0] == others[1] not in (first, os.getpid())
+    assert len([*tmp_path.glob("* up")]) == len([*tmp_path.glob("* down")]) == 2
+
+
 def test_a_worker_gets_a_file_once(tmp_path: Path) -> None:
     fetched: list[str] = []
 

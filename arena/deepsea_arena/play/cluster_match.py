@@ -72,6 +72,8 @@ def player(
             return replace(bot, command=found.command, folder=found.folder)
 
         def play(share: MatchSettings) -> MatchResult:
+            if bots.has_lost(digests):
+                link.leave()
             specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]
             # This machine's CPUs are not those of the run, and other workers may be here.
             hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)

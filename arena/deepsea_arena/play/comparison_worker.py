@@ -52,6 +52,8 @@ def comparison_worker(link: Link) -> Iterator[Perform]:
         folders = BotCache(folder, link.file)
 
         def perform(lease: ComparisonLease) -> None:
+            if folders.has_lost(version.digest for version in lease.versions):
+                link.leave()
             season = lease.season
             mine, other = (bot_of(version, folders) for version in lease.versions)
             play_on(lease, (mine, other), hosting(season.isolation, season.limits), link.send)

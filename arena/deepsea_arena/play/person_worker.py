@@ -67,6 +67,8 @@ class Tables:
 
     def perform(self, game: PersonGame) -> PlayedOn:
         """Do one step. A request to stop ends it, and with it the worker."""
+        if self._folders.has_lost(version.digest for version in game.versions):
+            self._link.leave()
         try:
             return self._runner.run(self._step(game))
         except asyncio.CancelledError:

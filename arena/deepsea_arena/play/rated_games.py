@@ -106,6 +106,8 @@ class RatedGamePlayer:
 
     def play(self, job: Job) -> Outcome:
         """Play the job's game. A request to stop ends it, and with it the worker."""
+        if self._folders.has_lost(version.digest for version in job.seats):
+            self._link.leave()
         try:
             return self._runner.run(self._play(job))
         except asyncio.CancelledError:

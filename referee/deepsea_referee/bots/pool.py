@@ -5,8 +5,9 @@ on one seed (meetings.py), and only the pool gives slots to a game. Each process
 files that were digested, also after a restart; the first of each bot are started at once, or as
 many as the limit allows, further ones for the game that needs them; a start that the host delayed
 is repeated, and is no fault. A process that exited is restarted for the next game; after
-RESTARTS_IN_A_ROW it is not restarted and forfeits the remaining games. At the end nothing is
-left: no process, no socket, no folder.
+RESTARTS_IN_A_ROW it is not restarted and forfeits the remaining games. Where a cleaner of temporary
+files has removed its copy, it gets another one and is restarted for the next game. At the end
+nothing is left: no process, no socket, no folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NewType, Self
 
+from deepsea_bundle.manifest import MANIFEST
 from deepsea_referee.bots.meetings import Meetings
 from deepsea_referee.bots.output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
@@ -60,10 +62,12 @@ class BotPool:
         self._hosting = hosting
         self._clock = clock
         self._starts = starts or asyncio.Semaphore(hosting.starts_at_once)
-        self._folder = SYSTEM.private_folder()
         self._sockets = SYSTEM.socket_folder()
+        self._folders = [SYSTEM.private_folder(), self._sockets]
+        """Those that were made, to be removed at the end."""
         self._freezer = freezer or Freezer(clock)
-        copies = (bot.copied(self._folder / f"bot-{number}") for number, bot in enumerate(bots))
+        self._bots = bots
+        copies = (bot.copied(self._folders[0] / f"bot-{n}") for n, bot in enumerate(bots))
         self._slots = [_Slot(number, bot) for number, bot in enumerate(copies)]
         self._of_bots = [[Slot(number)] for number in range(len(bots))]
         """The slots of each bot: one for each game on a seed."""
@@ -127,7 +131,7 @@ class BotPool:
         """
         slot = self._slots[number]
         async with slot.lock:
-            if slot.process is None or not slot.process.session.usable:
+            if slot.process is None or not slot.process.session.usable or self._is_bare(slot):
                 late = slot.process is not None and slot.process.missed_start
                 tried = slot.restarts == RESTARTS_IN_A_ROW
                 if not late and not tried:
@@ -145,6 +149,8 @@ class BotPool:
         slot = self._slots[number]
         process = slot.process
         if process is None or not process.session.usable or slot.lock.locked():
+            return None
+        if self._is_bare(slot):
             return None
         slot.given = process
         return process
@@ -241,7 +247,28 @@ class BotPool:
             await self._end(slot)
         await self._start_once(slot)
 
+    def _is_bare(self, slot: _Slot) -> bool:
+        """True if a process for one game at a time has no files any more."""
+        return slot.games <= 1 and not self._has_files(slot)
+
+    def _has_files(self, slot: _Slot) -> bool:
+        """Whether the slot's copy is there. A cleaner removes first what is read least."""
+        if self._bots[slot.number].bundle is None:
+            return True  # no copy of this pool's
+        assert slot.bot.folder is not None
+        return (slot.bot.folder / MANIFEST).exists()
+
+    def _look_after_folders(self, slot: _Slot) -> None:
+        """Make folders that a start needs again if a cleaner of temporary files removed them."""
+        if not self._sockets.exists():
+            self._sockets = SYSTEM.socket_folder()
+            self._folders.append(self._sockets)
+        if not self._has_files(slot):
+            self._folders.append(SYSTEM.private_folder())
+            slot.bot = self._bots[slot.number].copied(self._folders[-1])
+
     async def _start_once(self, slot: _Slot) -> None:
+        self._look_after_folders(slot)
         self._starts_of_bots[slot.number] += 1
         slot.start = self._starts_of_bots[slot.number]
         output = self._output.open(slot.number, slot.bot, slot.start)
@@ -283,8 +310,8 @@ class BotPool:
 
     async def _stop_all(self) -> None:
         await asyncio.gather(*(self._end(slot) for slot in self._slots))
-        SYSTEM.remove_folder(self._folder)
-        SYSTEM.remove_folder(self._sockets)
+        for folder in self._folders:
+            SYSTEM.remove_folder(folder)
 
 
 class _Slot:
