@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from math import isfinite
+from threading import RLock
 from typing import Any, TypeVar
 
 import msgspec
@@ -104,10 +105,16 @@ class DocumentError(ValueError):
     """A document that is not what it should be: one line that says where."""
 
 
+_reading = RLock()
+"""Held while something is read: a thread that reads a type which another one begins to read at that
+moment, when msgspec looks at it for the first time, ends the process."""
+
+
 def read_json(kind: type[T], text: str | bytes | bytearray) -> T:
     """The document of that type. Raises DocumentError."""
     try:
-        found: T = msgspec.json.decode(text, type=kind, dec_hook=_decoded)
+        with _reading:
+            found: T = msgspec.json.decode(text, type=kind, dec_hook=_decoded)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise _refused(error) from None
     return found
@@ -119,7 +126,8 @@ def convert(kind: Any, value: object, *, strict: bool = True) -> Any:
     strict  False: numbers and booleans may be texts, as in an address
     """
     try:
-        return msgspec.convert(value, kind, strict=strict, dec_hook=_decoded)
+        with _reading:
+            return msgspec.convert(value, kind, strict=strict, dec_hook=_decoded)
     except (msgspec.ValidationError, RecursionError) as error:
         raise _refused(error) from None
 

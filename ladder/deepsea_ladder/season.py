@@ -204,6 +204,11 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
         return _season(data, _rules_from_toml)
 
 
+# msgspec keeps a type from the moment in which it begins to look at it: a second thread that reads
+# one meanwhile ends the process. So it looks at them when a module is imported, here and elsewhere.
+msgspec.json.Decoder(Season)
+
+
 def _season(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> Season:
     """The season with these settings, of which the rules are read by a function of their own."""
     others = {key: value for key, value in data.items() if key != "rules"}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
@@ -231,3 +234,50 @@ def test_a_cell_that_a_spreadsheet_would_run_is_a_text() -> None:
 def test_the_columns_that_are_named_are_there_without_rows_too(rows: list[object]) -> None:
     lines = [*csv_lines([ROW] if rows else [], ("new", "change"))]
     assert lines == ["new,change\r\n", "true,-1.5\r\n"][: 1 + len(rows)]
+
+
+# While msgspec looks at a type for the first time, another thread reads one.
+TWO_THREADS = """
+import sys, threading
+from deepsea_arena.documents import convert, read_json
+from deepsea_arena.reports.games import GamesPage
+from deepsea_ladder.season import Season
+
+def read():
+    try:
+        READ
+    except ValueError:  # a page has more
+        pass
+
+def look(frame, event, _):
+    if event == "call" and frame.f_code.co_name == "get_class_annotations":
+        looked_at.append(frame.f_locals["obj"])
+        if len(looked_at) == 2:  # a type in the one that is read
+            other = threading.Thread(target=read)
+            other.start()
+            other.join(1)  # it may wait until this one has ended
+
+looked_at = []
+sys.setprofile(look)
+read()
+"""
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        """read_json(GamesPage, '{"games": [{}]}')""",
+        "convert(GamesPage, {'games': [{}]})",
+        "Season.from_table({'name': 's', 'limits': {'processes': 8}, 'pairing': {}})",
+    ],
+)
+def test_types_may_be_read_by_several_threads_from_the_beginning(read: str) -> None:
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", TWO_THREADS.replace("READ", read)],
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done

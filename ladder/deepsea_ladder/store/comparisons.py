@@ -289,6 +289,9 @@ def _versions_of(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, 
     return versions_by_id(connection, sorted(ids))
 
 
+_read_standing = msgspec.json.Decoder(ComparisonStanding).decode
+
+
 def _comparisons(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredComparison]:
     """The comparisons in rows of `_SELECT`."""
     versions = _versions_of(connection, rows)
@@ -297,7 +300,7 @@ def _comparisons(connection: Connection, rows: Sequence[Row[Any]]) -> list[Store
 
 def _comparison(row: Row[Any], versions: Mapping[int, BotVersion]) -> StoredComparison:
     try:
-        standing = msgspec.json.decode(row.standing, type=ComparisonStanding)
+        standing = _read_standing(row.standing)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise StoreDamaged(f"comparison {row.id} is damaged: {error}") from None
     return StoredComparison(

@@ -101,11 +101,13 @@ def _packed(log: SeatLog) -> bytes:
     return zlib.compress(msgspec.json.encode((error, output, log.notes)))
 
 
+_unpacked = msgspec.json.Decoder(tuple[str, str, tuple[GameNote, ...]]).decode
+
+
 def _seat_log(row: Row[*tuple[Any, ...]]) -> SeatLog:
     """The log in a row of `_WITH_BOT`."""
-    content = tuple[str, str, tuple[GameNote, ...]]
     try:
-        error, output, notes = msgspec.json.decode(zlib.decompress(row.content), type=content)
+        error, output, notes = _unpacked(zlib.decompress(row.content))
     except (ValueError, RecursionError, zlib.error) as damage:
         raise StoreDamaged(f"the log of seat {row.seat} is damaged: {damage}") from None
     return SeatLog(row.seat, f"{row.name} v{row.number}", error, output, notes)

@@ -39,6 +39,7 @@ SILENT_MS = 10_000
 _rows, _seats, _seasons = schema.person_games, schema.person_game_seats, schema.seasons
 _TASKS = Tasks(TaskKind.STEP)
 _task = schema.tasks.c
+_read_decisions = msgspec.json.Decoder(tuple[Decision, ...]).decode
 _SELECT: Select[Any] = _TASKS.join(
     select(_rows, _seasons.c.settings, schema.authors.c.name.label("person"))
     .join(_seasons, _seasons.c.id == _rows.c.season_id)
@@ -275,7 +276,7 @@ def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
             state=_TASKS.state(row),
             presence=row.presence,
             until=row.until if row.state is TaskState.ASKED else None,
-            decisions=msgspec.json.decode(row.decisions, type=tuple[Decision, ...]),
+            decisions=_read_decisions(row.decisions),
             answer=row.answer,
             reason=row.words or "",
             record=row.record or "",
