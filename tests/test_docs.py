@@ -6,8 +6,6 @@ with a file name become that file; `sh` blocks are run line by line beside those
 
 from __future__ import annotations
 
-import ast
-import asyncio
 import contextlib
 import hashlib
 import io
@@ -30,7 +28,7 @@ from google.protobuf import text_format
 from deepsea_cli import main
 from deepsea_ladder import chain
 from deepsea_ladder.export import export_lines
-from deepsea_referee.results.summary import MatchResult, VoidGame
+from deepsea_referee.results.summary import VoidGame
 from deepsea_rules import randomness
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
@@ -214,19 +212,52 @@ def test_commands_and_snippets_run(
             exec(compile(block.text, page, "exec"), {"__name__": "__main__"})
 
 
-def test_the_cell_of_a_notebook_runs_where_an_event_loop_runs() -> None:
-    """As ipykernel runs a cell: compiled for a top-level `await`, in the loop's thread."""
+KERNEL = """
+import ast, asyncio, io, sys
+
+class OutStream(io.TextIOBase):
+    def write(self, text):
+        return terminal.write(text)
+
+async def run(cell, names):
+    *lines, last = cell.splitlines()
+    exec(compile("\\n".join(lines), "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    print(eval(last, names), eval(last, names)._repr_html_(), sep="\\n")
+
+terminal, sys.stdout, sys.stderr = sys.stdout, OutStream(), OutStream()
+asyncio.run(run(sys.argv[1], {}))
+"""
+"""Runs a cell as ipykernel does: compiled for a top-level `await`, in the thread of its event loop,
+and with streams that have neither a descriptor nor `buffer`."""
+
+
+def notebook_cell() -> str:
     (cell,) = [block for block in blocks("docs/scripts.md", "python") if not block.file]
-    names: dict[str, object] = {}
+    return cell.text
 
-    async def kernel() -> None:
-        asyncio.get_running_loop()
-        exec(compile(cell.text, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
 
-    asyncio.run(kernel())
-    result = names["result"]
-    assert isinstance(result, MatchResult)
-    assert [bot.games for bot in result.summaries()] == [4, 4]
+def test_the_cell_of_a_notebook_runs_and_shows_a_table() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KERNEL, notebook_cell()], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("<MatchResult, 4 of 4 games, manual rules: "), done.stderr
+    assert "<td>greedy</td><td>4</td>" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.release  # not every machine has Jupyter
+def test_the_notebook_runs_in_a_kernel_of_jupyter() -> None:
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    new = pytest.importorskip("nbformat", reason="nbformat is not installed").v4
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    processes = 'run_match(["greedy", "random"], isolation="process")'
+    cells = [new.new_code_cell(text) for text in (notebook_cell(), processes)]
+    notebook = new.new_notebook(cells=cells)
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    for cell in notebook.cells:
+        (output,) = cell.outputs
+        assert output.data["text/plain"].startswith("<MatchResult, ")
+        assert output.data["text/html"].startswith("<table>")
 
 
 @pytest.mark.parametrize("target", ["match", "test"])

@@ -50,7 +50,7 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     echo(facts(result, seed))
     click.echo()
     rows = result.summaries()
-    grid(*_columns(rows))
+    grid(*_columns(result.ranked()))
     click.echo()
     if result.games_asked == 1 and result.first_game:
         echo(_winner(result, result.first_game))
@@ -86,12 +86,7 @@ def facts(result: MatchResult, seed: str) -> str:
     )
 
 
-def _columns(rows: Sequence[BotSummary]) -> list[Column]:
-    """The results, best bot first."""
-    ranked = sorted(
-        rows,
-        key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_points or 0)),
-    )
+def _columns(ranked: Sequence[BotSummary]) -> list[Column]:
     return [
         Column("bot", [row.name for row in ranked], text=True),
         Column("games", [str(row.games) for row in ranked], spare=2),

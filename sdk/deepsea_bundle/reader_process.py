@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -31,7 +30,7 @@ def request(path: Path, name: str | None, memory_bytes: int, cpu_seconds: int) -
     return json.dumps([str(path), name, memory_bytes, cpu_seconds]).encode()
 
 
-def main(stdin: IO[bytes] = sys.stdin.buffer, stdout: IO[bytes] = sys.stdout.buffer) -> int:
+def main(stdin: IO[bytes], stdout: IO[bytes]) -> int:
     """Read the bot that stdin names, and write the answer; returns the exit status."""
     path, name, memory_bytes, cpu_seconds = json.loads(stdin.read())
     set_limits({"AS": memory_bytes, "CPU": cpu_seconds, "FSIZE": 0, "CORE": 0})

@@ -6,6 +6,8 @@ ends are kept; printable characters are unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 
 def printable(text: str, longest: int | None = None, *, keep: str = "") -> str:
     """The text with unprintable characters as escapes, cut to `longest` characters.
@@ -26,6 +28,19 @@ def printable(text: str, longest: int | None = None, *, keep: str = "") -> str:
 def one_line(text: str, longest: int | None = None) -> str:
     """The same, with single spaces for line ends and other white space."""
     return printable(" ".join(text.split()), longest)
+
+
+def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in HTML, as notebooks show it; every text is escaped."""
+    from html import escape  # few programs need it
+
+    def line(tag: str, cells: Sequence[object]) -> str:
+        texts = [escape(printable(str(cell))) for cell in cells]
+        return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    caption = escape(printable(caption))
+    return f"<table><caption>{caption}</caption>{line('th', head)}{body}</table>"
 
 
 def quoted(value: object, longest: int = 60) -> str:

@@ -14,12 +14,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from deepsea_rules.events import Event
+from deepsea_rules.events import Event, chip_text
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Game
+from deepsea_rules.printable import html_table
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, unique_names
-from deepsea_rules.ruleset import DEFAULT, RuleSet, preset
+from deepsea_rules.ruleset import DEFAULT, SEAT_LETTERS, RuleSet, preset
 from deepsea_rules.time_control import TimeControl
 
 from .bot import AnyBot, Bot, SeatedBot
@@ -50,6 +51,32 @@ class LocalGame(Game):
         self.names = tuple(names)
         self.clock = clock
         self.game_id = game_id
+
+    def __repr__(self) -> str:
+        if self.state.phase != "over":
+            return f"<LocalGame, {self.rules.name} rules: {self.state}>"
+        seats = zip(SEAT_LETTERS, self.names, self.state.points(), strict=False)
+        points = ", ".join(f"{seat} {name} {points}" for seat, name, points in seats)
+        return f"<LocalGame, {self.rules.name} rules, points: {points}>"
+
+    def _repr_html_(self) -> str:
+        """The result as a table, for a notebook."""
+        if self.state.phase != "over":
+            return html_table(repr(self), (), ())
+        state, (points, placements) = self.state, self.result()
+        rows = [
+            (
+                SEAT_LETTERS[seat],
+                name,
+                points[seat],
+                placements[seat],
+                ", ".join(chip_text(chip, state.revealed()) for chip in state.bank[seat]),
+                ", ".join(f"{dive}" for dive, lost in enumerate(state.drowned, 1) if lost[seat]),
+            )
+            for seat, name in enumerate(self.names)
+        ]
+        head = ("seat", "bot", "points", "placement", "brought home", "drowned in dive")
+        return html_table(f"A game by {self.rules.name} rules", head, rows)
 
     def record(self) -> GameRecord:
         """The game as `deepsea-referee show` and `verify` read it; bots have no digest in it."""

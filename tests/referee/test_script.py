@@ -141,6 +141,31 @@ def test_a_comparison_ends_with_its_verdict() -> None:
     assert comparison.blocks < 200
 
 
+def test_results_are_shown_in_one_line_and_in_a_notebook_as_tables() -> None:
+    match = run_match(["greedy", "random"], games=2, seed="shown", in_process=True)
+    first, second = match.ranked()
+    assert repr(match) == (
+        f"<MatchResult, 2 of 2 games, manual rules: {first.name} {first.wins} won, "
+        f"{second.name} {second.wins} won>"
+    )
+    drowned = ", ".join(map(str, first.drowned))
+    placement, points = f"{first.mean_placement:.2f}", f"{first.mean_points:.1f}"
+    cells = (first.name, 2, first.wins, placement, points, drowned, 0)
+    assert "".join(f"<td>{cell}</td>" for cell in cells) in match._repr_html_()
+    it = run_comparison(
+        "greedy", "random", blocks=4, seed="shown", in_process=True, luck_adjusted=True
+    )
+    low, high = it.deciding.interval
+    assert repr(it) == (
+        f"<Comparison, 4 blocks, undecided: A leads B by {it.deciding.mean:+.3f} in "
+        f"{low:+.3f} to {high:+.3f}>"
+    )
+    table = it._repr_html_()
+    for what in ("placement score", "without luck", "points"):
+        assert f"<tr><td>{what}</td>" in table
+    assert f"<td>{it.points.mean:+.1f}</td>" in table
+
+
 def test_what_cannot_be_played_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no bot"):
         run_match([str(tmp_path / "none.py"), "random"])

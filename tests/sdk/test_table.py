@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -289,3 +290,38 @@ def test_a_bot_can_ask_its_clock() -> None:
     left.clear()
     play([Asking, Taker])
     assert set(left) == {math.inf}
+
+
+# As an interpreter and a notebook show it
+
+
+def test_a_game_is_shown_in_one_line_and_in_a_notebook_as_a_table() -> None:
+    class Loud(Taker):
+        name = "<b>loud</b>"
+
+    game = play([Taker, Loud, Taker], seed="shown")
+    points, placements = game.result()
+    assert repr(game) == (
+        f"<LocalGame, manual rules, points: A Taker {points[0]}, B <b>loud</b> {points[1]}, "
+        f"C Taker 2 {points[2]}>"
+    )
+    rows = re.findall("<tr>(.*?)</tr>", game._repr_html_())
+    assert re.findall("<th>(.*?)</th>", rows[0]) == [
+        *("seat", "bot", "points", "placement", "brought home", "drowned in dive"),
+    ]
+    names = ["Taker", "&lt;b&gt;loud&lt;/b&gt;", "Taker 2"]
+    for seat, row in enumerate(rows[1:]):
+        letter, name, own, placement, brought, drowned = re.findall("<td>(.*?)</td>", row)
+        expected = ("ABC"[seat], names[seat], f"{points[seat]}", f"{placements[seat]}")
+        assert (letter, name, own, placement) == expected
+        values = [int(chip.partition("=")[2]) for chip in brought.split(", ") if chip]
+        assert sum(values) == points[seat]
+        lost = [dive for dive, units in enumerate(game.state.drowned, 1) if units[seat]]
+        assert drowned == ", ".join(map(str, lost))
+    assert len(rows) == 4
+
+
+def test_a_game_that_is_not_over_is_shown_as_its_position() -> None:
+    game = LocalGame(PRESETS["manual"], bytes(32), ["a", "b"])
+    assert repr(game) == f"<LocalGame, manual rules: {game.state}>"
+    assert "*A0v B0v" in game._repr_html_()

@@ -320,10 +320,11 @@ def read_in_subprocess(
     # no installed package either, and starts faster without them (-S).
     folder = str(Path(deepsea_bundle.__file__).parents[1])
     start = f"import sys; sys.path.insert(0, {folder!r}); from deepsea_bundle import reader_process"
+    read = "sys.exit(reader_process.main(sys.stdin.buffer, sys.stdout.buffer))"
     question = request(path, name, limits.memory_mib << 20, limits.cpu_seconds)
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", f"{start}; sys.exit(reader_process.main())"],
+            [sys.executable, "-I", "-S", "-c", f"{start}; {read}"],
             input=question,
             capture_output=True,
             timeout=limits.seconds,

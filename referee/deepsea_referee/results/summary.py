@@ -22,7 +22,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.timing.pauses import OffTurn
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Decision, Forfeit
-from deepsea_rules.printable import one_line
+from deepsea_rules.printable import html_table, one_line
 from deepsea_rules.ruleset import DIVES, SEAT_LETTERS, RuleSet
 from deepsea_rules.time_control import TimeControl, duration_text
 from deepsea_sdk.notes import Note
@@ -280,6 +280,32 @@ class MatchResult:
     def __post_init__(self) -> None:
         self._tallies = [_Tally() for _ in self.bots]
 
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{row.name} {row.wins} won" for row in self.ranked())
+        return f"<MatchResult, {self._facts}: {rows}>"
+
+    def _repr_html_(self) -> str:
+        """The table, for a notebook."""
+        head = ("bot", "games", "wins", "placement", "points", "drowned in dive 1, 2, 3", "faults")
+        rows = [
+            (
+                row.name,
+                row.games,
+                row.wins,
+                "-" if row.mean_placement is None else f"{row.mean_placement:.2f}",
+                "-" if row.mean_points is None else f"{row.mean_points:.1f}",
+                ", ".join(map(str, row.drowned)),
+                row.faults,
+            )
+            for row in self.ranked()
+        ]
+        return html_table(self._facts, head, rows)
+
+    @property
+    def _facts(self) -> str:
+        ended = ", interrupted" if self.interrupted else ""
+        return f"{self.games} of {self.games_asked} games, {self.rules.name} rules{ended}"
+
     def add(self, result: GameResult, decisions: Iterable[Decision]) -> None:
         """Add a finished game."""
         self.games += 1
@@ -333,6 +359,13 @@ class MatchResult:
             )
             for bot, (spec, tally) in enumerate(zip(self.bots, self._tallies, strict=True))
         ]
+
+    def ranked(self) -> list[BotSummary]:
+        """The same rows, best bot first."""
+        return sorted(
+            self.summaries(),
+            key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_points or 0)),
+        )
 
 
 def record_name(game: int) -> str:

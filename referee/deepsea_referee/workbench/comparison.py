@@ -22,6 +22,7 @@ from deepsea_referee.workbench.confidence import (
     Elo,
     elo_difference,
 )
+from deepsea_rules.printable import html_table
 from deepsea_rules.scoring import placement_scores
 
 if TYPE_CHECKING:
@@ -76,6 +77,25 @@ class Comparison:
         self._clean_sum = 0.0
         self._history: list[LeadPoint] = []
         """The deciding lead after each block."""
+
+    def __repr__(self) -> str:
+        return f"<Comparison, {self._facts}: A leads B by {' in '.join(_shown(self.deciding, 3))}>"
+
+    def _repr_html_(self) -> str:
+        """The table, for a notebook."""
+        leads = (("placement score", self.placement, 3), ("points", self.points, 1))
+        rows = [
+            (what, *(f"{side[i]:.{digits}f}" for side in self.means), *_shown(lead, digits))
+            for i, (what, lead, digits) in enumerate(leads)
+        ]
+        if self.adjusted is not None:
+            rows.insert(1, ("without luck", "", "", *_shown(self.adjusted, 3)))
+        return html_table(self._facts, ("", "A", "B", "difference", "interval"), rows)
+
+    @property
+    def _facts(self) -> str:
+        words = {"A": "A is stronger", "B": "B is stronger", "same": "no difference"}
+        return f"{self.blocks} blocks, {words.get(self.verdict or '', 'undecided')}"
 
     @property
     def blocks(self) -> int:
@@ -169,6 +189,12 @@ class Comparison:
         mean = abs(self.deciding.mean)
         ratio = (high - low) / 2 / max(mean, self._margin - mean)
         return max(self.blocks + 1, round(self.blocks * ratio**2))
+
+
+def _shown(lead: ConfidenceSequence, digits: int) -> tuple[str, str]:
+    """The mean and the interval of a lead as text."""
+    low, high = lead.interval
+    return f"{lead.mean:+.{digits}f}", f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
 def largest_lead(
