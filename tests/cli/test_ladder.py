@@ -230,7 +230,7 @@ def test_another_season_and_the_end_of_one(run: Run, played: Path) -> None:
     assert ladder.SEED.hex() in closed.out
     assert closed.out.startswith("season s1, closed: 8 games")
     table = run("ladder", "standings", "--season", "s1").out
-    assert closed.out.startswith(table)
+    assert closed.out.startswith(table.partition("head 8: ")[0])
     first, second = (line.split()[1] for line in table.splitlines()[3:5])
     assert re.search(
         rf"^{first} v1 wins season s1, better than {second} v1 with a probability of \d+ %$",
@@ -432,7 +432,7 @@ def test_an_export_is_verified_with_a_head_that_was_shown(
     with Store.open(played) as store:
         season = store.seasons.get("s1")
     shown = f"head 8: {season.head}"
-    for words in (("standings",), ("status",), ("close", "s1"), ("standings",)):
+    for words in (("status",), ("close", "s1")):
         assert shown in run("ladder", *words).out
     assert json.loads(run("ladder", "standings", "--json").out)["season"]["head"] == season.head
     export = tmp_path / "export.jsonl"

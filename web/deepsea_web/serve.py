@@ -68,6 +68,8 @@ class ServeOptions:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     private: bool = False
+    install: str = ""
+    """The line that installs the program for authors; "": from the package index."""
     workers: int = 1
     """Of the runner; 0: no runner is started."""
     until: str | None = None
@@ -101,6 +103,7 @@ def serve(target: str, options: ServeOptions, announce: Callable[[str], object])
             store,
             entropy=fresh_seed,
             private=options.private,
+            install=options.install,
             is_local=is_local,
         )
         open_many_files()

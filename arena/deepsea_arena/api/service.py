@@ -68,6 +68,7 @@ class LadderService:
     is_local  whether everybody who can reach the ladder is on its own machine: the server listens
               on loopback, and no proxy is trusted. Else a season without a sandbox gets no uploads
     private   whether visitors may read nothing
+    install   the line that installs the program for authors; "": from the package index
     limits    the defaults of the ladder's settings
     clock     of failures
     host      who plays the games of people, if that is this process; None: a runner
@@ -80,6 +81,7 @@ class LadderService:
         entropy: Callable[[], bytes],
         is_local: bool = False,
         private: bool = False,
+        install: str = "",
         limits: RemoteLimits = USUAL_LIMITS,
         clock: Clock | None = None,
         host: SeatHost | None = None,
@@ -89,6 +91,7 @@ class LadderService:
         clock = clock or SystemClock()
         self.is_local = is_local
         self.private = private
+        self.install = install
         self.host = host
         self._usual = limits
         self.limits: RemoteLimits

@@ -27,7 +27,13 @@ from deepsea_cli.ladder.options import (
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.tables import minute, peculiarities, print_extensions, print_table
+from deepsea_cli.ladder.tables import (
+    beginning,
+    minute,
+    peculiarities,
+    print_extensions,
+    print_table,
+)
 from deepsea_cli.output import count, echo, percent, print_document
 from deepsea_referee.errors import UserError
 
@@ -189,7 +195,7 @@ def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None
             echo("repeat the command for the final table and the seed")
             ctx.exit(NEGATIVE)
         table = ladder.standings(season=name)
-    print_table(table)
+    print_table(table, whole_head=True)
     click.echo()
     _print_winner(table)
     echo(f"season {closed.season} is closed; seed {closed.seed}")
@@ -235,7 +241,8 @@ def _print_season(season: SeasonInfo, *, here: bool = True) -> None:
     )
     for line in peculiarities(season):
         echo(line)
-    echo(f"commitment to its games' seed: {season.commitment}")
+    commitment = beginning(season.commitment)
+    echo(f"commitment to its games' seed: {commitment} (`ladder status --json` has all of it)")
     if season.isolation == "process":
         echo("its bots are trusted: they run as plain processes with your rights")
     if here and (trouble := missing_sandbox(season.isolation)):

@@ -62,6 +62,12 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 )
 @path_option("--tls-cert", help="Certificate chain, as PEM.")
 @path_option("--tls-key", help="Its private key, as PEM, without a password.")
+@click.option(
+    "--install",
+    metavar="LINE",
+    default="",
+    help="The command that pages tell authors to install with.  [default: from the package index]",
+)
 @click.option("--private", is_flag=True, help="Visitors see the login and nothing else.")
 @click.option("--no-run", is_flag=True, help="Serve only; another process runs the ladder.")
 @until_option
@@ -76,6 +82,7 @@ def serve(
     trusted_proxies: tuple[str, ...],
     tls_cert: Path | None,
     tls_key: Path | None,
+    install: str,
     private: bool,
     no_run: bool,
     until: str | datetime | None,
@@ -105,6 +112,7 @@ def serve(
         trusted_proxies=trusted_proxies,
         tls_cert=tls_cert,
         tls_key=tls_key,
+        install=install,
         private=private,
         workers=0 if no_run else workers or 1,
         until=until.isoformat() if isinstance(until, datetime) else until,

@@ -22,7 +22,7 @@ from deepsea_arena.play.run_report import RunWatcher
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.logins import Target
 from deepsea_cli.ladder.options import Place, open_store, place_option
-from deepsea_cli.ladder.tables import minute
+from deepsea_cli.ladder.tables import beginning, minute
 from deepsea_cli.options import bot_uids_option, complete_bot, number_option, plays_here
 from deepsea_cli.output import (
     Column,
@@ -284,7 +284,7 @@ def _print_end(ended: Submission, bundle: BotBundle, path: str) -> None:
         from deepsea_referee.workbench.advice import files
 
         echo(f"{ended.bot} version {ended.version} by {ended.author} is on the ladder")
-        echo(f"digest {ended.digest}")
+        echo(f"digest {beginning(ended.digest)} (`ladder bot {ended.bot} --json` has all of it)")
         echo(files(bundle).found)
         return
     if ended.state == "failed":

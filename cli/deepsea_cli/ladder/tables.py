@@ -25,6 +25,11 @@ def minute(time: datetime | None) -> str:
     return "-" if time is None else time.strftime("%Y-%m-%d %H:%M")
 
 
+def beginning(digest: str) -> str:
+    """The first characters of a SHA-256 in hex, as pages show it."""
+    return f"{digest[:16]}..."
+
+
 def skill(mu: float, high: float) -> str:
     return f"{mu:.1f} ±{high - mu:4.1f}"
 
@@ -84,8 +89,8 @@ def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
     ]
 
 
-def print_table(page: Standings) -> None:
-    """Print the standings of a season as a table."""
+def print_table(page: Standings, *, whole_head: bool = False) -> None:
+    """Print the standings of a season as a table, and the head of its chain or its beginning."""
     season = page.season
     closed = closed_or_paused(season)
     echo(
@@ -100,4 +105,5 @@ def print_table(page: Standings) -> None:
         click.echo()
         echo(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")
     click.echo()
-    echo(f"head {season.place}: {season.head}")
+    head = season.head if whole_head else f"{beginning(season.head)} (--json has all of it)"
+    echo(f"head {season.place}: {head}")

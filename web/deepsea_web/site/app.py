@@ -34,6 +34,7 @@ from deepsea_ladder.store.database import snapshot
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
+from deepsea_sdk import __version__
 from deepsea_web.http import NO_STORE, attachment
 from deepsea_web.server.access import Access, Gate
 from deepsea_web.server.gateway import Gateway, name_routes
@@ -60,6 +61,8 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 _AGAIN = "no-cache"  # kept, and asked for every time whether it is still so
 KEPT_US = 1_000_000
 """The time for which a page is sent to all who ask, whatever is played meanwhile."""
+INSTALL = f"pip install deepsea-referee=={__version__}"
+"""The line that installs the program, unless the operator has another one."""
 _log = logging.getLogger(__name__)
 Endpoint = Callable[["Site", Request], Awaitable[Any]]
 """Answers a request by itself, where a page is not enough: a stream, a file."""
@@ -91,6 +94,7 @@ class Site:
             self.store.now,
             private=gateway.service.private,
             alone=gateway.service.host is not None,
+            install=gateway.service.install or INSTALL,
         )
         self.broadcast = Broadcast(gateway, access.url)
         self._answers = Answers(self.sessions, members, self.renderer, self.with_error_pages)

@@ -347,6 +347,8 @@ class PageRenderer:
     """The time by the ladder's clock, in milliseconds since 1970."""
     private: bool = False
     """True if visitors see the login and nothing else."""
+    install: str = ""
+    """The line that installs the program."""
     alone: bool = False
     """True if its pages are those of one seat, without the others of a ladder."""
 
