@@ -41,12 +41,15 @@ def new(name: str, language: Language | None, template: Template | None) -> None
     """
     if language and template:
         raise click.UsageError("--language and --template exclude each other: templates are Python")
-    for file in create(name, language or "python", template or "simple"):
-        echo(str(file))
-    click.echo()
+    files = create(name, language or "python", template or "simple")
     if template == "learned":
+        echo("to be trained it needs numpy, and to play nothing more; first of all:")
         print_command("pip", "install", "-r", f"{name}/train-requirements.txt")
         print_command("python", f"{name}/train.py")
+        click.echo()
+    for file in files:
+        echo(str(file))
+    click.echo()
     if language == "node":
         print_command("npm", "install", "--prefix", name)
     for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):

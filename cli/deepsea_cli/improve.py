@@ -497,13 +497,14 @@ def _print_next(run: _Run, position: Deviation, bot: str) -> None:
     from deepsea_referee.bots.loading import is_python
 
     at = ("--at", str(position.decision))
+    action = ("--action", position.policy, "--games", "100")
     echo("to look at the first of these, and to try out what is better:")
     if is_python(run.settings.bots[0]):
         print_command("deepsea-referee", "debug", position.record, bot, *at)
-    else:
+        print_command("deepsea-referee", "branch", position.record, *at, *action)
+    else:  # this process cannot import it: a sample plays on in all seats
         print_command("deepsea-referee", "show", position.record, *at)
-    action = ("--action", position.policy, "--games", "100")
-    print_command("deepsea-referee", "branch", position.record, *at, *action)
+        print_command("deepsea-referee", "branch", position.record, "steady", *at, *action)
 
 
 def _print_changes(habits: Weaknesses, versions: Versions) -> None:

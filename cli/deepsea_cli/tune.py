@@ -95,8 +95,10 @@ def command(
         until_decided=True,
         **play.settings(text),
     )
+    size = f"{budget} games" if limit.in_games else f"{budget} of time"
     with ExitStack() as opened:
         tuned = TuneGames(mine, settings, limit, SystemClock().now_us, opened, out)
+        click.echo(f"at most {size}: half to search, and at most half to prove it", err=True)
         progress = opened.enter_context(Progress(100, "%", printed=True))
         ended = play.run(tuned.play, lambda: progress.reach(tuned.percent, _note(tuned)))
     compared = tuned.compared
@@ -160,7 +162,14 @@ def _report(tuned: TuneGames, better: bool | None) -> None:
         report_comparison(compared)
         click.echo()
     if better is False:
-        echo("not better: keep the numbers that you have")
+        is_open = compared is not None and compared.comparison.verdict is None
+        echo(f"not {'surely ' if is_open else ''}better: keep the numbers that you have")
+        for one in tuned.search.tried if tuned.search.steps else ():
+            echo(
+                f"  {one.name} was tried from {one.low} to {one.high}; from the low end of its "
+                "range to the high one the placement score changes by "
+                f"{one.worth:+.2f} ±{one.error:.2f}"
+            )
     if not better:
         return
     echo(f"better: write into class {subject.class_name}")

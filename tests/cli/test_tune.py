@@ -26,6 +26,10 @@ class Mine(Bot):
 run(Mine)
 """
 """It brings nothing home."""
+NOT_BETTER = (
+    "not better: keep the numbers that you have",
+    "not surely better: keep the numbers that you have",
+)
 WORDS = ("tune", "mine.py,most=0..4", "--against", "none", "--in-process", "--seed", "x")
 
 
@@ -39,7 +43,8 @@ def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_number_that_is_wrong_is_found_and_proved(run: Run, tmp_path: Path) -> None:
     done = run(*WORDS, "--budget", 240, "--plot", "search.svg")
-    assert (done.status, done.err) == (0, "")
+    assert done.status == 0
+    assert one_line(done.err).startswith("at most 240 games: half to search")
     lines = done.out.splitlines()
     assert lines[0] == "mine,most=0..4: 15 steps of 4 blocks"
     name, before, found, _ = lines[3].split(maxsplit=3)
@@ -82,7 +87,13 @@ def test_what_is_not_better_is_said_so(run: Run, bot: Path) -> None:
     (number,) = document["parameters"]
     assert (number["name"], number["low"], number["high"], number["start"]) == ("most", 2, 4, 2)
     again = run(*words, "--out", "kept")
-    assert again.out.splitlines()[-1] == "not better: keep the numbers that you have"
+    assert again.err.startswith("at most 104 games: half to search, and at most half to prove it\n")
+    verdict, tried = again.out.splitlines()[-2:]
+    assert verdict in NOT_BETTER
+    # More than two units are worse, which the steps say too.
+    assert tried.startswith("  most was tried from 2 to 4; from the low end of its range to the ")
+    change, error = map(float, tried.rpartition("changes by ")[2].replace("±", "").split())
+    assert change < 0 < error
 
 
 # tests/referee/test_blocks.py plays the blocks in each way in every run.

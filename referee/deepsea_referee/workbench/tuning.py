@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from operator import mul
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -28,6 +29,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock
 from deepsea_referee.workbench.folder import kept_folder
 from deepsea_rules.randomness import Stream, seed_from_text
+from deepsea_sdk.coach.decisions import SURE
 from deepsea_sdk.launch import Parameters, number_or_text, split_parameters
 
 Values: TypeAlias = dict[str, float]
@@ -72,6 +74,18 @@ class Range(NamedTuple):
         return min(self.high, max(self.low, round(exact, _DIGITS - math.floor(math.log10(width)))))
 
 
+class Tried(NamedTuple):
+    """The part of a number's range that a search has tried, and how much the number matters."""
+
+    name: str
+    low: float
+    high: float
+    worth: float
+    """By how much placement score its high end is better than its low one, by all steps."""
+    error: float
+    """That of 95 %."""
+
+
 class Spsa:
     """The places of a search; a place is how far each number is on its way from low to high."""
 
@@ -79,6 +93,8 @@ class Spsa:
         self.ranges = ranges
         self.places = [[(one.start - one.low) / (one.high - one.low) for one in ranges]]
         """The place before each step, and after the last one."""
+        self._leads: list[tuple[Values, Values, float]] = []
+        """The two settings of each step, and the lead of the first one."""
         self._seed = seed
         self._over = 0.0
 
@@ -104,10 +120,27 @@ class Spsa:
 
     def add(self, lead: float, over: float) -> None:
         """Go on by the lead of the first setting; the part `over` of the search is over now."""
+        self._leads.append((*self.pair(), lead))
         slope = _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL * lead / 2
         moved = zip(self.places[-1], self._moves(), strict=True)
         self.places.append([min(1.0, max(0.0, place + slope / move)) for place, move in moved])
         self._over = over
+
+    @property
+    def tried(self) -> list[Tried]:
+        """What was tried of each number: a line through the leads of all steps says its worth."""
+        return [self._tried(one) for one in self.ranges]
+
+    def _tried(self, one: Range) -> Tried:
+        width = one.high - one.low
+        numbers = [pair[one.name] for *both, _ in self._leads for pair in both]
+        apart = [(a[one.name] - b[one.name]) / width for a, b, _ in self._leads]
+        leads = [lead for *_, lead in self._leads]
+        squares = sum(share * share for share in apart)
+        worth = sum(map(mul, apart, leads)) / squares
+        spread = sum((lead - worth * share) ** 2 for share, lead in zip(apart, leads, strict=True))
+        error = SURE * math.sqrt(spread / squares / max(1, len(leads) - 1))
+        return Tried(one.name, min(numbers), max(numbers), worth, error)
 
     def _values(self, place: Sequence[float]) -> Values:
         return {one.name: one.at(share) for one, share in zip(self.ranges, place, strict=True)}
