@@ -109,9 +109,22 @@ def count(number: int, what: str) -> str:
 
 
 def print_command(program: str, *words: str) -> None:
-    """Print a command to be copied, not wrapped; this program is named as it was called."""
-    program = called() if program == PROGRAM else program
+    """Print a command to be copied, not wrapped; this program is named as it was called.
+
+    `python` and `pip` are those of the environment that this program runs in.
+    """
+    if program == PROGRAM:
+        program = called()
+    elif program in ("python", "pip") and not _is_entered():
+        words = words if program == "python" else ("-m", "pip", *words)
+        program = sys.executable
     click.echo(f"  {printable(shlex.join((program, *words)))}")
+
+
+def _is_entered() -> bool:
+    """Whether `python` is found where the one is that runs this program."""
+    found = shutil.which("python")
+    return found is not None and Path(found).parent.samefile(Path(sys.executable).parent)
 
 
 def called() -> str:

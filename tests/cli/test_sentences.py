@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shlex
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -167,10 +168,27 @@ def test_training_without_numpy_names_what_to_install(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = run("new", "mine", "--template", "learned").out
-    assert "  pip install -r mine/train-requirements.txt\n" in made
-    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\")\n")
-    path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
+    assert run("new", "mine", "--template", "learned").status == 0
+    said = with_numpy("raise ModuleNotFoundError(\"No module named 'numpy'\")", words)
+    assert "numpy" in one_line(said)
+    assert "pip install" in said
+
+
+@pytest.mark.parametrize("words", [["mine/train.py"], ["-m", "deepsea_sdk.train", "x.weights"]])
+def test_training_takes_one_core(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("new", "mine", "--template", "learned").status == 0
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    cores = "import os; raise SystemExit('cores: ' + os.environ.get('OPENBLAS_NUM_THREADS', 'all'))"
+    assert with_numpy(cores, words) == "cores: 1\n"
+
+
+def with_numpy(text: str, words: list[str]) -> str:
+    """Run Python here with such a module numpy; it has to fail. Returns what it wrote to stderr."""
+    Path("numpy.py").write_text(f"{text}\n")
+    path = os.pathsep.join([str(Path.cwd()), environment()["PYTHONPATH"]])
     done = subprocess.run(
         [sys.executable, *words],
         env={**environment(), "PYTHONPATH": path},
@@ -179,5 +197,17 @@ def test_training_without_numpy_names_what_to_install(
         check=False,
     )
     assert done.returncode == 1
-    assert "numpy" in one_line(done.stderr)
-    assert "pip install" in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("entered", [True, False])
+def test_the_python_that_is_named_is_the_one_that_runs_here(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entered: bool
+) -> None:
+    """As `.venv/bin/deepsea-referee` it is not entered, and `pip` is missing or another's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent if entered else tmp_path))
+    said = run("new", "mine", "--template", "learned").out
+    python = shlex.quote(sys.executable)
+    pip, python = ("pip", "python") if entered else (f"{python} -m pip", python)
+    assert f"  {pip} install -r mine/train-requirements.txt\n  {python} mine/train.py\n" in said
