@@ -204,6 +204,7 @@ class SessionLine(Struct, frozen=True):
 class AuditKind(StrEnum):
     SUBMITTED = "submitted"
     WITHDRAWN = "withdrawn"
+    SUSPENDED = "suspended"
     DISABLED = "disabled"
     ENABLED = "enabled"
     REFUSED = "refused"

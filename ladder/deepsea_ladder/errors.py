@@ -92,8 +92,16 @@ class CodeRefused(AccountError):
 
 
 class SubmissionError(LadderError):
-    """A version that is not stored: the name is somebody else's, its files play already, or its
-    author has submitted enough."""
+    """A version that is not stored: the name is somebody else's, its files play already, its bot
+    was taken out, or its author has submitted enough.
+
+    remedy  what the author can do; "" if `found` says it
+    """
+
+    def __init__(self, found: str, remedy: str = "") -> None:
+        super().__init__(f"{found}; {remedy}" if remedy else found)
+        self.found = found
+        self.remedy = remedy
 
 
 class LimitReached(SubmissionError):

@@ -145,8 +145,10 @@ class BotState(StrEnum):
     """States of a bot, for which games are scheduled or not."""
 
     ACTIVE = "active"
+    SUSPENDED = "suspended"
+    """Taken out by the ladder, for its strikes or since its stored files are damaged."""
     DISABLED = "disabled"
-    """Taken out by the ladder, with the reason; `disable --undo` or a new version ends that."""
+    """Taken out by an operator."""
     WITHDRAWN = "withdrawn"
     """Taken out by its author."""
 
@@ -488,15 +490,15 @@ class Receipt(Struct, frozen=True):
     """The reason of the refusal."""
     is_late: bool = False
     """True if it was refused because its season was closed, which is nobody's mistake."""
-    disabled: tuple[str, ...] = ()
+    suspended: tuple[str, ...] = ()
     """Bots that this result has taken out."""
 
 
 class VoidReceipt(Struct, frozen=True):
     status: TaskState
     """The job's."""
-    disabled: tuple[str, ...] = ()
-    """Bots that were disabled, since too many games became void while they were asked."""
+    suspended: tuple[str, ...] = ()
+    """Bots that were suspended, since too many games became void while they were asked."""
 
 
 class GameSeat(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from deepsea_ladder.rating.totals import SeatResult
 
 @dataclass(frozen=True, slots=True)
 class StrikeRules:
-    """Limits of what a bot may do; beyond any of them it is disabled."""
+    """Limits of what a bot may do; beyond any of them it is suspended."""
 
     absences: int = 3
     """Games in a row that it forfeited by a fault that ends the stream."""
@@ -50,7 +50,7 @@ class RetryPolicy:
     steps: int = 3
     """Attempts in a row to play on a game of a person after which it is void."""
     strikes: StrikeRules = field(default_factory=StrikeRules)
-    """When a bot is disabled."""
+    """When a bot is suspended."""
 
 
 class Appearance(NamedTuple):

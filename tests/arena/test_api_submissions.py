@@ -146,7 +146,10 @@ def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
     season = Season(name="open", isolation="process")
     service.store.seasons.open(season, ladder.SEED)
     words = refused(Kind.NOT_NOW, lambda: upload(anna, zipped("one")))
-    assert words == "season open plays bots without a sandbox, so none are taken from afar"
+    assert words == (
+        "season open plays bots without a sandbox, so none are taken from afar; ask whoever runs "
+        "the ladder"
+    )
     assert anna.submissions() == ()
     service.is_local = True
     next(upload(anna, zipped("one")))
@@ -172,7 +175,9 @@ def test_an_author_withdraws_own_bots_and_no_others(
         assert place.state is BotState.WITHDRAWN
     service.store.bots.disable("ben", "it crashed")
     words = refused(Kind.NOT_NOW, lambda: ben.withdraw(bot="ben"))
-    assert words == "ben is disabled: it crashed"
+    assert words == (
+        "ben is disabled: it crashed; ask whoever runs the ladder, who alone can enable it"
+    )
 
 
 def test_lists_hold_what_is_the_callers_own(service: LadderService, anna: LocalLadder) -> None:

@@ -257,7 +257,9 @@ def test_games_in_play_count_when_their_season_is_closed(
     assert (counts.done, counts.cancelled, counts.leased) == (3, 3, 0)
 
 
-def test_a_bot_that_makes_games_void_is_disabled_and_that_is_said(store: Store, stop: Stop) -> None:
+def test_a_bot_that_makes_games_void_is_suspended_and_that_is_said(
+    store: Store, stop: Stop
+) -> None:
     asked: list[tuple[str, tuple[int, ...]]] = []
 
     def playing(job: Job) -> Outcome:
@@ -268,8 +270,8 @@ def test_a_bot_that_makes_games_void_is_disabled_and_that_is_said(store: Store, 
     watcher = Watcher()
     summary = run(store, stop, playing, watcher=watcher)
     assert asked[:3] == [("s1-1", ()), ("s1-1", (3,)), ("s1-2", ())]
-    assert (summary.accepted, summary.void, summary.disabled) == (4, 5, ["dan"])
-    assert watcher.troubles == ["dan is disabled"]
+    assert (summary.accepted, summary.void, summary.suspended) == (4, 5, ["dan"])
+    assert watcher.troubles == ["dan is suspended"]
 
 
 def test_voids_by_a_busy_host_set_no_game_aside(store: Store, stop: Stop) -> None:

@@ -158,7 +158,7 @@ def test_a_name_that_became_somebody_elses_is_refused_without_games(site: Site) 
     ladder.submit(site.store, "mine", "two", "Bob")
     site.work.drain()
     done = site.now(number)
-    assert done.found == "the bot 'mine' is Bob's; choose another name"
+    assert (done.found, done.remedy) == ("the bot 'mine' is Bob's", "choose another name")
     assert (done.bot, done.digest) == ("mine", ladder.a_bundle("one").digest)
     assert site.worker.played == 0
 
@@ -167,9 +167,9 @@ def test_a_strangers_bot_does_not_meet_a_season_without_a_sandbox(site: Site) ->
     number = site.submit()
     site.store.seasons.open(Season(name="open", isolation="process"), ladder.SEED)
     site.work.drain()
-    assert site.now(number).found == (
-        "season open plays bots without a sandbox, so none are taken from afar"
-    )
+    done = site.now(number)
+    assert done.found == "season open plays bots without a sandbox, so none are taken from afar"
+    assert done.remedy == "ask whoever runs the ladder"
     assert site.worker.played == 0
     add(site.store, an_author(site.store, "Bob"), "two", "bobs", needs_sandbox=False)
     site.work.drain()

@@ -62,7 +62,7 @@ def test_submitting_what_plays_already_changes_nothing(store: Store) -> None:
     version = ladder.submit(store, "greedy", "one")
     assert ladder.submit(store, "greedy", "one") == version
     store.bots.disable("greedy", "it snores")
-    with pytest.raises(SubmissionError, match="1 of 'greedy', which is disabled: it snores"):
+    with pytest.raises(SubmissionError, match="greedy is disabled: it snores; ask whoever"):
         ladder.submit(store, "greedy", "one")
 
 
@@ -228,9 +228,9 @@ def test_a_bot_whose_files_are_damaged_is_taken_out_and_the_others_play_on(
     damage = "UPDATE archives SET content = :content WHERE digest = :digest"
     ladder.write(store, damage, content=content, digest=digest)
     receipt = store.jobs.fail(ladder.claim(store, season), "its files are damaged")
-    assert (receipt.status, receipt.disabled) == (TaskState.CANCELLED, ("ben",))
+    assert (receipt.status, receipt.suspended) == (TaskState.CANCELLED, ("ben",))
     bot = store.bots.get("ben")
-    assert bot.state is BotState.DISABLED
+    assert bot.state is BotState.SUSPENDED
     assert bot.reason is not None
     assert bot.reason.startswith("the stored files of ben v1 are damaged: ")
     assert store.queue.counts(season).quarantined == 0

@@ -11,7 +11,7 @@ from helpers import ladder
 CONTENTS = ladder.stocked
 
 
-def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(store: Store) -> None:
+def test_a_bot_that_is_not_there_again_and_again_is_suspended_with_the_reason(store: Store) -> None:
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 8))
 
@@ -26,9 +26,9 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
     play("dan")
     (dan,) = [one for one in store.bots.strikes([season])[season.id] if one.bot == "dan"]
     assert (dan.absences, dan.spoiled) == (2, 4)
-    assert play("dan", "cleo").disabled == ("dan",)
+    assert play("dan", "cleo").suspended == ("dan",)
     out = store.bots.get("dan")
-    assert out.state is BotState.DISABLED
+    assert out.state is BotState.SUSPENDED
     assert out.reason == (
         "3 games in a row without it, the last s1-6; fix it and submit it again, or enable it"
     )
@@ -39,7 +39,7 @@ def test_a_bot_that_is_not_there_again_and_again_is_disabled_with_the_reason(sto
 
     store.bots.enable("dan")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
-    assert play("dan").disabled == ()
+    assert play("dan").suspended == ()
     assert store.ratings.differences(season, records=True) == []
     entry = next(e for e in store.ratings.entries(season) if e.version.bot == "dan")
     assert (entry.tally.forfeits, entry.tally.faults, entry.tally.games) == (6, 6, 7)
@@ -56,7 +56,7 @@ def test_crashes_of_a_former_version_do_not_count_against_the_new_one(store: Sto
     assert store.bots.strikes([season])[season.id] == []
 
 
-def test_a_bot_that_forfeits_by_its_faults_is_disabled_though_it_is_there(store: Store) -> None:
+def test_a_bot_that_forfeits_by_its_faults_is_suspended_though_it_is_there(store: Store) -> None:
     """One that timed out at every decision cost a ladder twelve of thirteen games."""
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 12))
@@ -66,7 +66,7 @@ def test_a_bot_that_forfeits_by_its_faults_is_disabled_though_it_is_there(store:
         nonsense = {} if job.game_id == "s1-2" else {"dan": 3}
         played.append(store.games.report(job, ladder.play(job, faulty=nonsense)))
     assert len(played) == 6
-    assert played[-1].disabled == ("dan",)
+    assert played[-1].suspended == ("dan",)
     assert store.bots.get("dan").reason == (
         "5 of its last 10 games it forfeited, or had two faults in, the last s1-6; fix it and "
         "submit it again, or enable it"
@@ -74,15 +74,15 @@ def test_a_bot_that_forfeits_by_its_faults_is_disabled_though_it_is_there(store:
     assert store.bots.strikes([season])[season.id] == []
 
 
-def test_a_bot_with_faults_in_every_game_is_disabled_though_it_forfeits_none(store: Store) -> None:
+def test_a_bot_with_faults_in_every_game_is_suspended_though_it_forfeits_none(store: Store) -> None:
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 5))
     faulty = {"dan": 2, "ben": 1}
     for _ in range(4):
         job = ladder.claim(store, season)
-        assert store.games.report(job, ladder.play(job, faulty=faulty)).disabled == ()
+        assert store.games.report(job, ladder.play(job, faulty=faulty)).suspended == ()
     job = ladder.claim(store, season)
-    assert store.games.report(job, ladder.play(job, faulty=faulty)).disabled == ("dan",)
+    assert store.games.report(job, ladder.play(job, faulty=faulty)).suspended == ("dan",)
 
 
 @pytest.mark.databases
@@ -121,7 +121,7 @@ def test_void_games_without_anybody_asked_are_nobodys(store: Store) -> None:
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 10))
     for job in store.jobs.claim(season, "worker", 60, [None] * 10):
-        assert store.jobs.fail(job, "the worker ended").disabled == ()
+        assert store.jobs.fail(job, "the worker ended").suspended == ()
     assert store.bots.strikes([season])[season.id] == []
 
 
@@ -147,9 +147,9 @@ def test_strikes_do_not_depend_on_a_clock_that_was_wrong(store: Store, step: int
         ladder.write(store, "UPDATE attempts SET ended_at = ended_at + :step", step=step)
 
     set_clock()
-    assert [play("dan").disabled for _ in range(3)] == [(), (), ("dan",)]
+    assert [play("dan").suspended for _ in range(3)] == [(), (), ("dan",)]
     set_clock()
     store.bots.enable("dan")
-    assert play("dan").disabled == ()
+    assert play("dan").suspended == ()
     set_clock()
-    assert [play("dan").disabled for _ in range(2)] == [(), ("dan",)]
+    assert [play("dan").suspended for _ in range(2)] == [(), ("dan",)]

@@ -219,10 +219,16 @@ def test_a_withdrawn_bot_comes_back_with_its_files_and_a_disabled_one_does_not(
     add(store, ada, "one", key="first-key")
     assert known(store, claim(store), "mine", "one")
     assert store.bots.get("mine").state is BotState.ACTIVE
-    store.bots.disable("mine", "it crashed")
     add(store, ada, "one", key="second-key")
-    with pytest.raises(SubmissionError, match="which is disabled: it crashed"):
-        known(store, claim(store), "mine", "one")
+    store.bots.disable("mine", "it crashed")
+    lease, words = claim(store), "mine is disabled: it crashed; ask whoever runs the ladder"
+    for refused in (
+        partial(known, store, lease, "mine", "one"),
+        partial(accept, store, lease, "two"),
+        partial(add, store, ada, "three"),
+    ):
+        with pytest.raises(SubmissionError, match=words):
+            refused()
     assert store.bots.get("mine").state is BotState.DISABLED
 
 

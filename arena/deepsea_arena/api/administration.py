@@ -235,7 +235,8 @@ class AdminMethods(LadderPart):
 
     @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN, key="bot")
     def set_bot_state(self, *, bot: str, state: str = "", reason: str = "") -> BotPlace:
-        """Disable a bot with a reason, or enable it again: `state` is disabled or active."""
+        """Disable a bot with a reason, which its author cannot undo, or enable it again: `state` is
+        disabled or active."""
         if state == BotState.ACTIVE:
             found = self.store.bots.enable(bot, self.caller.by)
         elif state == BotState.DISABLED:

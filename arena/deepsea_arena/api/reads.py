@@ -164,8 +164,8 @@ class ReadMethods(LadderPart):
     def standings(
         self, *, season: str = "", everybody: bool = False, best_of_author: bool = False
     ) -> Standings:
-        """List the bots of a season, best first; with `everybody` former versions, withdrawn and
-        disabled bots, too; with `best_of_author` one bot of each author."""
+        """List the bots of a season, best first; with `everybody` former versions and bots that
+        were taken out, too; with `best_of_author` one bot of each author."""
         table = show_standings(
             self.store, season or None, everybody=everybody, best_of_author=best_of_author
         )

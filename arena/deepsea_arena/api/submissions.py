@@ -150,11 +150,7 @@ class SubmissionMethods(LadderPart):
     def withdraw(self, *, bot: str) -> BotPlace:
         """Withdraw a bot of the caller's author: it plays no more games."""
         found = self._own_bot(bot)
-        if found.state is BotState.DISABLED:
-            raise ApiError(Kind.NOT_NOW, f"{found.name} is disabled: {found.reason}")
-        if found.state is BotState.ACTIVE:
-            found = self.store.bots.withdraw(found.name, by=self.caller.by)
-        return bot_place(found)
+        return bot_place(self.store.bots.withdraw(found.name, by=self.caller.by))
 
     @method("GET", "/bots/{bot}/archive", role=Role.AUTHOR, scope=Scope.READ)
     def download_bot(self, *, bot: str, version: int = 0) -> Iterator[bytes]:

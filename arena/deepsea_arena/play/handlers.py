@@ -66,8 +66,10 @@ def _check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
         else:
             bundle = read
             refusal = _judge(loop, lease, bundle, seasons)
-    except (SubmissionError, BundleError) as error:
-        refusal = SubmissionRefusal(str(error))
+    except SubmissionError as error:
+        refusal = SubmissionRefusal(error.found, error.remedy or _TO_DO)
+    except BundleError as error:
+        refusal = SubmissionRefusal(str(error), _TO_DO)
     if refusal is not None:
         refuse = partial(submissions.refuse, lease, refusal)
         facts = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}

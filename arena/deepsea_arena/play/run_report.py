@@ -46,8 +46,8 @@ class RunReport:
     void: int = 0
     handed_back: int = 0
     """Games whose leases were given back at the end."""
-    disabled: list[str] = field(default_factory=list)
-    """Bots that were disabled for their strikes."""
+    suspended: list[str] = field(default_factory=list)
+    """Bots that were suspended for their strikes."""
     trouble: str = ""
     """The last reason why this machine could not play."""
     order: OrderReport | None = None

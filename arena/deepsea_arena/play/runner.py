@@ -303,7 +303,7 @@ class Runner:
             case ReceiptStatus.ACCEPTED:
                 self._failures_in_a_row = self._troubles = 0
                 self._report.accepted += 1
-                self._report.disabled += receipt.disabled
+                self._report.suspended += receipt.suspended
                 if played.logs and receipt.seq is not None:
                     self._keep_logs(receipt.seq, played.logs)
                 if self.goal.settled is not None:
@@ -333,10 +333,10 @@ class Runner:
         receipt = self._retry(lambda: self.store.jobs.fail(job, reason, seat))
         self._failures_in_a_row += 1
         self._report.void += 1
-        self._report.disabled += receipt.disabled
+        self._report.suspended += receipt.suspended
         self.watcher.failed(job, reason)
-        for name in receipt.disabled:
-            self.watcher.trouble(f"{name} is disabled")
+        for name in receipt.suspended:
+            self.watcher.trouble(f"{name} is suspended")
 
     def _set_aside(self, job: Job, reason: str) -> None:
         """Give a job back that this machine cannot play now, and start no other for a while."""

@@ -42,7 +42,7 @@ class Leaver(Generic[_Bot]):
     """The games of the final until then."""
     behind: _Bot | None = None
     """A bot that is surely better, of several the one that is furthest ahead; None if it was
-    withdrawn or disabled."""
+    taken out."""
     lead: float | None = None
     """By how much that one was ahead then, in placement score."""
 
@@ -125,7 +125,7 @@ class Race:
                 self._leave(Leaver(bot, self.games, best, lead))
 
     def take_out(self, bots: Collection[int]) -> None:
-        """Let bots leave that were withdrawn or disabled."""
+        """Let bots leave that were taken out."""
         for bot in [bot for bot in self.left if bot in bots]:
             self._leave(Leaver(bot, self.games))
 

@@ -47,7 +47,7 @@ class Standings(Struct, frozen=True, kw_only=True):
     """The number of games of the season."""
     standings: tuple[StandingLine, ...]
     not_listed: int
-    """Withdrawn and disabled bots that are not listed."""
+    """Bots that were taken out and are not listed."""
 
 
 class OrderReport(Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ def show_standings(
 ) -> Standings:
     """The standings.
 
-    everybody       also former versions, withdrawn and disabled bots
+    everybody       also former versions, and bots that were taken out
     best_of_author  the best bot of each author only
     """
     season = find_season(store, season_name)
@@ -156,7 +156,7 @@ def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
 
 
 def taken_out(store: Store, season: StoredSeason) -> set[str]:
-    """The bots that are withdrawn or disabled, of a closed season those that were at its end."""
+    """The bots that are taken out, of a closed season those that were at its end."""
     return {
         bot.name
         for bot in store.bots.all()

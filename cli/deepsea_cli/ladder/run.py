@@ -103,8 +103,8 @@ class RunOutput(RunWatcher):
     def finished(self, job: Job, receipt: Receipt) -> None:
         if receipt.status is ReceiptStatus.REFUSED:
             print_error(f"the result of game {job.game_id} was refused: {receipt.reason}")
-        for name in receipt.disabled:
-            print_error(f"{name} is disabled")
+        for name in receipt.suspended:
+            print_error(f"{name} is suspended")
         if self._progress is not None:
             note = f"{self._void} void" if self._void else ""
             self._progress.advance(receipt.status is ReceiptStatus.ACCEPTED, note)
@@ -165,8 +165,8 @@ def print_report(report: RunReport, *, has_no_end: bool = False) -> int:
         echo(f"ended {words}")
         return DONE
     echo(", ".join([f"{played} played", *extra]))
-    for name in report.disabled:
-        echo(f"{name} was disabled: see `ladder bot {name}` for the reason")
+    for name in report.suspended:
+        echo(f"{name} was suspended: see `ladder bot {name}` for the reason")
     match report.ended:
         case RunEnd.TOO_MANY_FAILURES:
             echo("too many games in a row failed: see `ladder status` for the reasons")

@@ -48,7 +48,7 @@ FAULTY = 10
 @click.command("standings")
 @season_option
 @click.option(
-    "--all", "everybody", is_flag=True, help="Include former versions, withdrawn and disabled bots."
+    "--all", "everybody", is_flag=True, help="Include former versions, and bots taken out."
 )
 @click.option("--best-of-author", is_flag=True, help="Only the best bot of each author.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -243,7 +243,7 @@ def withdraw(*, place: Place, name: str, reason: str | None) -> None:
         return
     with open_store(place.store_text) as store:
         bot = store.bots.withdraw(name, reason or "withdrawn by its author", MACHINE)
-    echo(f"{bot.name} is withdrawn: {bot.reason}")
+    echo(f"{bot.name} is {bot.state}: {bot.reason}")
 
 
 @click.command("disable")
@@ -254,8 +254,9 @@ def withdraw(*, place: Place, name: str, reason: str | None) -> None:
 def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
     """Schedule no more games for the bot NAME, for the ladder's operator.
 
-    With --undo games are scheduled again, also for a bot that its author withdrew or that was
-    disabled for its faults; its count of failures is reset.
+    Its author cannot change that, and submits no more versions of it. With --undo games are
+    scheduled again, also for a bot that its author withdrew or that was suspended for its faults;
+    its count of failures is reset.
     """
     if undo is (reason != ""):
         raise UserError("--reason and --undo exclude each other" if undo else "say why: --reason")

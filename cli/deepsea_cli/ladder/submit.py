@@ -355,6 +355,7 @@ def _print_submission(one: Submission) -> None:
     if one.found:
         echo(one.found)
         echo_lines(one.error, "  ")
-        echo(f"to do: {one.remedy}")
+        if one.remedy:
+            echo(f"to do: {one.remedy}")
         for line in one.log:
             echo(f"  {line}")

@@ -1,6 +1,6 @@
 """Logs that are only added to: the audit log, and the chain of each season.
 
-Invariants: an entry says what was refused, withdrawn, disabled or enabled, or who got or lost which
+Invariants: an entry says what was refused, taken out or enabled, or who got or lost which
 right, and is written in the transaction of its change, so that neither is stored without the other;
 entries stay, but for names and addresses that must be forgotten; an author is named by reference,
 so that a name that changes or goes does so here as well; no entry has a secret; a new link of a

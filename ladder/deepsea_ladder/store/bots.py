@@ -4,7 +4,7 @@ Invariants: a version is written once: its files by their digest, its number, it
 newest version is the one that plays; a bot that is not active gets no games, and says why; a name
 belongs to the author who had it first.
 
-A bot is disabled by its strikes in the transaction of the result or void game that was one. What
+A bot is suspended by its strikes in the transaction of the result or void game that was one. What
 counts is read from games and attempts, so there are no counters that could differ from them; games
 of former versions, or scheduled before the bot was enabled, do not count.
 """
@@ -35,6 +35,7 @@ from deepsea_bundle import names
 from deepsea_bundle.bot_cache import stored_files
 from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
+from deepsea_ladder.bot_states import BotDeed, state_after
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.limits import RemoteLimits, check_bots
 from deepsea_ladder.model import (
@@ -106,16 +107,16 @@ class Bots(StorePart):
     def withdraw(
         self, name: str, reason: str = "withdrawn by its author", by: Actor = NOBODY
     ) -> LadderBot:
-        """Withdraw a bot, for its author."""
-        return self._take_out(name, BotState.WITHDRAWN, reason, by)
+        """Withdraw a bot, for its author. Raises `SubmissionError` as `bot_states` says."""
+        return self._take_out(name, BotDeed.WITHDRAW, reason, by)
 
     def disable(self, name: str, reason: str, by: Actor = NOBODY) -> LadderBot:
-        """Disable a bot, for the ladder."""
-        return self._take_out(name, BotState.DISABLED, reason, by)
+        """Disable a bot, for an operator."""
+        return self._take_out(name, BotDeed.DISABLE, reason, by)
 
-    def _take_out(self, name: str, state: BotState, reason: str, by: Actor) -> LadderBot:
+    def _take_out(self, name: str, deed: BotDeed, reason: str, by: Actor) -> LadderBot:
         with self._database.write() as connection:
-            _take_out(connection, _row(connection, name), state, reason, now(connection), by)
+            _take_out(connection, _row(connection, name), deed, reason, now(connection), by)
             return _get(connection, name)
 
     def enable(self, name: str, by: Actor = NOBODY) -> LadderBot:
@@ -199,7 +200,7 @@ def admissible(
 
     Raises `BundleError` for a bad name, `LimitReached` for too many bots, and `SubmissionError`
     for an author who is blocked, for the name of somebody else's bot, for the files of another bot
-    of the author that plays, and for those of a disabled bot.
+    of the author that is not withdrawn, and for a bot that was taken out, as `bot_states` says.
     """
     _check_active(connection, author_id)
     if needs_sandbox:
@@ -210,11 +211,10 @@ def admissible(
     bot = _own_bot(connection, author_id, name)
     if limits is not None and (bot is None or bot.state is BotState.WITHDRAWN):
         _check_another_bot(connection, author_id, limits)
-    if bot is not None and bot.current.digest == digest and bot.state is BotState.DISABLED:
-        raise SubmissionError(
-            f"these files are version {bot.current.number} of {bot.name!r}, which is disabled: "
-            f"{bot.reason}"
-        )
+    if bot is not None:
+        is_same = bot.current.digest == digest
+        deed = BotDeed.SAME_FILES if is_same else BotDeed.OTHER_FILES
+        state_after(deed, bot.name, bot.state, bot.reason)
     plays = bot is not None and bot.current.digest == digest and bot.state is BotState.ACTIVE
     if digest is not None and not plays:
         _check_copy(connection, author_id, name, digest)
@@ -274,7 +274,9 @@ def _check_active(connection: Connection, author_id: int) -> None:
     table = schema.authors
     row = connection.execute(select(table).where(table.c.id == author_id)).one()
     if row.state != AuthorState.ACTIVE:
-        raise SubmissionError(f"the author {row.name!r} is {row.state}")
+        raise SubmissionError(
+            f"the author {row.name!r} is {row.state}", "ask whoever runs the ladder"
+        )
 
 
 def _check_isolation(connection: Connection) -> None:
@@ -284,7 +286,8 @@ def _check_isolation(connection: Connection) -> None:
     for season in map(Season.from_json, connection.execute(opened).scalars()):
         if season.isolation == "process":
             raise SubmissionError(
-                f"season {season.name} plays bots without a sandbox, so none are taken from afar"
+                f"season {season.name} plays bots without a sandbox, so none are taken from afar",
+                "ask whoever runs the ladder",
             )
 
 
@@ -295,7 +298,7 @@ def _own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | N
     if (row := connection.execute(query).first()) is None:
         return None
     if row.author_id != author_id:
-        raise SubmissionError(f"the bot {row.name!r} is {row.author}'s; choose another name")
+        raise SubmissionError(f"the bot {row.name!r} is {row.author}'s", "choose another name")
     return _bot(row)
 
 
@@ -307,18 +310,21 @@ def _check_another_bot(connection: Connection, author_id: int, limits: RemoteLim
 
 
 def _check_copy(connection: Connection, author_id: int, name: str, digest: str) -> None:
-    """Raise `SubmissionError` for the files of another bot of the author that plays."""
+    """Raise `SubmissionError` for the files of another bot of the author, unless that is withdrawn:
+    it plays, or was taken out and would come back under another name."""
     query = _CURRENT.where(
         schema.bots.c.author_id == author_id,
         schema.bots.c.name_key != names.key(name),
-        schema.bots.c.state == BotState.ACTIVE,
+        schema.bots.c.state != BotState.WITHDRAWN,
         schema.bot_versions.c.digest == digest,
     )
-    if (row := connection.execute(query).first()) is not None:
-        raise SubmissionError(
-            f"these files are those of {row.name!r}, which plays for {row.author} already; "
-            "withdraw that bot, or submit other files"
-        )
+    if (row := connection.execute(query.order_by(schema.bots.c.id)).first()) is None:
+        return
+    these = f"these files are those of {row.name!r}, which"
+    if row.state is BotState.ACTIVE:
+        remedy = "withdraw that bot, or submit other files"
+        raise SubmissionError(f"{these} plays for {row.author} already", remedy)
+    raise SubmissionError(f"{these} is {row.state}: {row.reason}", "submit other files")
 
 
 def _keep(connection: Connection, digest: str, packed: bytes) -> None:
@@ -335,25 +341,28 @@ def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> No
     last_job = select(func.coalesce(func.max(schema.jobs.c.id), 0)).scalar_subquery()
     state = {"state": BotState.ACTIVE, "reason": None, "changed_at": at, "pardoned_job": last_job}
     connection.execute(update(schema.bots).where(schema.bots.c.id == row.bot_id).values(state))
-    words = f"was {row.state}: {row.reason}"
+    words = f"was {row.state}: {row.reason}" if row.reason else f"was {row.state}"
     note(connection, at, AuditKind.ENABLED, row.name, words, author_id=row.author_id, by=by)
 
 
 def _take_out(
     connection: Connection,
     bot: Row[Any],
-    state: BotState,
+    deed: BotDeed,
     reason: str,
     at: int,
     by: Actor = NOBODY,
 ) -> None:
+    """Take a bot out. Raises `SubmissionError` if that may not be done in its state."""
+    state = state_after(deed, bot.name, bot.state, bot.reason)
+    if state is BotState.WITHDRAWN is bot.state:
+        return  # with the reason that it has
     connection.execute(
         update(schema.bots)
         .where(schema.bots.c.id == bot.bot_id)
         .values(state=state, reason=printable(reason, schema.LONGEST_NOTE), changed_at=at)
     )
-    kind = AuditKind.DISABLED if state is BotState.DISABLED else AuditKind.WITHDRAWN
-    note(connection, at, kind, bot.name, reason, author_id=bot.author_id, by=by)
+    note(connection, at, AuditKind(state), bot.name, reason, author_id=bot.author_id, by=by)
     cancel_games_of(connection, bot.bot_id, f"{bot.name} is {state}", at)
     _leave_tournaments(connection, bot.bot_id)
 
@@ -488,7 +497,7 @@ def _bounds(rules: StrikeRules) -> dict[str, int]:
     return {"most": most, "jobs": _LOOKED_AT * most}
 
 
-def disable_strikers(
+def suspend_strikers(
     connection: Connection,
     rules: StrikeRules,
     season_id: int,
@@ -496,30 +505,30 @@ def disable_strikers(
     cause: str,
     at: int,
 ) -> tuple[str, ...]:
-    """Disable those of the versions' bots that have too many strikes; returns their names.
+    """Suspend those of the versions' bots that have too many strikes; returns their names.
 
     cause  the game that was the last one, for the reason
     """
     playing = connection.execute(
         _ACTIVE.where(schema.bot_versions.c.id.in_(version_ids)).order_by(schema.bots.c.id)
     ).all()
-    disabled = []
+    suspended = []
     for bot in playing:
         which = {"version": bot.version_id, "season": season_id, **_bounds(rules)}
         rows = connection.execute(_APPEARANCES_OF_ONE, which)
         _, reason = conduct(bot.name, [_appearance(row) for row in rows], rules)
         if reason is not None:
             words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
-            _take_out(connection, bot, BotState.DISABLED, words, at)
-            disabled.append(str(bot.name))
-    return tuple(disabled)
+            _take_out(connection, bot, BotDeed.STRIKE, words, at)
+            suspended.append(str(bot.name))
+    return tuple(suspended)
 
 
-def disable_damaged(
+def suspend_damaged(
     connection: Connection, versions: Iterable[BotVersion], at: int
 ) -> tuple[str, ...]:
-    """Disable those of the versions' bots whose stored files are damaged; returns their names."""
-    disabled = []
+    """Suspend those of the versions' bots whose stored files are damaged; returns their names."""
+    suspended = []
     for version in versions:
         query = select(schema.archives.c.content).where(schema.archives.c.digest == version.digest)
         try:
@@ -528,9 +537,9 @@ def disable_damaged(
             found = _ACTIVE.where(schema.bot_versions.c.id == version.id)
             if (bot := connection.execute(found).first()) is not None:
                 words = f"the stored files of {version.label} are damaged: {error}; submit it again"
-                _take_out(connection, bot, BotState.DISABLED, words, at)
-                disabled.append(version.bot)
-    return tuple(disabled)
+                _take_out(connection, bot, BotDeed.STRIKE, words, at)
+                suspended.append(version.bot)
+    return tuple(suspended)
 
 
 def _appearance(row: Row[Any]) -> Appearance:

@@ -188,7 +188,7 @@ def _lacking(connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
     for row in connection.execute(newest.order_by(_versions.c.number, _versions.c.id)):
         bots.setdefault(row.name_key, []).append(row)
     # Where there is no sandbox, only bots that play were looked at when the season was opened.
-    out = {BotState.DISABLED}
+    out = {BotState.DISABLED, BotState.SUSPENDED}
     if season.season.isolation == "process":
         out.add(BotState.WITHDRAWN)
     panel = {

@@ -34,7 +34,7 @@ from deepsea_ladder.rating.trueskill_fold import METHOD
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import GAMES, end_attempt
 from deepsea_ladder.store.audit import add_link, last_link, note
-from deepsea_ladder.store.bots import disable_strikers
+from deepsea_ladder.store.bots import suspend_strikers
 from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.store.history import (
     game_seat,
@@ -169,12 +169,12 @@ class Games(StorePart):
         add_sums(connection, seq)
         GAMES.end(connection, job.id, at, TaskState.DONE)
         end_attempt(connection, task, job.attempt, AttemptEnd.DONE, None, at)
-        disabled: tuple[str, ...] = ()
+        suspended: tuple[str, ...] = ()
         if faulty := [seat.version_id for seat in seats if seat.faults]:
-            disabled = disable_strikers(
+            suspended = suspend_strikers(
                 connection, self._policy.strikes, season.id, faulty, record.game_id, at
             )
-        return Receipt(ReceiptStatus.ACCEPTED, seq, disabled=disabled)
+        return Receipt(ReceiptStatus.ACCEPTED, seq, suspended=suspended)
 
     def _refuse(self, job: Job, text: str, reason: str, *, is_late: bool) -> Receipt:
         """Nothing but the log changes, and the reporter's own lease, if it has one, ends."""

@@ -50,7 +50,7 @@ from deepsea_ladder.store.attempts import (
     lost_counts,
 )
 from deepsea_ladder.store.audit import note
-from deepsea_ladder.store.bots import disable_damaged, disable_strikers
+from deepsea_ladder.store.bots import suspend_damaged, suspend_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION, versions_by_id, versions_of
 from deepsea_ladder.store.seasons import seed_of
@@ -361,16 +361,16 @@ class Jobs(TaskQueue):
             end_attempt(connection, task, job.attempt, AttemptEnd.VOID, reason, at, seat)
             if seat is None:
                 lineup = versions_of(connection, job.id)
-                if disabled := disable_damaged(connection, lineup, at):
-                    return VoidReceipt(give_back(connection, task, at), disabled)
+                if suspended := suspend_damaged(connection, lineup, at):
+                    return VoidReceipt(give_back(connection, task, at), suspended)
             else:
                 asked = versions_of(connection, job.id)[seat].id
-                disabled = disable_strikers(
+                suspended = suspend_strikers(
                     connection, self._policy.strikes, task.season_id, [asked], job.game_id, at
                 )
             if seat is not None and not again:  # it ends by itself: the next one is a timeout
-                return VoidReceipt(give_back(connection, task, at), disabled)
-            return VoidReceipt(self.count_failure(connection, task, reason, at), disabled)
+                return VoidReceipt(give_back(connection, task, at), suspended)
+            return VoidReceipt(self.count_failure(connection, task, reason, at), suspended)
 
     def requeue(self, game_id: str, by: Actor = NOBODY) -> TaskState:
         """Retry a quarantined job from the start."""

@@ -161,7 +161,7 @@ extensions = Table(
     Column("until", BigInteger, nullable=False),
 )
 
-# Bots that were withdrawn or disabled while a tournament was open: they stay out of it.
+# Bots that were taken out while a tournament was open: they stay out of it.
 tournament_exits = Table(
     "tournament_exits",
     metadata,

@@ -281,7 +281,7 @@ class Seasons(StorePart):
 
 
 def _leave_out(connection: Connection, season: StoredSeason, entrants: Sequence[int]) -> None:
-    """Note which entrants of a tournament were withdrawn or disabled before it began."""
+    """Note which entrants of a tournament were taken out before it began."""
     versions, bots = schema.bot_versions, schema.bots
     out = (
         select(versions.c.id)
