@@ -1,4 +1,5 @@
-"""The class of docs/server.md, behind nginx and Caddy with their settings in deploy/."""
+"""The class of docs/server.md, behind nginx and Caddy with their settings in deploy/; and proxies
+as Debian installs them, whose requests are never taken for those of this machine."""
 
 from __future__ import annotations
 
@@ -24,6 +25,12 @@ from helpers.deploy import DEPLOY
 
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 CADDY = shutil.which("caddy")
+PROXY_PARAMS = """
+proxy_set_header Host $host;
+proxy_set_header X-Real-IP $remote_addr;
+proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+proxy_set_header X-Forwarded-Proto $scheme;
+"""
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 pytestmark = pytest.mark.slow
@@ -39,20 +46,13 @@ def settings(name: str, changes: dict[str, str]) -> str:
 
 
 @contextmanager
-def nginx(folder: Path, made: Made, proxy: int, pages: int) -> Iterator[None]:
+def started_nginx(folder: Path, site: str) -> Iterator[None]:
     """It listens when this is entered."""
-    changes = {
-        "listen 443": f"listen 127.0.0.1:{proxy}",
-        "ladder.school.example": "localhost",
-        "/etc/ssl/ladder/cert.pem": str(made.certificate),
-        "/etc/ssl/ladder/key.pem": str(made.key),
-        "127.0.0.1:8080": f"127.0.0.1:{pages}",
-    }
     own = "\n".join(f"{name}_temp_path {folder / name};" for name in TEMPORARY)
     file = folder / "nginx.conf"
     file.write_text(
         f"pid {folder / 'nginx.pid'};\nerror_log {folder / 'error.log'};\nworker_processes 1;\n"
-        f"events {{}}\nhttp {{\naccess_log off;\n{own}\n{settings('nginx.conf', changes)}}}\n"
+        f"events {{}}\nhttp {{\naccess_log off;\n{own}\n{site}}}\n"
     )
     command = [str(NGINX), "-p", str(folder), "-c", str(file)]
     subprocess.run(command, check=True, capture_output=True)
@@ -63,16 +63,11 @@ def nginx(folder: Path, made: Made, proxy: int, pages: int) -> Iterator[None]:
 
 
 @contextmanager
-def caddy(folder: Path, made: Made, proxy: int, pages: int) -> Iterator[None]:
+def started_caddy(folder: Path, site: str) -> Iterator[None]:
     """It listens when this is entered; what it keeps is in this folder, and nobody steers it."""
-    tls = f"tls {made.certificate} {made.key}"
-    changes = {
-        "ladder.school.example {": f"https://localhost:{proxy} {{\n\tbind 127.0.0.1\n\t{tls}",
-        "127.0.0.1:8080": f"127.0.0.1:{pages}",
-    }
     file = folder / "Caddyfile"
     own = f"{{\n\tadmin off\n\tauto_https off\n\tstorage file_system {folder / 'caddy'}\n}}\n"
-    file.write_text(own + settings("Caddyfile", changes))
+    file.write_text(own + site)
     command = [str(CADDY), "run", "--adapter", "caddyfile", "--config", str(file)]
     with subprocess.Popen(
         command, env={**os.environ, "HOME": str(folder)}, stderr=subprocess.PIPE, text=True
@@ -86,19 +81,53 @@ def caddy(folder: Path, made: Made, proxy: int, pages: int) -> Iterator[None]:
             process.stderr.read()
 
 
-PROXIES = [
-    pytest.param(
-        nginx,
-        marks=pytest.mark.skipif(NGINX is None, reason="no nginx (apt-get install nginx-light)"),
-    ),
-    pytest.param(
-        caddy,
-        marks=[
-            pytest.mark.skipif(CADDY is None, reason="no Caddy (apt-get install caddy)"),
-            pytest.mark.release,  # 40 MB, which nobody installs for one test
-        ],
-    ),
+def nginx(folder: Path, made: Made, proxy: int, pages: int) -> AbstractContextManager[None]:
+    """nginx with its settings in deploy/."""
+    changes = {
+        "listen 443": f"listen 127.0.0.1:{proxy}",
+        "ladder.school.example": "localhost",
+        "/etc/ssl/ladder/cert.pem": str(made.certificate),
+        "/etc/ssl/ladder/key.pem": str(made.key),
+        "127.0.0.1:8080": f"127.0.0.1:{pages}",
+    }
+    return started_nginx(folder, settings("nginx.conf", changes))
+
+
+def caddy(folder: Path, made: Made, proxy: int, pages: int) -> AbstractContextManager[None]:
+    """Caddy with its settings in deploy/."""
+    tls = f"tls {made.certificate} {made.key}"
+    changes = {
+        "ladder.school.example {": f"https://localhost:{proxy} {{\n\tbind 127.0.0.1\n\t{tls}",
+        "127.0.0.1:8080": f"127.0.0.1:{pages}",
+    }
+    return started_caddy(folder, settings("Caddyfile", changes))
+
+
+def bare_nginx(
+    folder: Path, proxy: int, pages: int, parameters: str = ""
+) -> AbstractContextManager[None]:
+    """nginx with `proxy_pass` in its default site, and nothing else."""
+    passing = f"location / {{\nproxy_pass http://127.0.0.1:{pages};\n{parameters}}}\n"
+    return started_nginx(folder, f"server {{\nlisten 127.0.0.1:{proxy};\n{passing}}}\n")
+
+
+def debian_nginx(folder: Path, proxy: int, pages: int) -> AbstractContextManager[None]:
+    """The same with Debian's file proxy_params."""
+    return bare_nginx(folder, proxy, pages, PROXY_PARAMS)
+
+
+def bare_caddy(folder: Path, proxy: int, pages: int) -> AbstractContextManager[None]:
+    """Caddy with the line for a proxy in its default file."""
+    site = f"http://:{proxy} {{\n\tbind 127.0.0.1\n\treverse_proxy localhost:{pages}\n}}\n"
+    return started_caddy(folder, site)
+
+
+has_nginx = pytest.mark.skipif(NGINX is None, reason="no nginx (apt-get install nginx-light)")
+has_caddy = [
+    pytest.mark.skipif(CADDY is None, reason="no Caddy (apt-get install caddy)"),
+    pytest.mark.release,  # 40 MB, which nobody installs for one test
 ]
+PROXIES = [pytest.param(nginx, marks=has_nginx), pytest.param(caddy, marks=has_caddy)]
 
 
 @pytest.mark.parametrize("behind", PROXIES)
@@ -135,3 +164,48 @@ def test_a_class_joins_and_reads_through_a_proxy(
             "entries"
         ]
     assert {entry["address"] for entry in entries} == {"127.0.0.0/24"}
+
+
+REFUSED = (403, 403)
+COUNTED = (200, 429)
+NEVER_COUNTED = (200, 200)
+PUBLIC = ("--public-url", "https://games.example:1")
+NAMED = (*PUBLIC, "--trusted-proxy", "127.0.0.1")
+DEFAULTS = [
+    *(
+        pytest.param(bare_nginx, options, answers, marks=has_nginx)
+        for options, answers in (((), REFUSED), (PUBLIC, COUNTED), (NAMED, COUNTED))
+    ),
+    *(
+        pytest.param(behind, options, answers, marks=marks)
+        for behind, marks in ((debian_nginx, has_nginx), (bare_caddy, has_caddy))
+        for options, answers in (((), REFUSED), (PUBLIC, REFUSED), (NAMED, NEVER_COUNTED))
+    ),
+]
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(("behind", "options", "answers"), DEFAULTS)
+def test_requests_of_a_proxy_with_its_default_file_are_known_for_such(
+    run: Run,
+    tmp_path: Path,
+    behind: Callable[[Path, int, int], AbstractContextManager[None]],
+    options: tuple[str, ...],
+    answers: tuple[int, int],
+) -> None:
+    """The first and the last of more requests than an address may send in a minute."""
+    place = tmp_path / "ladder.db"
+    with ladder.created(place) as store:
+        store.seasons.open(Season(name="s1"), ladder.SEED)
+    assert run("ladder", "settings", "pages_per_minute", 10, "--store", place).status == 0
+    proxy, pages = free_port(), free_port()
+    asked = {"Host": "games.example" if options else "localhost"}
+    scheme = "https" if options else "http"
+    with serving(place, "--no-run", *options, "--port", pages, scheme=scheme) as (process, _):
+        with behind(tmp_path, proxy, pages):
+            said = [httpx.get(f"http://localhost:{proxy}/how", headers=asked) for _ in range(15)]
+        process.terminate()
+        logged = process.stderr.read()
+    assert (said[0].status_code, said[-1].status_code) == answers
+    remedy = "--trusted-proxy 127.0.0.1"
+    assert (remedy in said[0].text, logged.count(f"{remedy},")) == (answers == REFUSED,) * 2

@@ -18,18 +18,21 @@ from unittest.mock import Mock
 from urllib.parse import urlencode
 
 import pytest
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from deepsea_ladder.accounts import is_loopback
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_web.server.access import HEADERS, Access, access
+from deepsea_web.server.access import HEADERS, Access, Gate, access
 from deepsea_web.server.connections import PATIENCE_S, Connection
 from helpers import certificates, ladder
 from helpers.commands import Run, free_port, one_line, serving
 from helpers.members import a_service, an_admin_token
+from helpers.site import scope_of
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +118,7 @@ def test_without_tls_the_proxy_alone_is_answered_and_believed() -> None:
     found = access("0.0.0.0", 80, public_url="https://x.example", proxies=("192.0.2.9",))
     assert found.client("192.0.2.9", ["198.51.100.1, 203.0.113.5"]) == "203.0.113.5"
     assert found.client("192.0.2.9", ["198.51.100.1", "203.0.113.5"]) == "203.0.113.5"
-    assert found.client("::ffff:192.0.2.9", []) == "192.0.2.9"
+    assert found.client("::ffff:192.0.2.9", []) == "unknown"
     assert found.client("192.0.2.9", ["nonsense"]) == "192.0.2.9"
     assert found.client("192.0.2.9", ["198.51.100.1, nonsense"]) == "198.51.100.1"
     assert found.client("203.0.113.5", ["192.0.2.9"]) is None
@@ -125,9 +128,113 @@ def test_without_tls_the_proxy_alone_is_answered_and_believed() -> None:
 @pytest.mark.parametrize("said", ["", "nonsense", "203.0.113.5:80", "127.0.0.1, x", "::1,"])
 def test_nonsense_of_a_proxy_makes_nobody_one_of_this_machine(said: str) -> None:
     found = access("127.0.0.1", 80, public_url="https://x.example", proxies=("127.0.0.1",))
-    assert found.client("127.0.0.1", [said]) == "0.0.0.0"
-    assert found.client("127.0.0.1", []) == "127.0.0.1"
+    assert found.client("127.0.0.1", [said]) == "unknown"
+    assert found.client("127.0.0.1", []) == "unknown"
     assert found.client("127.0.0.1", [f"198.51.100.1, {said}"]) == "198.51.100.1"
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "here": {},
+    "public": {"public_url": "https://x.example"},
+    "plain": {"public_url": "http://x.example", "proxies": ("127.0.0.1", "192.0.2.9")},
+    "proxy": {"public_url": "https://x.example", "proxies": ("127.0.0.1", "192.0.2.9")},
+    "tls": {"host": "0.0.0.0", "public_url": "https://x.example", "tls": True},
+}
+NAMED = "X-Forwarded-For: 203.0.113.5"
+OTHERS = (
+    *("Forwarded: for=203.0.113.5", "X-Real-IP: 203.0.113.5", "Via: 1.1 x"),
+    "X-Forwarded-Proto: https",
+)
+NEAR, PROXY, FAR = "127.0.0.1", "192.0.2.9", "198.51.100.1"
+HERE, PUBLIC, OLD = "localhost:8080", "x.example", "127.0.0.1:8080 HTTP/1.0"
+REFUSED = (403, "", False)
+MACHINE = (200, NEAR, True)
+UNKNOWN = {"plain": (200, "unknown", False), "proxy": (200, "unknown", True)}
+# Who asks, by what name and with what header; how that is answered, for whom, and whether a token
+# is taken, in each of the ways.
+ROWS: list[tuple[str, str, str, dict[str, tuple[int, str, bool]]]] = [
+    *(
+        (peer, HERE, header, {"here": REFUSED, "public": REFUSED, "tls": REFUSED})
+        for peer in (NEAR, "::1", PROXY, FAR)
+        for header in (NAMED, *OTHERS, "X-Forwarded-For: 127.0.0.1")
+    ),
+    *(
+        (peer, HERE, header, UNKNOWN)
+        for peer in (NEAR, "::ffff:127.0.0.1", PROXY)
+        for header in ("", *OTHERS)
+    ),
+    (NEAR, HERE, "X-Forwarded-For: ?", UNKNOWN),
+    (NEAR, HERE, NAMED, {"plain": (200, "203.0.113.5", False)}),
+    (PROXY, HERE, NAMED, {"proxy": (200, "203.0.113.5", True)}),
+    (NEAR, HERE, "X-Forwarded-For: 127.0.0.1", {"plain": MACHINE, "proxy": MACHINE}),
+    (NEAR, HERE, "", {"here": MACHINE, "public": MACHINE, "tls": MACHINE}),
+    (NEAR, PUBLIC, "", {"here": (421, "", False), "public": (200, "unknown", True)}),
+    (NEAR, OLD, "", {"here": REFUSED, "public": (200, "unknown", True)}),
+    (FAR, HERE, "", {"here": REFUSED, "public": REFUSED, "plain": REFUSED, "proxy": REFUSED}),
+    (FAR, PUBLIC, "", {"tls": (200, FAR, True)}),
+]
+
+
+@pytest.mark.parametrize(
+    ("way", "peer", "host", "header", "answer"),
+    [
+        (way, peer, host, header, answer)
+        for peer, host, header, answers in ROWS
+        for way, answer in answers.items()
+    ],
+)
+async def test_clients_of_a_proxy_are_never_one_of_this_machine(
+    way: str, peer: str, host: str, header: str, answer: tuple[int, str, bool]
+) -> None:
+    place = access(**{"host": "127.0.0.1", "port": 8080, **WAYS[way]})
+    clients: list[str] = []
+    statuses: list[int] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        clients.append(scope["client"][0])
+        await PlainTextResponse("")(scope, receive, send)
+
+    async def send(message: Message) -> None:
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    called, _, version = host.partition(" HTTP/")
+    name, _, value = header.partition(": ")
+    scope = scope_of("/", headers={name: value} if name else {}, host=called, client=peer)
+    await Gate(app, place)({**scope, "http_version": version or "1.1"}, nothing_comes, send)
+    client = "".join(clients)
+    assert (*statuses, client, bool(client) and place.keeps_secrets(client)) == answer
+    assert is_loopback(client) == (client == NEAR)  # nobody else's requests are not counted
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_bots_without_a_sandbox_are_for_a_ladder_of_this_machine_alone(way: str) -> None:
+    place = access(**{"host": "127.0.0.1", "port": 8080, **WAYS[way]})
+    assert place.is_local == (way == "here")
+
+
+async def test_a_proxy_that_is_not_named_is_in_the_log_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    place = access("127.0.0.1", 8080)
+    bodies: list[bytes] = []
+
+    async def send(message: Message) -> None:
+        bodies.append(message.get("body", b""))
+
+    for peer in ("::1", "127.0.0.1", "::1"):
+        scope = scope_of("/", headers={"Via": "1.1 x"}, client=peer)
+        for gate in (Gate(nothing, place), Gate(nothing, place)):
+            await gate(scope, nothing_comes, send)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "requests of a proxy at ::1 are refused: start the server with --trusted-proxy ::1, so "
+        "that it knows whose requests they are"
+    )
+    assert b"--trusted-proxy 127.0.0.1," in b"".join(bodies)
+
+
+async def nothing_comes() -> Message:
+    raise AssertionError
 
 
 def test_with_tls_everybody_is_answered_and_no_header_is_believed() -> None:
@@ -334,7 +441,6 @@ async def nothing(scope: object, receive: object, send: object) -> None:
     """An application that is not run."""
 
 
-PROXY = "198.51.100.9"
 Open = tuple[Connection, Mock, FakeLoop]
 
 

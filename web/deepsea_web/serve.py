@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.ladder_api import ROOT
 from deepsea_arena.api.service import LadderService
-from deepsea_ladder.accounts import is_loopback
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
 from deepsea_referee.system import open_many_files
@@ -91,8 +90,8 @@ def serve(target: str, options: ServeOptions, announce: Callable[[str], object])
         proxies=options.trusted_proxies,
         tls=certificate is not None,
     )
-    reached(options.port)  # what is not safe is refused before anybody can connect
-    is_local = is_loopback(host) and not options.trusted_proxies
+    # What is not safe is refused before anybody can connect.
+    is_local = reached(options.port).is_local
     with (
         Store.open(target) as store,
         closing(listen(host, options.port)) as listening,
@@ -214,5 +213,5 @@ def _check_isolation(store: Store) -> None:
             raise UserError(
                 f"season {stored.name!r} plays bots without a sandbox, so it cannot be served to "
                 "other machines, whose users may upload bots: close it, or serve on 127.0.0.1 "
-                "without --trusted-proxy"
+                "without --trusted-proxy and --public-url"
             )

@@ -66,7 +66,8 @@ class LadderService:
     store     the ladder
     entropy   32 unpredictable bytes at each call
     is_local  whether everybody who can reach the ladder is on its own machine: the server listens
-              on loopback, and no proxy is trusted. Else a season without a sandbox gets no uploads
+              on loopback, has no public address, and trusts no proxy. Else a season without a
+              sandbox gets no uploads
     private   whether visitors may read nothing
     install   the line that installs the program for authors; "": from the package index
     limits    the defaults of the ladder's settings

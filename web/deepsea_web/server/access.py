@@ -5,17 +5,19 @@ Invariants: every status has the policy, errors too; a request for another host'
 so that no foreign page can reach this one by a name of its own (DNS rebinding), and one with two
 lengths, which a proxy and this server may cut differently (request smuggling); without TLS of its
 own, nobody beyond this machine is answered but the proxies that the operator trusts; a header
-X-Forwarded-For is believed if it comes from these proxies; the site answers to the names of its
-public address and of this machine, and to no other.
+X-Forwarded-For is believed if it comes from these proxies, and what others pass on is refused; a
+client whom a proxy does not name is unknown, and never this machine; the site answers to the names
+of its public address and of this machine, and to no other.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -42,9 +44,13 @@ HEADERS = {
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _PORT = re.compile(r":[0-9]*\Z")
 Address = IPv4Address | IPv6Address
-_NOBODY = IPv4Address(0)
+UNKNOWN = "unknown"
+"""The address of every client whom no header of a trusted proxy names; they share its limits."""
+_PASSED_ON = re.compile("x-forwarded-.+|forwarded|x-real-ip|via")
+"""The headers that a proxy adds to a request, in lower case."""
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _UNRESERVED = "-._~!$'()*,;:@/"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,14 @@ class Access:
     proxies: frozenset[Address] = frozenset()
     everybody: bool = False
     """True if clients beyond this machine need no proxy."""
+    refused: set[str] = field(default_factory=set, compare=False, repr=False)
+    """The first proxy that was refused."""
+
+    @property
+    def is_local(self) -> bool:
+        """True if the site is for this machine alone, as far as the operator has said."""
+        host = urlsplit(self.origin).hostname or ""
+        return is_loopback(host) and not (self.proxies or self.everybody)
 
     def keeps_secrets(self, client: str) -> bool:
         """True if nobody but the server reads what a client at this address sends."""
@@ -67,7 +81,10 @@ class Access:
 
     def is_shared(self, peer: str) -> bool:
         """True if a peer may be everybody: this machine, or a trusted proxy."""
-        return is_loopback(peer) or _address(peer) in self.proxies
+        return is_loopback(peer) or self._trusts(peer)
+
+    def _trusts(self, peer: str) -> bool:
+        return _address(peer) in self.proxies
 
     def url(self, path: str, **query: object) -> str:
         """A link within the site; a parameter that is None, False or empty is left out."""
@@ -84,22 +101,43 @@ class Access:
         """The same with the origin: a link that works from anywhere."""
         return self.origin + self.url(path, **query)
 
-    def client(self, peer: str, forwarded: Sequence[str]) -> str | None:
+    def client(self, peer: str, forwarded: Sequence[str], *, direct: bool = True) -> str | None:
         """The address of who asks; None if it is nobody that is answered.
 
         forwarded  the X-Forwarded-For headers
+        direct     False for a request as a program on this machine does not send it by itself
         """
         address = _address(peer)
-        if address in self.proxies:
+        if self._trusts(peer):
             # The last one is the proxy's word; those before are the client's.
-            known = [address, *(map(_address, ",".join(forwarded).split(",")) if forwarded else ())]
+            known = [*map(_address, ",".join(forwarded).split(","))]
             if known[-1] is None:
                 # Nonsense never makes a client one of this machine, who is not counted.
-                known = [_NOBODY, *(one for one in known if one and not one.is_loopback)]
-            return str(known[-1])
-        if self.everybody or address is None or address.is_loopback:
-            return peer
-        return None
+                words = [address, *known] if forwarded else []
+                known = [one for one in words if one and not one.is_loopback]
+            return str(known[-1]) if known else UNKNOWN
+        if address is None or address.is_loopback:
+            return peer if direct else UNKNOWN
+        return peer if self.everybody else None
+
+    def lacks_proxy(self, peer: str, names: Iterable[str], *, direct: bool) -> bool:
+        """True if a request comes from a proxy that the operator has not named.
+
+        names  those of its headers, in lower case
+        """
+        is_passed_on = any(map(_PASSED_ON.fullmatch, names)) or (self.is_local and not direct)
+        return is_passed_on and not self._trusts(peer)
+
+    def refuse_proxy(self, peer: str) -> str:
+        """The sentence for requests of a proxy that the operator has not named; once in the log."""
+        sentence = (
+            f"requests of a proxy at {peer or UNKNOWN} are refused: start the server with "
+            f"--trusted-proxy {peer or 'ADDRESS'}, so that it knows whose requests they are"
+        )
+        if not self.refused:
+            self.refused.add(peer)
+            _log.warning("%s", sentence)
+        return sentence
 
 
 def access(
@@ -151,12 +189,19 @@ class Gate:
         app, given = self._app, Headers(scope=scope)
         hosts = given.getlist("host")
         peer, port = scope.get("client") or ("", 0)
-        client = self._access.client(peer, given.getlist("x-forwarded-for"))
+        called = host_name(hosts[0]) if len(hosts) == 1 else ""
+        # Without TLS here the public name leads to a proxy, and HTTP/1.0 is spoken by nginx without
+        # settings of its own, which names no client either.
+        near = called in LOOPBACK or self._access.everybody
+        direct = near and scope["http_version"] != "1.0"
+        client = self._access.client(peer, given.getlist("x-forwarded-for"), direct=direct)
         if "content-length" in given and "transfer-encoding" in given:
             closing = {"Connection": "close"}
             app = PlainTextResponse("a request has one length, not two\n", 400, closing)
-        elif len(hosts) != 1 or host_name(hosts[0]) not in self._access.hosts:
+        elif called not in self._access.hosts:
             app = PlainTextResponse("this host is not served here\n", 421)
+        elif self._access.lacks_proxy(peer, given.keys(), direct=direct):
+            app = PlainTextResponse(f"{self._access.refuse_proxy(peer)}\n", 403)
         elif client is None:
             app = PlainTextResponse("this server answers its proxy alone\n", 403)
         else:
@@ -207,6 +252,29 @@ def _address(text: str) -> Address | None:
         return None
     # A socket for both families names IPv4 clients so.
     return getattr(address, "ipv4_mapped", None) or address
+
+
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def check_texts(where: str, document: object) -> None:
+    """Raise UserError for a text at any depth, a key too, that no store and no page can have."""
+    values = [document]
+    while values:
+        match values.pop():
+            case str() as text if _NO_TEXT.search(text):
+                raise UserError(f"{where} has a control character, or half of a surrogate pair")
+            case list() | tuple() as items:
+                values.extend(items)
+            case dict() as table:
+                values.extend((*table, *table.values()))
+
+
+def check_address(scope: Scope) -> None:
+    """The same for the path and the parameters of a request."""
+    check_texts(
+        "the address", [scope["path"], unquote_plus(scope["query_string"].decode("latin-1"))]
+    )
 
 
 def is_foreign(request: Request, access: Access) -> bool:
