@@ -106,6 +106,10 @@ class VerdictSettings(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if 0 < self.seats < MIN_PLAYERS:
             raise SeasonError(f"verdicts.seats must be 0 or from {MIN_PLAYERS}, not {self.seats}")
+        keys = [*map(str.casefold, self.panel)]  # as bots are looked up
+        for name, key in zip(self.panel, keys, strict=True):
+            if keys.count(key) > 1:
+                raise SeasonError(f"verdicts.panel names {quoted(name, 60)} twice")
 
 
 class Season(Struct, frozen=True, forbid_unknown_fields=True):

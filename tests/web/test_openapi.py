@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,8 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.openapi import openapi
+from deepsea_arena.documents import json_text
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
+from deepsea_web.serve import with_api
+from deepsea_web.server import http_api
+from deepsea_web.server.access import Access
 from helpers.members import a_service
 from helpers.remote import Server, served
 from helpers.site import a_site, get
@@ -25,6 +31,7 @@ WITHOUT: Final = tuple(name for name, method in METHODS.items() if method.flow i
 ENDING: Final = ("anonymise_author", "block_author", "reset_author", "revoke_token", "end_session")
 """Methods that would end the tokens that the others are called with."""
 ALL: Final = [*HealthCheck]
+FAR: Final = Access("https://games.example", everybody=True)
 LIMITS: Final = RemoteLimits(
     calls_per_minute=10**6, pages_per_minute=10**6, failures_per_hour=10**6, tokens=10**6
 )
@@ -59,6 +66,28 @@ def test_the_document_has_every_method() -> None:
     schemas: Mapping[str, Any] = openapi()["components"]["schemas"]
     assert schemas["StandingLine"]["properties"]["rating"]["description"].startswith("mu - 3 sigma")
     assert schemas["GameLine"]["properties"]["seq"]["type"] == "string"
+
+
+def test_the_document_is_made_once_counted_as_a_visit_and_not_sent_twice(
+    stock: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Mock(side_effect=openapi)
+    monkeypatch.setattr(http_api, "openapi", made)
+    http_api._description.cache_clear()
+    far = {"client": "192.0.2.7"}
+    with Store.open(stock[0]) as store:
+        site = a_site(a_service(store, limits=RemoteLimits(pages_per_minute=10)), FAR)
+        site.app = with_api(site.app, http_api.http_api(site.gateway, FAR), FAR)
+        first = get(site, f"{ROOT}/openapi.json", **far)
+        tag = first.headers["etag"]
+        known = {"If-None-Match": f'"x", W/{tag}'}
+        again = get(site, f"{ROOT}/openapi.json", headers=known, **far)
+        statuses = [get(site, f"{ROOT}/openapi.json", **far).status for _ in range(9)]
+        site.gateway.close()
+    assert (first.status, json.loads(first.text)) == (200, json.loads(json_text(openapi())))
+    assert (again.status, again.body) == (304, b"")
+    assert statuses == [200] * 8 + [429]
+    assert made.call_count == 1
 
 
 def test_people_read_it_as_a_page(stock: Stock) -> None:

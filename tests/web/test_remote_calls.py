@@ -100,7 +100,7 @@ SENSELESS = {
     "games?authorization=Bearer%20dsl_x": 400,
     "submissions?limit=%D9%A4": 401,
     "bots/%2e%2e%2f": 404,
-    "bots/%00": 404,
+    "bots/%00": 400,
 }
 """Addresses, with the status; others are in the golden of refusals."""
 

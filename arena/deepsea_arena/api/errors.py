@@ -27,6 +27,7 @@ from deepsea_ladder.errors import (
     SubmissionError,
 )
 from deepsea_referee.errors import UserError
+from deepsea_rules.errors import InvalidTimeControl
 from deepsea_rules.printable import one_line
 
 LONGEST = 300
@@ -124,7 +125,7 @@ def refusal_of(error: Exception) -> ApiError:
             return ApiError(Kind.UNAUTHENTICATED, text)
         case LimitReached():
             return ApiError(Kind.EXHAUSTED, text, error.retry_after)
-        case KeyReused() | UserError() | BundleError() | SeasonError():
+        case KeyReused() | UserError() | BundleError() | SeasonError() | InvalidTimeControl():
             return ApiError(Kind.INVALID, text)
         case AccountError() | SubmissionError() | PersonGameError():
             return ApiError(Kind.NOT_NOW, text)

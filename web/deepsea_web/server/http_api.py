@@ -3,7 +3,8 @@
 Invariants: every declared method is served alike, and nothing else; the caller is looked up when
 the request is there as a whole; a token comes in the header `authorization`, so that no page of
 another site can use one, and no such page can make its reader's browser call anything but a read;
-no answer is kept by anybody; a refusal has a status, a word and a sentence, in whatever form.
+no answer is kept by anybody, but for the description of the API, whose bytes are made once and
+counted as a visit; a refusal has a status, a word and a sentence, in whatever form.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import cache, partial
+from hashlib import sha256
 from typing import Any, get_origin
 
 from starlette.applications import Starlette
@@ -36,7 +39,7 @@ from deepsea_web.http import (
     StreamedResponse,
     small_body,
 )
-from deepsea_web.server.access import Access, is_foreign
+from deepsea_web.server.access import Access, check_address, check_texts, is_foreign
 from deepsea_web.server.gateway import Batch, Gateway, name_routes, refused
 
 _IN_ADDRESS = ("GET", "DELETE")
@@ -51,16 +54,31 @@ def http_api(gateway: Gateway, access: Access) -> ASGIApp:
         Route(method.path, _endpoint(gateway, access, method), methods=[method.verb])
         for method in METHODS.values()
     ]
-    routes.append(Route(DESCRIPTION, _describe))
+    routes.append(Route(DESCRIPTION, partial(_describe, gateway)))
     name_routes(routes, ROOT)
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_route})
     app.router.redirect_slashes = False
     return app
 
 
-async def _describe(request: Request) -> Response:
+async def _describe(gateway: Gateway, request: Request) -> Response:
     """The OpenAPI document, for everybody, on a private ladder too."""
-    return Response(json_text(openapi()), 200, media_type=MEDIA_TYPES[Flow.ONE])
+    try:
+        gateway.count_visit(request.client.host if request.client else "")
+    except ApiError as error:
+        return refuse(error)
+    body, tag = _description()
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag in request.headers.get("if-none-match", ""):  # in a list, or marked as weak by a proxy
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type=MEDIA_TYPES[Flow.ONE])
+
+
+@cache
+def _description() -> tuple[bytes, str]:
+    """The document, and its ETag."""
+    body = json_text(openapi()).encode()
+    return body, f'"{sha256(body).hexdigest()[:24]}"'
 
 
 def _endpoint(
@@ -77,6 +95,7 @@ def _endpoint(
                 address,
                 secret=access.keeps_secrets(address),
             )
+            check_address(request.scope)
             if method.verb == "PUT":
                 answers = gateway.upload(caller, _announced(request), request)
                 return await answer_stream(gateway, answers, method.flow, _writer(method))
@@ -133,6 +152,7 @@ def _document(body: bytes) -> dict[str, Any]:
         raise ApiError(Kind.INVALID, "the body is no JSON") from None
     if not isinstance(found, dict):
         raise ApiError(Kind.INVALID, "the body is no JSON object")
+    check_texts("the body", found)
     return found
 
 

@@ -36,7 +36,7 @@ from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
 from deepsea_sdk import __version__
 from deepsea_web.http import NO_STORE, attachment
-from deepsea_web.server.access import Access, Gate
+from deepsea_web.server.access import Access, Gate, check_address
 from deepsea_web.server.gateway import Gateway, name_routes
 from deepsea_web.site.broadcast import Broadcast
 from deepsea_web.site.members import Answers, Members, MembersOnly, RequestHandler
@@ -124,7 +124,7 @@ class Site:
         return Gate(self._counted(app), self.access)
 
     def _counted(self, app: ASGIApp) -> ASGIApp:
-        """An application for those who have not asked for too many pages."""
+        """An application for those who have not asked for too many pages, nor for nonsense."""
         free = f"{self.access.prefix}/static/"  # browsers keep these; a page has several
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,7 +132,8 @@ class Site:
             if scope["type"] == "http" and not scope["path"].startswith(free):
                 try:
                     self.gateway.count_visit(scope["client"][0])
-                except ApiError as error:
+                    check_address(scope)
+                except UserError as error:
                     answer = await self.refused(Request(scope), error)
             await answer(scope, receive, send)
 

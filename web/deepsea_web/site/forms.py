@@ -32,7 +32,7 @@ from deepsea_ladder.limits import RemoteLimits, size_in_words
 from deepsea_referee.errors import UserError
 from deepsea_referee.timing.clock import Clock, time_limit
 from deepsea_web.http import BodyTooLong, at_most
-from deepsea_web.server.access import Access, is_foreign
+from deepsea_web.server.access import Access, check_texts, is_foreign
 from deepsea_web.server.uploads import PART, archive_in, upload_parts
 from deepsea_web.site.page import Query, Visit
 
@@ -162,7 +162,8 @@ def check_origin(request: Request, access: Access) -> None:
 
 
 def form_of(pairs: Sequence[tuple[str, str]], wanted: Sequence[str]) -> Form:
-    """A form with the fields that have these names; others are left out."""
+    """A form with the fields that have these names; others are left out. Raises UserError."""
+    check_texts("the form", pairs)
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
         if name in wanted:
