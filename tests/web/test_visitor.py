@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from deepsea_arena.api.local import ladder_of
 from deepsea_ladder.store import Store
 from deepsea_sdk import __version__
 from helpers import ladder
@@ -76,6 +77,39 @@ def test_hashes_are_shortened_with_the_way_to_the_whole(
     assert "commitment" in opened
     for text in (printed, opened):
         assert not HASH.search(text)
+
+
+@pytest.mark.parametrize("rated", [True, False])
+def test_a_bot_in_a_closed_season_is_the_version_of_its_table(
+    played: Store, run: Run, monkeypatch: pytest.MonkeyPatch, rated: bool
+) -> None:
+    """Whatever is submitted later, also if that plays in another season by now."""
+    links = re.findall(r'href="(/bots/[^"]+)"', get(a_site(played), "/?season=s1").text)
+    table = {line.bot: line for line in ladder_of(played).standings(season="s1").standings}
+    played.seasons.close("s1")
+    other = played.seasons.open(ladder.a_season("s2"), ladder.SEED)
+    ladder.submit(played, "anna", "better", "anna-senior")
+    if rated:
+        played.jobs.add(other, ladder.rotations(ladder.ids(played)[:4], 4))
+        ladder.play_all(played, other)
+    ladder.submit(played, "anna", "best", "anna-senior")
+    profile = ladder_of(played).bot(bot="anna", season="s1")
+    assert profile.standing is not None
+    assert (profile.version, profile.standing.rank) == (1, table["anna"].rank)
+    assert len(profile.newest) == 8
+    assert len(links) == len(table)
+    for link in links:
+        html = get(a_site(played), unescape(link)).text
+        assert "has not played in this season" not in html
+        assert '<span class="soft">v1</span></h1>' in html
+    monkeypatch.setenv("DEEPSEA_LADDER", str(played.database.path))
+    printed = run("ladder", "bot", "anna", "--season", "s1").out
+    assert "version 1 in season s1" in printed
+    assert "it has not played yet" not in printed
+    # Any version can be asked for.
+    assert ladder_of(played).bot(bot="anna", season="s1", version=2).version == 2
+    newcomer = ladder.submit(played, "newcomer")
+    assert ladder_of(played).bot(bot="newcomer", season="s1").version == newcomer.number
 
 
 @pytest.fixture(scope="module")

@@ -276,21 +276,25 @@ def bot_profile(
     season_name: str | None = None,
     reader: Caller = VISITOR,
 ) -> BotProfile:
-    """The profile of a bot; of its newest version in the open season unless others are named.
+    """The profile of a bot; in the open season unless another is named.
 
+    version  None: the newest; of a closed season the one in its table, the last that played in it
     reader  gets tracebacks of bots of its own, or of all if it is an admin
     """
     season = find_season(store, season_name)
     bot, versions = store.bots.with_versions(name)
+    former = [one.id for one in versions]
+    entries = {entry.version.id: entry for entry in eligible(store, season, former)}
     chosen = bot.current
-    if version is not None:
+    if version is None and season.closed_at is not None:
+        played = [one for one in versions if one.id in entries and entries[one.id].tally.games]
+        chosen = played[-1] if played else chosen
+    elif version is not None:
         by_number = {one.number: one for one in versions}
         if version not in by_number:
             raise NotOnLadder(f"{bot.name} has the versions 1 to {len(versions)}, not {version}")
         chosen = by_number[version]
     opponents, met = store.sums.opponents(season, chosen.id, OPPONENTS)
-    former = [one.id for one in versions]
-    entries = {entry.version.id: entry for entry in eligible(store, season, former)}
     is_own = bool(reader.author) and names.same(reader.author, bot.author)
     logs = store.logs.of_bot(bot.name) if is_own or reader.is_admin else {}
     games = store.history.latest_of(season, chosen.id, NEWEST + 1, FAULTY)
