@@ -21,6 +21,7 @@ from deepsea_arena.reports.finals import FinalReport
 from deepsea_arena.reports.standings import best_of_authors
 from deepsea_arena.reports.tournament_state import Kind, TournamentPlan, TournamentState
 from deepsea_arena.reports.tournaments import (
+    RankCertainty,
     ScoreLine,
     TournamentTable,
     plan_of,
@@ -88,6 +89,7 @@ class TournamentResult(Struct, frozen=True, kw_only=True):
     rounds: tuple[tuple[TournamentTable, ...], ...]
     """The rounds of an elimination; empty for other kinds."""
     final: FinalReport | None = None
+    certainty: RankCertainty | None = None
 
 
 def play_tournament(
@@ -125,6 +127,7 @@ def play_tournament(
         scores=report.scores,
         rounds=report.rounds,
         final=report.final,
+        certainty=report.certainty,
     )
 
 

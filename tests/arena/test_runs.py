@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -339,6 +340,24 @@ def test_who_leaves_a_later_round_has_won_the_former_one(
     advanced = [[line.bot for t in r for line in t.lines if line.advances] for r in report.rounds]
     assert advanced == [["anna", "finn"], ["finn"]]
     assert report.tournament.winners == result.winners == ("finn",)
+
+
+def test_a_round_robin_says_how_many_games_its_ranks_need(store: Store, stop: Stop) -> None:
+    """Also later, when its bots have other versions."""
+    request = TournamentRequest(kind="round-robin", name="cup")
+    certainty = tournament(store, stop, request).certainty
+    assert certainty is not None
+    assert (certainty.pairs, certainty.open_pairs) == (2, 2)
+    assert certainty.least_games > 6
+    assert re.fullmatch(
+        r"ranks are sure with 95 % for 0 of 2 pairs of neighbours; for all it takes more games, "
+        r"about (at least )?[\d,]+ .*",
+        certainty.words,
+    )
+    ladder.submit(store, "anna", "better", author="anna-senior")
+    assert tournament_report(store, "cup").certainty == certainty
+    few = replace(request, kind="elimination", name="few")
+    assert tournament(store, stop, few).certainty is None
 
 
 def test_who_was_enabled_again_stays_out_of_a_tournament(store: Store, stop: Stop) -> None:

@@ -26,7 +26,7 @@ from deepsea_arena.play.rated_games import RatedGamePlayer, worker
 from deepsea_arena.play.shutdown import Stop
 from deepsea_arena.play.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome
 from deepsea_arena.play.workers import local_workers
-from deepsea_arena.reports.tournaments import ScoreLine, TournamentTable
+from deepsea_arena.reports.tournaments import RankCertainty, ScoreLine, TournamentTable
 from deepsea_arena.tournaments import TournamentResult
 from deepsea_bundle.bot_cache import BotCache
 from deepsea_bundle.reader import read_bot
@@ -470,9 +470,17 @@ def test_bots_that_are_level_share_a_tournament(capsys: pytest.CaptureFixture[st
         champion=None,
         scores=tuple(lines),
         rounds=(),
+        certainty=RankCertainty(
+            confidence=0.95, pairs=2, open_pairs=2, least_games=300, most_games=1200
+        ),
     )
     _show(shared)
     out = capsys.readouterr().out
+    assert (
+        "ranks are sure with 95 % for 0 of 2 pairs of neighbours; for all it takes more games, "
+        "about 300 to 1,200 games, fewer if bots differ; a `tournament final` names a sure winner "
+        "sooner\n"
+    ) in out
     assert "anna, ben and cleo are level and share the tournament cup\n" in out
     assert out.count("\n1  ") == 3
     table = TournamentTable(lines=(), games=(), level=("anna", "ben"))

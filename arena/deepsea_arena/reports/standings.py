@@ -187,10 +187,32 @@ def standing_lines(
     return standings(entries, recent, pairing=season.season.pairing)
 
 
-def order_report(store: Store, season: StoredSeason, confidence: float = CONFIDENCE) -> OrderReport:
-    """Judge the present order of the active bots."""
-    every = store.ratings.entries(season, ())
-    entries = [entry for entry in every if entry.gets_games(season.season)]
+def games_in_words(least_games: int, most_games: int | None) -> str:
+    """The numbers of games of an `OrderReport`, after "about"."""
+    if most_games is None:
+        return f"at least {least_games:,} games, and some bots may be too close to tell"
+    if most_games > least_games:
+        return f"{least_games:,} to {most_games:,} games, fewer if bots differ"
+    return f"{least_games:,} game{'s' * (least_games != 1)}"
+
+
+def order_report(
+    store: Store,
+    season: StoredSeason,
+    confidence: float = CONFIDENCE,
+    *,
+    among: Collection[int] = (),
+) -> OrderReport:
+    """Judge the present order of the active bots, or of those `among` some versions that played."""
+    entries = [
+        entry
+        for entry in store.ratings.entries(season, among)
+        if (
+            entry.version.id in among and entry.tally.games
+            if among
+            else entry.gets_games(season.season)
+        )
+    ]
     pairing = season.season.pairing
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
     neighbours = order(season.season.rating, ratings, confidence)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from deepsea_arena.documents import read_json
 from deepsea_arena.reports.finals import FinalReport, final_report
+from deepsea_arena.reports.standings import games_in_words, order_report
 from deepsea_arena.reports.tournament_state import (
     Kind,
     Table,
@@ -81,6 +82,31 @@ class ScoreLine(Struct, frozen=True, kw_only=True):
     mean_points: float
 
 
+class RankCertainty(Struct, frozen=True, kw_only=True):
+    """The certainty of the ranks of a round-robin, by the ratings of its games."""
+
+    confidence: float
+    """The confidence for each two neighbours."""
+    pairs: int
+    """The number of pairs of neighbours."""
+    open_pairs: int
+    """Pairs whose order is open."""
+    least_games: int
+    """About how many more games it takes to settle the order, if neighbours prove to be further
+    apart than it seems now."""
+    most_games: int | None
+    """About how many if they are as far apart as it seems now; None if no number is enough."""
+
+    @property
+    def words(self) -> str:
+        """The certainty in a sentence without its end."""
+        sure = f"{self.pairs - self.open_pairs} of {self.pairs}"
+        games = games_in_words(self.least_games, self.most_games)
+        needs = f"; for all it takes more games, about {games}" if self.open_pairs else ""
+        confidence = f"{100 * self.confidence:g} %"
+        return f"ranks are sure with {confidence} for {sure} pairs of neighbours{needs}"
+
+
 class TournamentReport(Struct, frozen=True, kw_only=True):
     """A tournament."""
 
@@ -99,6 +125,8 @@ class TournamentReport(Struct, frozen=True, kw_only=True):
     """The rounds of an elimination; empty for other kinds."""
     final: FinalReport | None = None
     """The standing of a final; None for other kinds."""
+    certainty: RankCertainty | None = None
+    """The certainty of the ranks of a round-robin; None for other kinds, and before a game."""
 
 
 def plan_of(season: StoredSeason) -> TournamentPlan:
@@ -153,6 +181,7 @@ def report_of(store: Store, season: StoredSeason) -> TournamentReport:
     """The tournament of a season."""
     plan, state = plan_of(season), state_of(store, season)
     versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
+    is_ranked = plan.kind == "round-robin" and len(state.ranks) > 1
     return TournamentReport(
         tournament=_line(store, season, state),
         entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
@@ -165,6 +194,18 @@ def report_of(store: Store, season: StoredSeason) -> TournamentReport:
             tuple(_table(season, table, versions) for table in tables) for tables in state.rounds
         ),
         final=None if state.race is None else final_report(state.race, plan.most_games, versions),
+        certainty=_certainty(store, season, plan) if is_ranked else None,
+    )
+
+
+def _certainty(store: Store, season: StoredSeason, plan: TournamentPlan) -> RankCertainty:
+    order = order_report(store, season, among=plan.bots)
+    return RankCertainty(
+        confidence=order.confidence,
+        pairs=len(order.neighbours),
+        open_pairs=order.open_pairs,
+        least_games=order.least_games,
+        most_games=order.most_games,
     )
 
 

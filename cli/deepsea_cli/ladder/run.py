@@ -78,12 +78,9 @@ class RunOutput(RunWatcher):
 
     def expects(self, order: OrderReport) -> None:
         """Say about how many games a run until the order is settled will take."""
-        if order.most_games is None:
-            games = f"at least {order.least_games:,} games, and some bots may be too close to tell"
-        elif order.most_games > order.least_games:
-            games = f"{order.least_games:,} to {order.most_games:,} games, fewer if bots differ"
-        else:
-            games = count(order.least_games, "game")
+        from deepsea_arena.reports.standings import games_in_words
+
+        games = games_in_words(order.least_games, order.most_games)
         print_error(f"until the order is settled: about {games} (by the ratings' uncertainty)")
 
     def taken_back(self, tasks: int) -> None:
@@ -378,6 +375,8 @@ def _show(result: TournamentResult) -> None:
             echo(f"round {place}: {_joined(level)} were level; the best seed, {level[0]}, advances")
     if result.champion is not None or result.final is None:
         echo(_winners(result))
+    if result.certainty is not None:
+        echo(f"{result.certainty.words}; a `tournament final` names a sure winner sooner")
     echo(f"season {result.tournament} is closed; seed {result.seed}")
 
 
