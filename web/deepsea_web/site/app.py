@@ -101,6 +101,8 @@ class Site:
         self._pages = pages
         self._cache = Cache()
         self._kept_us = kept_us
+        self._extended: set[int] = set()
+        """The authors with more time to submit, when a page with a deadline was last made."""
         self._making: dict[tuple[Hashable, LastChanges | None], asyncio.Task[KeptAnswer]] = {}
         self.app = self._application(endpoints)
 
@@ -142,28 +144,22 @@ class Site:
     def _endpoint(self, page: Page[Any]) -> RequestHandler:
         async def answer(request: Request) -> Response:
             query, form = _asked(request, page)
-            is_shown = page.shows_deadline and form == "html"
-            if is_shown and (member := await self._with_more_time(request)):
-                ladder = LocalLadder(self.gateway.service, replace(READER, author_id=member))
-                own = partial(self._render, page, query, form, ladder)
-                return sent(request, await self.gateway.in_thread(own), UNSEEN)
             key = (page.path, form, *sorted({**query.path, **query.given}.items()))
             make = partial(self._render, page, query, form, self.ladder)
             changes = None
             if page.over is not None and (name := query.text(page.over.parameter)):
                 changes = partial(page.over.changes, self.store, name)
-            return await self.kept(request, key, make, changes)
+            everybodys = await self.kept(request, key, make, changes)
+            if not (page.shows_deadline and form == "html" and self._extended):
+                return everybodys
+            author_id = (await self.sessions.seen(request)).visit.caller.author_id
+            if author_id not in self._extended:
+                return everybodys
+            ladder = LocalLadder(self.gateway.service, replace(READER, author_id=author_id))
+            own = await self.gateway.in_thread(partial(self._render, page, query, form, ladder))
+            return sent(request, own, UNSEEN)
 
         return self.with_error_pages(answer)
-
-    async def _with_more_time(self, request: Request) -> int:
-        """The id of the author who looks, who has more time to submit than others; else 0."""
-        cookies = request.headers.getlist("cookie")
-        if not cookies or self.sessions.session.read(cookies) is None:
-            return 0
-        extended = await self.gateway.in_thread(self.store.seasons.extended)
-        author_id = (await self.sessions.seen(request)).visit.caller.author_id if extended else 0
-        return author_id if author_id in extended else 0
 
     def with_error_pages(self, answer: RequestHandler) -> RequestHandler:
         """The same handler with a page for every error."""
@@ -226,6 +222,8 @@ class Site:
     def _render(self, page: Page[Any], query: Query, form: str, ladder: LocalLadder) -> Rendered:
         with snapshot():
             data = page.read(ladder, query)
+            if page.shows_deadline:
+                self._extended = self.store.seasons.extended()
         if form == "csv":
             assert page.csv is not None
             text = "".join(csv_lines(page.csv.rows(data), page.csv.columns))
