@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from deepsea_referee.workbench.blocks import CompareGames, PlayedBlock
     from deepsea_referee.workbench.versions import Versions
 
-GAMES = 40
+GAMES = 100
 BLOCKS = 500
 PRECISION = 0.06
 """Twice the usual one: games differ by far more than decisions are known to."""
@@ -57,8 +57,10 @@ CONDITIONS = 2
 """The most conditions that are named of a habit."""
 CHANGES = 2
 """The changed habits that are named."""
-MATCH_SHARE, NOW_SHARE, BEFORE_SHARE = 0.25, 0.4, 0.5
-"""The parts of the whole time by which the match and the two searches for habits are over."""
+PARTS = (0.25, 0.45, 0.6)
+"""The parts of the whole time by which the match and the two searches for habits are over,"""
+ALONE = (0.4, 1.0, 1.0)
+"""and where there is nothing to compare with."""
 
 
 class _Rival(NamedTuple):
@@ -87,6 +89,7 @@ class _Run:
     """By a part of the whole time, a function that raises `_Enough` when it is over."""
     effort: Effort
     result: MatchResult
+    parts: tuple[float, float, float]
     scores: list[float] = field(default_factory=list)
     """The placement score of the bot in each game."""
     records: list[tuple[str, GameRecord]] = field(default_factory=list)
@@ -175,6 +178,7 @@ def command(
         limit=_limits(minutes),
         effort=Effort.to(precision),
         result=settings.result(where),
+        parts=ALONE if rival is None else PARTS,
     )
     kept = replace(mine, source=(run.folder / PROGRAM).absolute())
     with ResultsFolder(run.folder, [kept if mine.bundle else mine, *panel]) as results:
@@ -273,7 +277,7 @@ def _play(run: _Run, results: ResultsFolder) -> None:
     from deepsea_referee.results.summary import BotHangs, record_name
     from deepsea_referee.shared_match import run_match
 
-    refuse_more = run.limit(MATCH_SHARE)
+    refuse_more = run.limit(run.parts[0])
 
     def on_game(game: GameResult, record: GameRecord) -> object:
         run.result.add(game, record.decisions)
@@ -306,12 +310,12 @@ def _find_habits(run: _Run, versions: Versions) -> None:
     from deepsea_arena.coach.weaknesses import find_weaknesses
 
     mine, best = run.settings.named[0], versions.best
-    now = _deviations(run, run.records, mine.name, NOW_SHARE)
+    now = _deviations(run, run.records, mine.name, run.parts[1])
     before: list[list[Deviation]] = []
     if best is not None and best.run.digest != mine.digest and not run.ended:
         paths = sorted(best.folder.glob("game-*.json"))
         records = [(str(path), load_record(path)) for path in paths]
-        before = _deviations(run, records, best.run.bot + best.run.parameters, BEFORE_SHARE)
+        before = _deviations(run, records, best.run.bot + best.run.parameters, run.parts[2])
     run.habits = find_weaknesses(mine.name, now, before)
 
 
@@ -475,7 +479,10 @@ def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
     click.echo()
     shown = habits.weaknesses[:HABITS]
     if not shown:
-        echo(f"no habit that surely costs it something, in {count(habits.games, 'game')}")
+        echo(
+            f"no habit that surely costs it something, in {count(habits.games, 'game')}; more "
+            "games show smaller ones: --games 400 --minutes 5, and many more with --in-process"
+        )
         return
     echo("what costs it most, and what is better there:")
     for number, habit in enumerate(shown, 1):
