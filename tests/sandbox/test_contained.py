@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import select
 import socket
 import sys
@@ -156,6 +157,41 @@ def test_cpu_time_grows_while_it_works_and_stands_while_it_is_frozen(isolation: 
         contained.thaw()
         assert grows(contained)
         assert contained.poll() is None
+
+
+@contextmanager
+def no_descriptor() -> Iterator[None]:
+    """No file can be opened meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("call", ["freeze", "thaw"])
+def test_at_want_of_descriptors_a_bot_is_frozen_and_thawed_or_ended_and_not_at_fault(
+    isolation: Isolation, call: str
+) -> None:
+    if isolation.name == "process":
+        pytest.skip("it is trusted: never frozen")
+    with running(isolation, SPIN) as contained:
+        assert grows(contained)
+        if call == "thaw":
+            contained.freeze()
+        with no_descriptor():
+            getattr(contained, call)()
+        if contained.check_error is not None:
+            assert process_tree.wait_for_end(contained.pid, 5_000)
+        elif call == "thaw":
+            assert grows(contained)
+        else:
+            pass_time(200)
+            settled = contained.cpu_us()
+            pass_time(200)
+            assert contained.cpu_us() == settled
+        assert contained.over_limit() is None
 
 
 def test_cpu_time_of_children_counts(isolation: Isolation) -> None:

@@ -47,7 +47,7 @@ from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 KEPT = 128
 """The most bots that a worker keeps running."""
 DESCRIPTORS_OF_A_BOT = 12
-"""Open files for a bot that starts; it keeps about ten."""
+"""Open files for a bot that starts; it keeps about eleven."""
 SPARE_DESCRIPTORS = 24
 """Open files beside them. gRPC does not say that it cannot accept a bot: it would be late."""
 SPARED = 4

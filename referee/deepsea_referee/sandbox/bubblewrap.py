@@ -241,8 +241,7 @@ class SandboxedProcess(IsolatedProcess):
                 if self._group is not None:
                     self._group.kill()
                 self._kill_during_setup()  # it may not have joined its group yet
-            with contextlib.suppress(OSError):
-                self.thaw()  # or the monitor could not exit; not before, lest killed ones run again
+            self.thaw()  # or the monitor could not exit; not before, lest killed ones run again
 
     def abort(self) -> None:
         process_tree.send_signal(self._members(), signal.SIGABRT)
@@ -269,20 +268,28 @@ class SandboxedProcess(IsolatedProcess):
             if self._killed or self._closed:
                 return
             self._frozen = True
-            if self._group is not None and self._group.freezes:
-                self._group.set_frozen(True)
-            else:
-                process_tree.stop_all(self._members)
+            self._stop_or_continue()
 
     def thaw(self) -> None:
         with self._lock:
             if not self._frozen:
                 return
             self._frozen = False
+            self._stop_or_continue()
+
+    def _stop_or_continue(self) -> None:
+        """Let it be as `_frozen` says; ended if that is impossible, as at want of descriptors."""
+        try:
             if self._group is not None and self._group.freezes:
-                self._group.set_frozen(False)
+                self._group.set_frozen(self._frozen)
+            elif self._frozen:
+                process_tree.stop_all(self._members)
             else:
                 process_tree.send_signal(self._members(), signal.SIGCONT)
+        except OSError as error:
+            if not self._killed:
+                self.check_error = error
+                self.kill()
 
     def over_limit(self) -> str | None:
         if self._over_limit is None and self._group is not None:

@@ -315,6 +315,8 @@ class Group:
         self._made: list[Path] = []
         self._cpu: _Counter | None = None
         self._denied: _Counter | None = None
+        self._freezer = -1
+        """Stays open: bots are frozen and thawed between decisions, and at want of descriptors."""
         try:
             for place in places.folders():
                 folder = place / self._name
@@ -323,6 +325,7 @@ class Group:
             self._set_bounds()
             if core := self._in(self._places.core):
                 self._cpu = _Counter(core / "cpu.stat", lambda text: int(text.split(maxsplit=2)[1]))
+                self._freezer = os.open(core / "cgroup.freeze", os.O_WRONLY | os.O_CLOEXEC)
             if pressure := self._in(self._places.pressure):
                 self._denied = _Counter(
                     pressure / "cpu.pressure",
@@ -374,16 +377,9 @@ class Group:
 
     def set_frozen(self, frozen: bool) -> None:
         """Stop every member, or let all go on."""
-        if core := self._in(self._places.core):
-            # In half the time of Path.write_text: bots are frozen and thawed between decisions.
-            with contextlib.suppress(OSError):
-                descriptor = os.open(
-                    core / "cgroup.freeze", os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
-                )
-                try:
-                    os.write(descriptor, b"1" if frozen else b"0")
-                finally:
-                    os.close(descriptor)
+        if self._freezer >= 0:
+            with contextlib.suppress(OSError):  # the group is gone
+                os.pwrite(self._freezer, b"1" if frozen else b"0", 0)
 
     def cpu_us(self) -> int | None:
         """CPU time of all members so far, also of ended ones; None if the kernel counts none."""
@@ -426,6 +422,9 @@ class Group:
         for counter in (self._cpu, self._denied):
             if counter is not None:
                 counter.close()
+        if self._freezer >= 0:
+            os.close(self._freezer)
+            self._freezer = -1
         for folder in self._made:
             _remove(folder)
         self._made = []

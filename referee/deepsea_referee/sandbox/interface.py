@@ -104,7 +104,7 @@ class IsolatedProcess:
         self._closed = False
         self._failed_checks = 0
         self.check_error: Exception | None = None
-        """The error because of which its limits could not be checked, so that it was ended."""
+        """The error for which it was ended: nobody could check its limits, or freeze it."""
 
     @property
     def pid(self) -> int:
