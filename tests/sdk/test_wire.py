@@ -456,6 +456,18 @@ def test_hello_says_what_the_bot_is_built_with_and_can_do() -> None:
     assert hello.sdk.startswith("deepsea-sdk/")
 
 
+def test_a_flood_of_decisions_is_refused_before_any_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A message of 64 KiB had room for 32,000 empty ones, which took 37 ms."""
+    many = [pb.Decision(request_id=number) for number in range(wire.MOST_DECISIONS + 1)]
+    most = pb.PlayRequest(decisions=many[1:]).SerializeToString()
+    assert len(wire.read_from_bot(most).answers) == wire.MOST_DECISIONS
+    monkeypatch.setattr(wire, "decision_from_wire", None)
+    with pytest.raises(WireError, match="it sent 1,001 decisions in a message, and 1,000 are"):
+        wire.read_from_bot(pb.PlayRequest(decisions=many).SerializeToString())
+
+
 @pytest.mark.parametrize("data", [b"\xff\xff", b"\x12\x7f", b"\x12\x05\x12\x03\xff\xff\xff"])
 def test_bytes_of_a_bot_that_are_no_message_are_refused(data: bytes) -> None:
     with pytest.raises(WireError, match="no PlayRequest"):

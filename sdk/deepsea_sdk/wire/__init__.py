@@ -51,6 +51,9 @@ METHOD = "Play"
 LONGEST_ACTION = 1000
 """No action is as long as this; the referee's limit for a message is far above it."""
 
+MOST_DECISIONS = 1000
+"""Of a message; no message of the referee has room for as many requests."""
+
 _STARTS, _REQUESTS, _RESULTS = (
     tag(pb.PlayResponse.DESCRIPTOR, name) for name in ("starts", "requests", "results")
 )
@@ -174,11 +177,15 @@ class FromBot(NamedTuple):
 
 
 def read_from_bot(data: bytes) -> FromBot:
-    """Read one message; raises `WireError` if the bytes are none."""
+    """Read one message; raises `WireError` if the bytes are none, or say too much."""
     try:
         message = pb.PlayRequest.FromString(data)
     except DecodeError:
         raise WireError(f"it sent bytes that are no PlayRequest of {PACKAGE}") from None
+    if (count := len(message.decisions)) > MOST_DECISIONS:
+        raise WireError(
+            f"it sent {count:,} decisions in a message, and {MOST_DECISIONS:,} are the most"
+        )
     hello = None
     if message.HasField("hello"):
         said = message.hello
