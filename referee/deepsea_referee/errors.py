@@ -9,13 +9,16 @@ class BotFault(Exception):
     """A bot's fault at one decision: what it was, one line of detail, and the time it took.
 
     It is counted, and the default action is played.
+
+    public  the detail without words and places of the bot's program; "": it has none
     """
 
-    def __init__(self, fault: Fault, detail: str, us: int = 0) -> None:
+    def __init__(self, fault: Fault, detail: str, us: int = 0, public: str = "") -> None:
         super().__init__(detail)
         self.fault = fault
         self.detail = detail
         self.us = us
+        self.public = public
 
 
 class RefereeError(Exception):

@@ -249,7 +249,8 @@ class _GameLoop:
             came = BotFault(Fault.TIMEOUT, spent, came.us)
         if isinstance(came, RefereeError):
             raise came
-        return self._refereed.fault(question, came.fault, came.detail, came.us)
+        detail, public = came.detail, came.public
+        return self._refereed.fault(question, came.fault, detail, came.us, public=public)
 
     def _end(self) -> None:
         messages: dict[int | None, bytes] = {}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import stat
 import traceback
 from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ from deepsea_rules.printable import one_line
 ERROR_BYTES = 8 * 1024
 """The limit of an error's text, in bytes."""
 LONGEST_SUMMARY = 200
+_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}(?=:|\Z)")
 _LARGEST_SOURCE = 4 * 1024 * 1024
 """The limit of a file whose lines are shown in a traceback, in bytes."""
 
@@ -125,6 +127,13 @@ def summary(text: str) -> str:
     lines = text.strip().splitlines()
     line = one_line(lines[-1], LONGEST_SUMMARY) if lines else ""
     return f"it raised {line}" if line else "it answered with an error"
+
+
+def exception_type(text: str) -> str:
+    """The same with the exception's type alone, which says nothing of what the bot knows."""
+    line = "".join(text.strip().splitlines()[-1:])
+    named = _TYPE.match(line)
+    return f"it raised {named[0] if named else 'an exception'}"
 
 
 def _is_sdk(frames: TracebackType) -> bool:

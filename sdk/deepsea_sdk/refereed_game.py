@@ -21,7 +21,7 @@ from deepsea_rules.time_control import Bank, TimeControl, overrun
 
 from .bot import FaultNotice, GameEnd, GameInfo
 from .clock import NO_CLOCK, TimeLeft
-from .errors import LONGEST_SUMMARY, summary
+from .errors import LONGEST_SUMMARY, exception_type, summary
 from .notes import GAME_BYTES, Note
 
 SHOWN_DIGITS = 16
@@ -76,6 +76,9 @@ class RefereedGame:
         self._seats = seats
         self.own_paths: Callable[[int, str], str] = _as_it_is
         """Puts the paths that a seat's author knows into an error of its bot."""
+        self.is_public = False
+        """True if others than the bots' authors read the record: it has no words of bots then, but
+        the types of their exceptions and the actions that they answered."""
         self._attempt = attempt
 
     @property
@@ -132,29 +135,37 @@ class RefereedGame:
         if error is not None:
             error = self.own_paths(question.seat, error)
         if error is not None and not action:
-            return self.fault(question, Fault.EXCEPTION, summary(error), us, error)
+            public = exception_type(error)
+            return self.fault(question, Fault.EXCEPTION, summary(error), us, error, public)
         try:
             self.game.decide(action, us)
         except RulesError:
-            came = f"it answered {quoted(action)}, which is not legal"
-            if error:
-                came = one_line(error, LONGEST_SUMMARY)
-            return self.fault(question, Fault.ILLEGAL_ACTION, came, us)
+            public = f"it answered {quoted(action)}, which is not legal"
+            came = one_line(error, LONGEST_SUMMARY) if error else public
+            return self.fault(question, Fault.ILLEGAL_ACTION, came, us, public=public)
         if over:
             self._spend(question.seat, us)
         return None
 
     def fault(
-        self, question: Question, fault: Fault, came: str, us: int = 0, error: str = ""
+        self,
+        question: Question,
+        fault: Fault,
+        came: str,
+        us: int = 0,
+        error: str = "",
+        public: str = "",
     ) -> FaultReport:
         """Count a fault and play the default action.
 
         came   what the bot did instead of answering, in a few words
         error  the text that it sent about it, such as a traceback
+        public  `came` without words of the bot, for a record that others read; "": it has none
         """
         seat = question.seat
         self._spend(seat, us)
-        decision = self.game.decide(None, us=us, fault=fault, came=came)
+        recorded = public if public and self.is_public else came
+        decision = self.game.decide(None, us=us, fault=fault, came=recorded)
         report = FaultReport(
             seat=seat,
             decision=len(self.game.decisions) - 1,

@@ -181,10 +181,12 @@ def test_a_bot_that_does_not_start_loses_its_own_game(place: Path, tmp_path: Pat
     (forfeit,) = record.forfeits
     assert record.seats[forfeit.seat].name == "ben v1"
     assert record.placements[forfeit.seat] == 2
-    assert "no licence" in outcome.record
+    assert "no licence" not in outcome.record
+    assert "before connecting" in outcome.record
     (log,) = outcome.logs
     assert log.seat == forfeit.seat
     assert "no licence" in log.output
+    assert "no licence" in log.error
     assert "asked to" not in log.error
 
 
@@ -195,6 +197,12 @@ def test_what_a_bot_at_fault_left_is_shown(run: Run, place: Path, tmp_path: Path
     with worker(PlainLink(place)) as play:
         outcome = play(job)
     assert isinstance(outcome, FinishedGame)
+    # Everybody reads the record, the export and the pages; the author alone has the log.
+    assert {one.came for one in GameRecord.from_json(outcome.record).decisions} >= {
+        "it raised KeyError"
+    }
+    assert "KeyError: 1" not in outcome.record
+    assert "it raised KeyError: 1" in outcome.logs[0].error
     with Store.open(place) as store:
         receipt = store.games.report(job, outcome.record)
         assert receipt.seq is not None

@@ -11,6 +11,7 @@ from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.clock import NO_CLOCK, TimeLeft
+from deepsea_sdk.errors import summary
 from deepsea_sdk.refereed_game import RefereedGame
 
 SEED = seed_from_text("refereed")
@@ -98,6 +99,37 @@ def test_the_third_fault_forfeits_and_a_crash_at_once() -> None:
             it.answer(question, question.legal[0])
     assert forfeits == [False] * (FAULTS_TO_FORFEIT - 1) + [True]
     assert it.fault(asked(it), Fault.CRASH, "gone").forfeit
+
+
+@pytest.mark.parametrize(
+    ("raised", "recorded"),
+    [
+        ("Traceback ...\nKeyError: 'hunter2'\n", "it raised KeyError"),
+        ("my_bot.Trouble: a\nhunter2\nmy_bot.Trouble: a hunter2", "it raised my_bot.Trouble"),
+        ("ValueError", "it raised ValueError"),
+        ("Error: hunter2\n    at hunter2 (bot.js:1:2)", "it raised an exception"),
+        ("hunter2 is no type: x", "it raised an exception"),
+        ("a" * 200, "it raised an exception"),
+    ],
+)
+def test_a_public_record_has_the_type_of_an_exception_and_its_author_all_of_it(
+    raised: str, recorded: str
+) -> None:
+    it = refereed()
+    it.is_public = True
+    report = it.answer(asked(it), "", 120, raised)
+    assert report is not None
+    assert (report.came, report.error) == (summary(raised), raised)
+    assert it.game.decisions[0].came == recorded
+
+
+def test_a_public_record_has_no_words_of_a_bot_about_an_action_that_is_not_legal() -> None:
+    it = refereed()
+    it.is_public = True
+    report = it.answer(asked(it), "fly", 120, "decide returned 'fly', not hunter2")
+    assert report is not None
+    assert report.came == "decide returned 'fly', not hunter2"
+    assert it.game.decisions[0].came == "it answered 'fly', which is not legal"
 
 
 def test_what_a_bot_raised_is_a_fault_with_its_text() -> None:

@@ -80,7 +80,11 @@ def test_a_text_that_no_store_has_is_refused_for_every_method(site: Site) -> Non
             asked += [(f"{path}?{parameters[0]}={quote(odd)}", b"") for odd in ODD]
         if method.verb == "POST":
             for text in (*ODD, "\ud800", "x\udfff", "\udc00\ud800"):
-                documents: list[object] = [{"to": text}, {text: 1}, {"to": [{"a": ["", text]}]}]
+                documents: list[object] = [
+                    {"state": text},
+                    {text: 1},
+                    {"state": [{"a": ["", text]}]},
+                ]
                 path = filled(method.path, "1")
                 asked += [(path, json.dumps(document).encode()) for document in documents]
         for path, body in asked:

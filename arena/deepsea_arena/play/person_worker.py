@@ -131,6 +131,7 @@ class _Table:
         played = Game(game.ruleset, len(seats), game.seed)
         control = TimeControl.parse(game.season.clock)
         self._game = RefereedGame(played, game.game_id, control, seats)
+        self._game.is_public = True
         self._game.set_clock(game.seat, None)
         for decision in game.decisions:
             self._game.repeat(decision)

@@ -131,6 +131,7 @@ class RatedGamePlayer:
         seats = [(version.label, version.digest) for version in job.seats]
         game = Game(season.rules, len(seats), job.seed)
         refereed = RefereedGame(game, job.game_id, TimeControl.parse(season.clock), seats)
+        refereed.is_public = True
         bots = self._line_up(job)
         keys = [key for key, _ in bots]
         try:

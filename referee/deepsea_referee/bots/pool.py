@@ -286,7 +286,9 @@ class BotPool:
         except (EarlyEnd, RefereeError) as error:
             process.troubled = True
             process.session.fail(
-                error if isinstance(error, RefereeError) else BotFault(Fault.CRASH, str(error))
+                error
+                if isinstance(error, RefereeError)
+                else BotFault(Fault.CRASH, str(error), public=error.public)
             )
             raise
 

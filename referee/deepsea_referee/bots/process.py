@@ -103,11 +103,15 @@ class Hosting:
 
 
 class EarlyEnd(Exception):
-    """The program exited before it connected, or could not be started; with the author's error."""
+    """The program exited before it connected, or could not be started; with the author's error.
 
-    def __init__(self, message: str, error: str = "") -> None:
+    public  the message without words of the program; "": it has none
+    """
+
+    def __init__(self, message: str, error: str = "", public: str = "") -> None:
         super().__init__(message)
         self.error = error
+        self.public = public
 
 
 class BotProcess:
@@ -189,8 +193,9 @@ class BotProcess:
             self.missed_start = isinstance(missed, TimedOut)
             limit_ms = self._hosting.start_limit_us // 1000
             await self._abort()
-            found = f"it did not {self.greeting} within {limit_ms} ms{self.place()}"
-            session.fail(BotFault(Fault.START_TIMEOUT, found))
+            found = f"it did not {self.greeting} within {limit_ms} ms"
+            detail = f"{found}{self.place()}"
+            session.fail(BotFault(Fault.START_TIMEOUT, detail, public=found))
             self._kill()
             if isinstance(missed, Starved):
                 raise HostTooBusy(
@@ -204,8 +209,10 @@ class BotProcess:
             if self._contained is not None and (error := self._contained.setup_error()):
                 words = f"the isolation of {self.bot.name!r} failed: {error}"
                 raise RefereeError(words) from _shortage_in(error)
-            end = self._refusal or await self.exit_text(" before connecting")
-            raise EarlyEnd(end, self.error_text())
+            when = " before connecting"
+            end = self._refusal or await self.exit_text(when)
+            public = self._refusal or await self.exit_text(when, words=False)
+            raise EarlyEnd(end, self.error_text(), public)
 
     async def _wait_for_hello(self) -> Ended | None:
         """Wait until it has connected or exited; how its time ended if it did neither."""
@@ -281,26 +288,29 @@ class BotProcess:
             f"within its limit of {limit} MiB"
         )
 
-    async def exit_text(self, when: str = "") -> str:
-        """Its exit status, with `when` after it, and the name of its error, if it left one."""
+    async def exit_text(self, when: str = "", *, words: bool = True) -> str:
+        """Its exit status, with `when` after it, and with `words` its last ones, if it left any."""
         if self.running:
             self._let_it_end(self._hosting.grace_us)
             await self._wait_for_exit(self._hosting.grace_us)
         if self._contained is None or self._contained.returncode is None:
             return "still running"
         self._stderr.finish()
-        return explained(partial(self._end_text, self._contained, when), "how it ended")
+        end_text = partial(self._end_text, self._contained, when, words=words)
+        return explained(end_text, "how it ended")
 
-    def _end_text(self, ended: IsolatedProcess, when: str) -> str:
+    def _end_text(self, ended: IsolatedProcess, when: str, *, words: bool) -> str:
         assert ended.returncode is not None
         status = _exit_text(ended.returncode)
         if limit := ended.over_limit():
             status = f"{status} because it exceeded a limit ({limit})"
+        if not words:
+            return f"{status}{when}"
         # A hint explains why a program ended well and too early; an error says so itself.
         error = self.error_text()
         failed = ended.returncode != 0
-        words = (last_words(error, but=HINT) if failed else "") or last_words(error)
-        return f"{status}{when}: {words}" if words else f"{status}{when}"
+        last = (last_words(error, but=HINT) if failed else "") or last_words(error)
+        return f"{status}{when}: {last}" if last else f"{status}{when}"
 
     def place(self) -> str:
         """The line in its own code where it was when it was aborted, after a semicolon; or ""."""

@@ -218,7 +218,9 @@ class Session:
         """The outcome of a request that is not answered any more, `us` after it was asked."""
         end = self._end
         assert end is not None
-        return BotFault(end.fault, end.detail, us) if isinstance(end, BotFault) else end
+        if isinstance(end, BotFault):
+            return BotFault(end.fault, end.detail, us, end.public)
+        return end
 
     def _fail_by_referee(self, error: Exception) -> None:
         failure = RefereeError(f"the stream of a bot failed: {type(error).__name__}: {error}")
