@@ -384,7 +384,7 @@ def test_the_time_of_a_blocked_loop_is_credited_once_and_only_to_those_that_were
     # It is late again, by more; a second decision has begun meanwhile.
     now_us = timer.due_us + 50_000
     timer.start([(2, LEFT)], timer.due_us)
-    credit_us = 10_000 - 1 + STALL_US  # the first time
-    charged_us = LIMIT_US + 10_000 + STALL_US + 25_000 - credit_us
+    credit_us = 10_000 + STALL_US  # the first time
+    charged_us = LIMIT_US + 10_000 + STALL_US + 1 + 25_000 - credit_us
     assert timer.look(now_us) == [(1, TimedOut(charged_us, LIMIT_US))]
     assert timer.stop(2, now_us) == Charged(25_000)

@@ -97,8 +97,6 @@ class DecisionTimer:
 
     def look(self, now_us: int) -> list[tuple[int, Ended]]:
         """The decisions that end now without an answer."""
-        if self.due_us is not None and now_us - self.due_us > STALL_US:
-            self._credit_stall(now_us - self.due_us + STALL_US, self.due_us)
         self.due_us = None
         share_us = self._shared.at(now_us)
         reading: Reading | None = None
@@ -136,15 +134,6 @@ class DecisionTimer:
         if self.due_us is None or when_us < self.due_us:
             self.due_us = when_us
 
-    def _credit_stall(self, us: int, since_us: int) -> None:
-        """Do not charge the time in which the event loop was blocked, once for each request.
-
-        An answer that has arrived meanwhile is read before the next look.
-        """
-        for one in self._open.values():
-            if one.began_us < since_us and not one.credit_us:
-                one.credit_us = us
-
 
 class _OpenDecision:
     """The clock of one request.
@@ -154,8 +143,6 @@ class _OpenDecision:
     usage     what was known when the request was written, if anything
     """
 
-    credit_us = 0
-    """Time that is not charged because the event loop was blocked."""
     _base_us = 0
     """The charge up to `_base`."""
     _free_us = 0
@@ -189,7 +176,7 @@ class _OpenDecision:
     def stop(self, now_us: int, share_us: float, gauge: Gauge | None) -> Charged | TimedOut:
         """The outcome of an answer that has arrived now."""
         if gauge is None:
-            us = self._wall_us(share_us) - self.credit_us
+            us = self._wall_us(share_us) - self._free_us
         else:
             reading = gauge.read()
             # The answer may have arrived when the last look was due, or since.
@@ -212,7 +199,10 @@ class _OpenDecision:
         wall_us = self._wall_us(share_us)
         hopeless = wall_us > host_load.longest_wait_us(self.limit_us, patience)
         if gauge is None or reading is None:
-            us = max(0, wall_us - self.credit_us)
+            if not self._free_us and (late_us := self._late_us(now_us, share_us)):
+                # An answer that has arrived meanwhile is read before the next look.
+                self._free_us = late_us + STALL_US
+            us = max(0, wall_us - self._free_us)
         else:
             if self._first is None:
                 self._look_first(now_us, share_us, reading)
