@@ -228,7 +228,8 @@ def _weakness(key: _Key, games: Games, found: _Tests) -> Weakness:
 
 
 def _mostly(key: _Key, deviations: Sequence[Deviation], found: _Tests) -> Iterator[str]:
-    """By kind of trait the rarest one that has nearly all of the loss, and surely loses itself."""
+    """By each other kind of trait the rarest one that has nearly all of the loss, and surely loses
+    itself."""
     total = sum(one.lost for one in deviations)
     for kind in zip(*[one.traits for one in deviations], strict=True):
         having = defaultdict(list)
@@ -242,7 +243,7 @@ def _mostly(key: _Key, deviations: Sequence[Deviation], found: _Tests) -> Iterat
             and ((key[0], trait) in found or len(lost) == len(deviations))
             and not (trait.endswith(" seats") and len(lost) == len(deviations))
         ]
-        if most and min(most)[1] != key[1]:
+        if most and key[1] not in having:  # else the situation says it already
             yield min(most)[1]
 
 
