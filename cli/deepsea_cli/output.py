@@ -78,10 +78,16 @@ def draw(renderable: RenderableType) -> None:
 
 
 def echo(line: str) -> None:
-    """Write one line to stdout, wrapped between words on a terminal."""
+    """Write one line to stdout, wrapped on a terminal, between words alone: paths stay whole."""
     line = printable(line)
     if sys.stdout.isatty():
-        line = textwrap.fill(line, width(), subsequent_indent=" " * 6, break_on_hyphens=False)
+        line = textwrap.fill(
+            line,
+            width(),
+            subsequent_indent=" " * 6,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
     click.echo(line)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import click
 import pytest
 
+from deepsea_cli.output import echo
 from deepsea_cli.progress import PATIENCE_US, REDRAW_US, Progress
 from helpers.commands import Tty, environment
 
@@ -50,6 +51,16 @@ def lines(stderr: Tty) -> list[str]:
     """What was written, line by line, without what moves the cursor."""
     text = ESCAPES.sub("", stderr.getvalue()).replace("\r", "\n")
     return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+def test_a_digest_is_broken_nowhere_so_that_it_can_be_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stdout = Tty()
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setenv("COLUMNS", "60")
+    echo(f"head 20: {'ab' * 32}")
+    assert stdout.getvalue().splitlines() == ["head 20:", f"      {'ab' * 32}"]
 
 
 def test_it_counts_and_is_wiped(terminal: Make) -> None:
