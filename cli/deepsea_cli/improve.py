@@ -506,10 +506,11 @@ def _print_next(run: _Run, position: Deviation, bot: str) -> None:
     at = ("--at", str(position.decision))
     action = ("--action", position.policy, "--games", "100")
     echo("to look at the first of these, and to try out what is better:")
-    if is_python(run.settings.bots[0]):
+    mine = run.settings.bots[0]
+    if mine.bundle is not None and is_python(mine):
         print_command("deepsea-referee", "debug", position.record, bot, *at)
         print_command("deepsea-referee", "branch", position.record, *at, *action)
-    else:  # this process cannot import it: a sample plays on in all seats
+    else:  # it cannot be imported, or found again: a sample plays on in all seats
         print_command("deepsea-referee", "show", position.record, *at)
         print_command("deepsea-referee", "branch", position.record, "steady", *at, *action)
 

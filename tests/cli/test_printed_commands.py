@@ -130,6 +130,19 @@ def test_what_improve_prints_can_be_pasted(run: Run, bot: str) -> None:
         assert program.read_text(encoding="utf-8") == BOT
 
 
+def test_what_improve_prints_for_a_command_line_can_be_pasted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bot = f"cmd:python3 {file(tmp_path)}"
+    options = ("--against", "greedy", "--precision", "0.2", "--minutes", "10", "--games", "16")
+    done = run("improve", bot, *FAST, *options)
+    commands = list(printed(done))
+    assert [words[1] for words in commands] == ["show", "branch"]
+    for words in commands:
+        paste(run, words)
+
+
 def test_what_new_tune_and_a_faulty_match_print_can_be_pasted(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
