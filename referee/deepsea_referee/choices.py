@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, Unit, drop, order
+from deepsea_rules.actions import BACK, DOWN, LEAVE, LEVEL_OF, TAKE, Unit, drop, order
 from deepsea_rules.ruleset import OPTIONS
 from deepsea_rules.view import View
 from deepsea_sdk.coach.decisions import Effort, Played, judge
@@ -67,7 +67,7 @@ class Choosing:
     @property
     def note(self) -> list[str]:
         """What was chosen before."""
-        return [f"laid so far: {' '.join(item.name for item in self._laid)}"] if self._laid else []
+        return [f"laid so far: {', '.join(map(_name, self._laid))}"] if self._laid else []
 
     def choose(self, answer: str) -> str | None:
         """The whole action after a choice, by its key; None if more is to be chosen.
@@ -95,13 +95,12 @@ def choices(view: View) -> list[Choice]:
     """The legal actions of a declaration or a search, with their keys."""
     load = view.me.load
     breathe = f"you breathe {load} a turn"
-    more = f"{_nth(load + 1)} piece, you breathe {load + 1} a turn"
     home = view.distance_home
     known = {
         DOWN: ("d", f"down: go on, {breathe}"),
         BACK: ("b", f"back: {home} space{'' if home == 1 else 's'} to go, {breathe}"),
         LEAVE: ("n", f"nothing: {breathe}"),
-        TAKE: ("t", f"take {_worth(view, view.unit_here)}: {more}"),
+        TAKE: ("t", f"take {_worth(view, view.unit_here)}: you breathe {load + 1} a turn"),
     }
     for number, unit in enumerate(view.droppable):
         means = f"drop {_worth(view, unit)}: you breathe {load - 1} a turn"
@@ -114,17 +113,19 @@ def _items(view: View, left: list[Unit]) -> list[Choice]:
     firsts = {item.name: item for item in reversed(left)}
     names = dict.fromkeys(item.name for item in left)
     return [
-        Choice(key, name, f"lay {_worth(view, firsts[name])}")
+        Choice(key, name, f"{_worth(view, firsts[name])}")
         for key, name in zip(ITEM_KEYS, names, strict=False)
     ]
 
 
 def _worth(view: View, unit: Unit) -> str:
-    return f"{unit.name}, worth {view.expected_value(unit):.1f}"
+    return f"{_name(unit)}, worth {view.expected_value(unit):.1f}"
 
 
-def _nth(number: int) -> str:
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number, 'th') }"
+def _name(unit: Unit) -> str:
+    """A unit by its levels in words: a bare number could be taken for a key."""
+    levels = ", ".join(str(LEVEL_OF[chip]) for chip in unit)
+    return f"level {levels}" if len(unit) == 1 else f"levels {levels}"
 
 
 def rules_of(view: View) -> list[str]:
@@ -132,11 +133,11 @@ def rules_of(view: View) -> list[str]:
     assert view.kind is not None
     what, names = MOMENTS[view.kind]
     lines = [what, "", *BOARD, ""]
-    for option in OPTIONS:
-        if option.name in names:
-            value = option.to_text(getattr(view.rules, option.name)) or "-"
-            lines += [f"{option.name}: {value}", f"  {option.about}"]
-    return lines
+    return lines + [
+        f"{option.about}: {option.in_words(getattr(view.rules, option.name))}"
+        for option in OPTIONS
+        if option.name in names
+    ]
 
 
 def hint(view: View, effort: Effort = HINT_EFFORT) -> list[str]:

@@ -177,6 +177,12 @@ class Option(NamedTuple):
         """The value in one word, such as "true"; None if the option has none."""
         return value if isinstance(value, str) or value is None else str(value).lower()
 
+    def in_words(self, value: OptionValue) -> str:
+        """The value for people: `yes`, `dive end`, or a dash."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return "–" if value is None else str(value).replace("_", " ")
+
     def from_text(self, text: str | None) -> OptionValue:
         """The value that was written so; raises `InvalidRules` if the option has no such value."""
         value: OptionValue = text

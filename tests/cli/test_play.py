@@ -352,15 +352,15 @@ def test_hidden_values_change_no_byte_and_lines_fit(
             "x 1 2 3 4 | *A3v:1 B1v | d1 a17 search",
             [
                 "n nothing: you breathe 1 a turn",
-                "t take 2, worth 5.5: 2nd piece, you breathe 2 a turn",
+                "t take level 2, worth 5.5: you breathe 2 a turn",
             ],
         ),
         (
             "x x x 3 4 | *A3^:1,[12],1 B1v | d1 a17 search",
             [
                 "n nothing: you breathe 3 a turn",
-                "1 drop 1, worth 1.5: you breathe 2 a turn",
-                "2 drop [12], worth 7.0: you breathe 2 a turn",
+                "1 drop level 1, worth 1.5: you breathe 2 a turn",
+                "2 drop levels 1, 2, worth 7.0: you breathe 2 a turn",
             ],
         ),
         (
@@ -405,4 +405,4 @@ def test_cargo_that_sinks_is_laid_piece_by_piece(capsys: pytest.CaptureFixture[s
     waker.close()
     assert action == "order:4,2,1,3"
     assert view.is_legal(action)
-    assert "laid so far: 4 2" in capsys.readouterr().out
+    assert "laid so far: level 4, level 2" in capsys.readouterr().out

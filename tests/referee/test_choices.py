@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from deepsea_referee.choices import Choosing
+from deepsea_referee.choices import MOMENTS, Choosing, rules_of
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, seed_from_text
-from deepsea_rules.ruleset import PRESETS, preset
+from deepsea_rules.ruleset import OPTIONS, PRESETS, preset
 from deepsea_rules.view import View
 
 
@@ -32,9 +32,26 @@ def test_the_key_of_an_item_lays_that_item(rules: str) -> None:
         for choice in Choosing(view).offered:
             choosing = Choosing(view)
             whole = choosing.choose(choice.key)
-            laid = choosing.note[0].split()[-1] if whole is None else whole[6:].split(",")[0]
-            assert laid == choice.action
+            if whole is None:
+                assert choosing.note == [f"laid so far: {choice.meaning.partition(', worth')[0]}"]
+            else:
+                assert whole[6:].split(",")[0] == choice.action
             seen += 1
         whole = f"order:{','.join(item.name for item in view.items)}"
         assert Choosing(view).choose(whole) == whole
     assert seen > 5
+
+
+@pytest.mark.parametrize("rules", PRESETS)
+def test_no_number_of_a_piece_can_be_taken_for_a_key_and_no_option_has_its_name(rules: str) -> None:
+    """Units are named by "level"; rules of the moment are sentences with their values."""
+    for view in orders(rules):
+        assert all(choice.meaning.startswith("level") for choice in Choosing(view).offered)
+        lines = rules_of(view)
+        for option in OPTIONS:
+            assert not any(option.name in line for line in lines if "_" in option.name)
+            if option.name in MOMENTS["order"][1]:
+                (line,) = [one for one in lines if one.startswith(option.about)]
+                value = line.removeprefix(f"{option.about}: ")
+                assert value not in ("true", "false")
+                assert "_" not in value

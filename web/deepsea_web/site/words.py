@@ -12,7 +12,6 @@ from deepsea_arena.reports.overview import same_files_as as same_files_as
 from deepsea_ladder.bot_states import changes_state as changes_state
 from deepsea_ladder.model import GameLine, LadderAnalysis, Submission, TaskState
 from deepsea_rules.printable import one_line
-from deepsea_rules.ruleset import OptionValue
 
 SOON_S = 100
 """Seconds; a longer wait is said with its end."""
@@ -129,13 +128,6 @@ def analysis(one: LadderAnalysis) -> str:
         case TaskState.DONE:
             return "The analysis is there."
     return "The analysis could not be made."
-
-
-def option(value: OptionValue) -> str:
-    """The value of an option of the rules."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return NOTHING if value is None else str(value).replace("_", " ")
 
 
 def minute(time: datetime) -> str:

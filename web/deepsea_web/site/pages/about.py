@@ -57,7 +57,8 @@ def _how_extras(data: SeasonInfo) -> Mapping[str, Any]:
     preset = preset_of(data.rules)
     rules = preset and seat_a_begins(preset)
     return {
-        "rules": rules and [(one.name, getattr(rules, one.name), one.about) for one in OPTIONS],
+        "rules": rules
+        and [(one.name, one.in_words(getattr(rules, one.name)), one.about) for one in OPTIONS],
         "forfeit": FAULTS_TO_FORFEIT,
         "marks": MARKS,
     }

@@ -103,10 +103,16 @@ def _read_seat(visit: Visit, query: Query) -> Values:
     frames, judged = document["frames"], document["judged"]
     lines = [line for frame in frames for line in frame["say"]]
     position = frames[-1]["p"]
+    others = [
+        label.rpartition(" v")[0]
+        for letter, label in zip(SEAT_LETTERS, document["names"], strict=False)
+        if letter != document["seat"]
+    ]
     return {
         "current": NAV,
         "game_id": game_id,
         "seat": document,
+        "others": others,
         "last": frames[-1],
         "place": f"{document['news']}.{document['game']}.{len(frames)}",
         "lines": lines[-LAST_TURNS:],
