@@ -158,7 +158,10 @@ def test_a_name_that_became_somebody_elses_is_refused_without_games(site: Site) 
     ladder.submit(site.store, "mine", "two", "Bob")
     site.work.drain()
     done = site.now(number)
-    assert (done.found, done.remedy) == ("the bot 'mine' is Bob's", "choose another name")
+    assert (done.found, done.remedy) == (
+        "the bot 'mine' is another author's",
+        "choose another name",
+    )
     assert (done.bot, done.digest) == ("mine", ladder.a_bundle("one").digest)
     assert site.worker.played == 0
 

@@ -88,7 +88,9 @@ def test_files_of_another_bot_of_the_author_are_refused_as_long_as_it_plays(stor
 
 def test_a_name_belongs_to_the_author_who_had_it_first(store: Store) -> None:
     ladder.submit(store, "greedy", "one", "Ada")
-    with pytest.raises(SubmissionError, match="the bot 'greedy' is Ada's; choose another name"):
+    with pytest.raises(
+        SubmissionError, match="the bot 'greedy' is another author's; choose another name"
+    ):
         ladder.submit(store, "GREEDY", "two", "Bob")
     assert [bot.name for bot in store.bots.all()] == ["greedy"]
 

@@ -12,7 +12,9 @@ from html import unescape
 import pytest
 
 from deepsea_arena.reports.overview import COLUMNS
+from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model import SubmissionRefusal, parse_time
+from deepsea_ladder.store import schema
 from helpers import ladder, submissions
 from helpers.commands import Run
 from helpers.members import forms_of
@@ -162,3 +164,40 @@ def test_csv_has_its_columns_without_rows_and_a_name_that_says_what_and_when(
     assert re.fullmatch(
         rf'attachment; filename="{name}[A-Za-z0-9-]*-\d{{4}}-\d\d-\d\dT\d{{4}}Z\.csv"', disposition
     ), disposition
+
+
+QUARK = "Zwetlana Quark"
+
+
+def test_no_text_of_the_store_has_the_name_of_an_author_who_was_anonymised(world: World) -> None:
+    """Not in what others keep either: refusals, the audit log, cancelled tasks, extensions."""
+    store, admin = world.service.store, world.ladder("admin")
+    ladder.submit(store, "gluon", author=QUARK)
+    quark = store.authors.id_of(QUARK)
+    for author, text, bot in ((store.authors.id_of(BEN), "x", "gluon"), (quark, "gluon", "muon")):
+        added = submissions.add(store, author, text, bot="")
+        lease = store.submissions.claim("runner", 60, int(added.id))
+        assert lease is not None
+        bundle = replace(ladder.a_bundle(text), name=bot)
+        with pytest.raises(SubmissionError) as refused:
+            store.submissions.accept(lease, bundle, submissions.LIMITS, 0, has_played=True)
+        refusal = SubmissionRefusal(refused.value.found, refused.value.remedy)
+        assert store.submissions.refuse(lease, refusal, 0)
+    admin.set_deadline(season="s1", until="2031-05-04T17:30Z")
+    admin.set_deadline(season="s1", until="2031-05-05T17:30Z", author=QUARK)
+    admin.rename_author(author=QUARK, to=f"{QUARK} II")
+    waits = submissions.add(store, quark, "late", bot="")
+    admin.block_author(author=f"{QUARK} II", blocked=True)
+    lease = store.submissions.claim("runner", 60, int(waits.id))
+    assert lease is not None
+    with pytest.raises(SubmissionError) as refused:
+        store.submissions.accept(
+            lease, ladder.a_bundle("late"), submissions.LIMITS, 0, has_played=True
+        )
+    store.submissions.refuse(lease, SubmissionRefusal(str(refused.value)), 0)
+    store.bots.withdraw("gluon")
+    admin.anonymise_author(author=f"{QUARK} II")
+    with store.database.read() as connection:
+        for table in schema.metadata.sorted_tables:
+            rows = connection.exec_driver_sql(f"SELECT * FROM {table.name}").all()
+            assert not [row for row in rows if "quark" in str(tuple(row)).lower()], table.name

@@ -274,9 +274,7 @@ def _check_active(connection: Connection, author_id: int) -> None:
     table = schema.authors
     row = connection.execute(select(table).where(table.c.id == author_id)).one()
     if row.state != AuthorState.ACTIVE:
-        raise SubmissionError(
-            f"the author {row.name!r} is {row.state}", "ask whoever runs the ladder"
-        )
+        raise SubmissionError(f"this author is {row.state}", "ask whoever runs the ladder")
 
 
 def _check_isolation(connection: Connection) -> None:
@@ -298,7 +296,8 @@ def _own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | N
     if (row := connection.execute(query).first()) is None:
         return None
     if row.author_id != author_id:
-        raise SubmissionError(f"the bot {row.name!r} is {row.author}'s", "choose another name")
+        # Refusals are stored, and name no author: a name may have to be forgotten.
+        raise SubmissionError(f"the bot {row.name!r} is another author's", "choose another name")
     return _bot(row)
 
 
@@ -323,7 +322,7 @@ def _check_copy(connection: Connection, author_id: int, name: str, digest: str) 
     these = f"these files are those of {row.name!r}, which"
     if row.state is BotState.ACTIVE:
         remedy = "withdraw that bot, or submit other files"
-        raise SubmissionError(f"{these} plays for {row.author} already", remedy)
+        raise SubmissionError(f"{these} plays already", remedy)
     raise SubmissionError(f"{these} is {row.state}: {row.reason}", "submit other files")
 
 
