@@ -146,18 +146,19 @@ def verify_chain(export: Path, head: str = "") -> int:
     """Print whether the export is whole and has the head; returns the exit status."""
     from deepsea_ladder.chain import follow
     from deepsea_ladder.errors import ChainBroken, NotAChain
-    from deepsea_ladder.export import UNREADABLE, open_export
+    from deepsea_ladder.export import UNREADABLE, read_export
 
     last: dict[str, Link] = {}
     games: dict[str, int] = {}
     found: Link | None = None
     try:
-        with open_export(export) as lines:
-            for link in follow(lines):
-                last[link.season] = link
-                games[link.season] = games.get(link.season, 0) + link.is_game
-                if link.head == head.lower():
-                    found = link
+        for link in follow(read_export(export)):
+            last[link.season] = link
+            games[link.season] = games.get(link.season, 0) + link.is_game
+            if link.head == head.lower():
+                found = link
+        if not last:
+            raise NotAChain("it has no line of an export")
     except ChainBroken as broken:
         echo(f"altered {export}: {broken}")
         return NEGATIVE

@@ -190,8 +190,10 @@ class _Follower:
             lost.add(line["attempt"])
             return
         where, record = f"place {line['place']}, game {line['game_id']}", line["record"]
-        if missing := set(range(line["attempt"])) - lost:
-            raise ChainBroken(f"{where}: there is no line of attempt {min(missing)}")
+        # No more numbers are looked at than lines were read, whatever the line says.
+        missing = next(number for number in range(len(lost) + 1) if number not in lost)
+        if missing < line["attempt"]:
+            raise ChainBroken(f"{where}: there is no line of attempt {missing}")
         seats = [(f"{seat['bot']} v{seat['version']}", seat["digest"]) for seat in line["seats"]]
         if record["game_id"] != line["game_id"] or seats != [
             (seat["name"], seat["digest"]) for seat in record["seats"]

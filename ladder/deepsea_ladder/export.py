@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from deepsea_ladder.chain import Line, game_line, lost_line, opening
+from deepsea_ladder.errors import NotAChain
 from deepsea_ladder.model import LostAttempt, StoredGame, StoredSeason
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 UNREADABLE = (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error)
 """Exceptions of reading a file that is no export."""
+LONGEST_LINE = 8 * 1024 * 1024
+"""Characters of a line; a record has at most half of that."""
 _Entry = StoredGame | LostAttempt
 
 
@@ -50,7 +53,14 @@ def _text(line: Line) -> str:
     return json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def open_export(path: Path) -> IO[str]:
-    """Open the file of an export, packed by gzip if its name says so."""
+def read_export(path: Path) -> Iterator[str]:
+    """Read the lines of an export's file, packed by gzip if its name says so.
+
+    Raises NotAChain for a line that is longer than any of an export, and what UNREADABLE has.
+    """
     opened = gzip.open if path.suffix == ".gz" else open
-    return cast(IO[str], opened(path, "rt", encoding="utf-8"))
+    with cast(IO[str], opened(path, "rt", encoding="utf-8")) as file:
+        while line := file.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise NotAChain(f"a line has more than {LONGEST_LINE:,} characters")
+            yield line

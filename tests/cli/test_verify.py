@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import tracemalloc
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from deepsea_cli.options import LARGEST_FILE
+from deepsea_ladder.chain import next_head
+from deepsea_ladder.export import LONGEST_LINE
 from deepsea_referee.results.folder import ResultsJson
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import commitment, game_seed, seed_from_text
@@ -152,3 +156,65 @@ def test_names_from_a_record_cannot_write_to_the_terminal(run: Run, tmp_path: Pa
     path.write_text(json.dumps(data))
     line = one_line(run("verify", path).out)
     assert line.isprintable()
+
+
+# Exports
+
+
+def export_of(folder: Path, *changes: dict[str, object], ending: str = "jsonl") -> Path:
+    """An export with a line for each of these changes, whose heads are right."""
+    head = "00" * 32
+    lines = [{"place": 0, "season": "s", "commitment": head, "seed": None, "head": head}]
+    for place, change in enumerate(changes, 1):
+        line: dict[str, object] = {"place": place, "season": "s", "game_id": "s-1", "attempt": 0}
+        line |= {"ended": "done", "seats": [], "record": {"game_id": "s-1", "seats": []}} | change
+        head = next_head(head, line)
+        lines.append({**line, "head": head})
+    path = folder / f"export.{ending}"
+    text = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    return path
+
+
+@pytest.mark.parametrize("attempt", [1, 100_000_000, 10**400])
+def test_a_line_that_tells_of_many_attempts_takes_no_memory_for_them(
+    run: Run, tmp_path: Path, attempt: int
+) -> None:
+    lost = {"ended": "void", "attempt": 1}
+    path = export_of(tmp_path, lost, {"attempt": attempt})
+    tracemalloc.start()
+    try:
+        done = run("verify", "--chain", path)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+    assert (done.status, done.err) == (1, "")
+    assert done.out.endswith("game s-1: there is no line of attempt 0\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"attempt": [1]}, "line 2 is none of an export"),
+        ({"attempt": "9"}, "line 2 is none of an export"),
+        ({"attempt": None}, "line 2 is none of an export"),
+        ({"seats": 5}, "line 2 is none of an export"),
+        ({"record": [1]}, "line 2 is none of an export"),
+        ({"ended": "void", "attempt": {}}, "line 2 is none of an export"),
+        ({"words": "x" * LONGEST_LINE}, "a line has more than 8,388,608 characters"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+def test_a_line_that_is_none_of_an_export_is_bad_input(
+    run: Run, tmp_path: Path, change: dict[str, object], said: str, ending: str
+) -> None:
+    assert said in run("verify", "--chain", export_of(tmp_path, change, ending=ending)).refusal
+
+
+@pytest.mark.parametrize("text", ["", "\n", "[]\n", "\udcff"])
+def test_a_file_without_a_line_of_an_export_is_bad_input(
+    run: Run, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "export.jsonl"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    assert str(path) in run("verify", "--chain", path).refusal
