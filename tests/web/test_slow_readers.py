@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,12 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
+from deepsea_web.http import PATIENCE_US
 from deepsea_web.server.access import Access
 from deepsea_web.server.gateway import BATCH, THREADS, Gateway
 from deepsea_web.server.http_api import http_api
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token
-from helpers.site import ask
+from helpers.site import ask, scope_of
 from helpers.steps import repeated
 
 
@@ -107,3 +111,45 @@ async def test_an_address_without_tokens_holds_few_exports(played: Store) -> Non
     assert await readers.status("/export", client="203.0.113.5") == 429
     assert await readers.status("/export", client="203.0.113.6") == 200
     await readers.close()
+
+
+async def exported(store: Store, times_us: Iterable[int]) -> tuple[list[bytes], bool]:
+    """The parts of an export for a reader who takes these times for them, and none for more of
+    them; whether it has ended."""
+    clock, sent, times = ManualClock(), list[Message](), iter(times_us)
+    gateway = Gateway(a_service(store), clock)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if message.get("more_body"):
+            us = next(times, 0)
+            clock.jump(us)
+            if us > PATIENCE_US:
+                await asyncio.Event().wait()
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    app: Any = http_api(gateway, Access("https://games.example"))
+    await app(scope_of("/export"), receive, send)
+    gateway.close()
+    return [message["body"] for message in sent[1:]], not sent[-1].get("more_body")
+
+
+async def test_a_reader_of_half_a_kilobyte_a_second_gets_all_of_an_export(played: Store) -> None:
+    parts, has_ended = await exported(played, itertools.repeat(PATIENCE_US - 1))
+    assert has_ended
+    assert max(map(len, parts)) * 1_000_000 / PATIENCE_US < 550
+    lines = [json.loads(json.loads(line)["line"]) for line in b"".join(parts).splitlines()]
+    assert [line["place"] for line in lines] == [*range(len(lines))]
+    assert lines[-1]["head"] == played.seasons.get("s1").head
+
+
+async def test_an_export_that_was_not_read_in_time_says_so_and_has_no_end(played: Store) -> None:
+    parts, has_ended = await exported(played, [0, PATIENCE_US + 1])
+    assert not has_ended
+    assert len(parts) == 3
+    error = json.loads(parts[-1])["error"]
+    assert (error["code"], error["message"][:15]) == ("UNAVAILABLE", "this is not all")
+    assert parts[-1].startswith(b"\n")  # behind a part of a line

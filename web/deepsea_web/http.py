@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -35,7 +35,9 @@ MOST_DIGITS = 15
 """Digits of a number that every JSON reader has exactly."""
 EVENT_STREAM = "text/event-stream"
 PATIENCE_US = 30_000_000
-"""Time that a reader may take for one part of a stream."""
+"""Time that a reader may take for PART_BYTES of a stream."""
+PART_BYTES = 16 * 1024
+"""The most bytes of a stream that are sent at a time, few enough for half a kilobyte a second."""
 BEAT_US = 15_000_000
 """Time without news after which a stream has a comment, so that no proxy ends it."""
 
@@ -124,25 +126,32 @@ class StreamedResponse:
     """The response of parts that come by and by, until they end or the reader has left.
 
     An event stream has a comment after BEAT_US without a part, so that no proxy ends it; a reader
-    who does not take a part within PATIENCE_US gets no more. Starlette's streaming response notices
+    who does not take PART_BYTES within PATIENCE_US gets no more but `cut`, which says so, and no
+    end. Starlette's streaming response notices
     only at the next part that a reader has left, and its stream keeps its place until then.
     """
 
     def __init__(
-        self, first: bytes | None, parts: AsyncGenerator[bytes], clock: Clock, media_type: str
+        self,
+        first: bytes | None,
+        parts: AsyncGenerator[bytes],
+        clock: Clock,
+        media_type: str,
+        cut: bytes = b"",
     ) -> None:
         self.headers = {**NO_STORE, "Content-Type": media_type}
         self._first = first
         self._parts = parts
         self._clock = clock
+        self._cut = cut
         self._has_beats = media_type == EVENT_STREAM
 
     @classmethod
     async def begun(
-        cls, parts: AsyncGenerator[bytes], clock: Clock, media_type: str
+        cls, parts: AsyncGenerator[bytes], clock: Clock, media_type: str, cut: bytes = b""
     ) -> StreamedResponse:
         """A response with the first part there, so that what is refused still has a status."""
-        return cls(await anext(parts, None), parts, clock, media_type)
+        return cls(await anext(parts, None), parts, clock, media_type, cut)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._parts):
@@ -168,12 +177,21 @@ class StreamedResponse:
                     part = b": still here\n\n"
                 if part:
                     sent_us = now
-                    async with time_limit(self._clock, PATIENCE_US):
-                        await send({"type": "http.response.body", "body": part, "more_body": True})
+                    for start in range(0, len(part), PART_BYTES):
+                        await self._send_part(send, part[start : start + PART_BYTES])
                 part = await anext(self._parts, None)
-        except (TimeoutError, StreamCut):
-            return  # it is not being read, or must not be taken for the whole: the server hangs up
+        except StreamCut:
+            return  # it must not be taken for the whole: the server hangs up
+        except TimeoutError:
+            with suppress(TimeoutError):  # behind what waits to be read
+                await self._send_part(send, self._cut)
+            return
         await send({"type": "http.response.body", "body": b""})
+
+    async def _send_part(self, send: Send, part: bytes) -> None:
+        """Send some bytes. Raises TimeoutError if the reader does not take them."""
+        async with time_limit(self._clock, PATIENCE_US):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 class StreamCut(Exception):

@@ -45,6 +45,9 @@ from deepsea_web.server.gateway import Batch, Gateway, name_routes, refused
 _IN_ADDRESS = ("GET", "DELETE")
 DESCRIPTION = "/openapi.json"
 FOREIGN = "pages of other sites may read here, and nothing else"
+TOO_SLOW = ApiError(
+    Kind.UNAVAILABLE, "this is not all: what was sent was not read in time; ask again", 1
+)
 NO_ROUTE = "there is no such address below /api/v1/; see docs/api.md"
 
 
@@ -207,7 +210,10 @@ async def answer_stream(
 ) -> StreamedResponse:
     """The response of a stream of answers. Raises what is refused at its beginning."""
     parts = _parts(answers, flow, write)
-    return await StreamedResponse.begun(parts, gateway.clock, MEDIA_TYPES[flow])
+    cut = (
+        b"" if flow is Flow.FILE else b"\n\n" + _stream_error(TOO_SLOW, flow)
+    )  # in the middle of a line
+    return await StreamedResponse.begun(parts, gateway.clock, MEDIA_TYPES[flow], cut)
 
 
 async def _parts(
@@ -226,8 +232,13 @@ async def _parts(
         refusal = refused(error)
         if flow is Flow.FILE:
             raise StreamCut from None  # so that nobody takes a part for the whole
-        name = b"event: error\ndata: " if flow is Flow.EVENTS else b""
-        yield name + _refusal(refusal) + b"\n"
+        yield _stream_error(refusal, flow)
+
+
+def _stream_error(refusal: ApiError, flow: Flow) -> bytes:
+    """A refusal as the last part of a stream."""
+    name = b"event: error\ndata: " if flow is Flow.EVENTS else b""
+    return name + _refusal(refusal) + b"\n"
 
 
 def _encoded(written: str | bytes) -> bytes:
