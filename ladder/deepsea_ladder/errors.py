@@ -26,6 +26,8 @@ Every message is one line for the user: what happened, where, what to do.
 
 from __future__ import annotations
 
+DISK_FULL = "the disk of the ladder is full, which its operator has to mend; nothing was changed"
+
 
 class LadderError(Exception):
     """Any refusal of the ladder."""
@@ -48,7 +50,15 @@ class SeasonPaused(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or written now; nothing changed, and it is worth trying again."""
+    """The store cannot be reached or written now; nothing changed, and it is worth trying again.
+
+    reason  a trouble that lasts until somebody mends it, for callers who may not know the store's
+            place; "" if it is only busy
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class StoreGone(StoreError):

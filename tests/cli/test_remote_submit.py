@@ -190,6 +190,21 @@ def test_a_refusal_is_final_unless_it_is_of_too_many_looks() -> None:
         Watched(server.url).submit()
 
 
+def test_a_ladder_that_lets_nobody_follow_is_asked_again_and_again() -> None:
+    nobody = refusal("RESOURCE_EXHAUSTED", "its operator has set `streams` to 0", 429)
+    queue = Queue([begun() + QUEUED], [nobody])
+    lists = [submission(name) for name in ("queued", *["running"] * 8)]
+    lists.append(submission("accepted", games=3, version=2, digest="d"))
+    queue.documents["/submissions"] = lambda asked: answer(
+        {"submissions": [lists.pop(0)["submission"]]}
+    )
+    with Answering(queue) as server:
+        watched = Watched(server.url)
+        assert watched.submit().version == 2
+        assert len(uploads(server)) == 1
+    assert watched.pauses == [*RETRIES, RETRIES[-1], RETRIES[-1], RETRIES[-1]]
+
+
 def test_an_upload_that_is_refused_before_it_is_whole_says_why() -> None:
     def refuse() -> None:
         with listening.accept()[0] as connection:

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
+import json
+import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import event
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import LASTING_S, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, ROOT, SHA256
+from deepsea_ladder.accounts import MACHINE
+from deepsea_ladder.errors import DISK_FULL
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.http import BodyTooLong, at_most, body_parts
 from deepsea_web.serve import with_api
+from deepsea_web.server import gateway
 from deepsea_web.server.gateway import Gateway
 from deepsea_web.server.http_api import http_api
 from deepsea_web.server.uploads import PART, archive_in, upload_parts
 from helpers import submissions
 from helpers.manual_clock import ManualClock
+from helpers.members import multipart
 from helpers.site import LOCAL, get
 from helpers.world import ANNA, BEN, Stock, World, opened
 
@@ -180,19 +189,74 @@ def test_the_bytes_of_what_is_there_already_are_not_kept(world: World) -> None:
     assert own_submissions(world) == 2
 
 
+@pytest.mark.parametrize("name", ["streams", "streams_of_address"])
+def test_a_ladder_without_streams_takes_uploads_and_says_why_it_has_none(
+    world: World, name: str
+) -> None:
+    world.service.store.settings.change(name, 0, MACHINE)
+    world.service.read_settings()
+    status, text = upload(world, [ZIP], ZIP, {})
+    assert status == 200
+    assert text.count("data: ") == 1
+    assert own_submissions(world) == 2
+    refused = get(world.site, f"{ROOT}/feed")
+    assert refused.status == 429
+    assert f"its operator has set `{name}` to 0" in refused.text
+    assert "retry-after" not in refused.headers
+
+
+class FullDisk(BytesIO):
+    """A temporary file on a full disk."""
+
+    def __init__(self, **_: object) -> None:
+        super().__init__()
+
+    def write(self, _: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", "/secret/file")
+
+
+def test_a_full_disk_is_said_to_who_uploads_and_when_to_come_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"code": "UNAVAILABLE", "message": DISK_FULL, "retry_after": LASTING_S}
+    with monkeypatch.context() as full:
+        full.setattr(gateway, "SpooledTemporaryFile", FullDisk)
+        status, text = upload(world, [ZIP], ZIP, {})
+    assert (status, json.loads(text)["error"]) == (503, told)
+    with world.service.store.database.read() as connection:
+        ((pages,),) = connection.exec_driver_sql("PRAGMA page_count")
+
+    def fill(driver: sqlite3.Connection, _: object) -> None:
+        driver.execute(f"PRAGMA max_page_count = {pages}")
+
+    engine = world.service.store.database.engine
+    engine.dispose()
+    event.listen(engine, "connect", fill)
+    large = submissions.zipped("\n# ".join(f"{number:x}" * 9 for number in range(20_000)))
+    status, text = upload(world, [large], large, {})
+    assert (status, json.loads(text)["error"]) == (503, told)
+    anna = world.person(ANNA)
+    kind, body = multipart(anna.form("/submit", "/submit"), "bot.zip", large)
+    page = anna.post_body("/submit", kind, body)
+    assert page.status == 503
+    assert page.headers["retry-after"] == str(LASTING_S)
+    assert DISK_FULL[1:] in page.text
+    assert own_submissions(world) == 1
+
+
 def test_an_author_has_so_many_uploads_at_a_time(world: World) -> None:
     for name, value in (("open_submissions", 2), ("queue", 3)):
         world.ladder().set_setting(name=name, value=value)
     service = world.service
     service.read_settings()
-    gateway: Gateway = world.site.gateway
+    door: Gateway = world.site.gateway
     anna, ben, admin = (service.caller_of(world.tokens[name], "") for name in (ANNA, BEN, "admin"))
     with ExitStack() as held:
         for caller in (anna, anna, ben):
-            held.enter_context(gateway.uploading(caller))
+            held.enter_context(door.uploading(caller))
         for caller, words in ((anna, "2 uploads of yours"), (admin, "3 uploads are under way")):
-            with pytest.raises(ApiError, match=words) as refused, gateway.uploading(caller):
+            with pytest.raises(ApiError, match=words) as refused, door.uploading(caller):
                 pass
             assert (refused.value.kind, refused.value.retry_after) == (Kind.EXHAUSTED, 5)
-    with gateway.uploading(admin):
+    with door.uploading(admin):
         pass

@@ -6,6 +6,7 @@ sentence names no file, no SQL, no secret and nothing of this program's inside.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
@@ -13,6 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import (
+    DISK_FULL,
     AccountError,
     CodeRefused,
     KeyReused,
@@ -32,6 +34,8 @@ from deepsea_rules.printable import one_line
 
 LONGEST = 300
 """Characters of a sentence."""
+LASTING_S = 60
+"""When to come back if somebody has to mend something first, in seconds."""
 BUSY = "the ladder's store is busy; try again"
 FAILED = "the ladder cannot do this; the operator's log says why"
 INVALID = (
@@ -119,8 +123,10 @@ def refusal_of(error: Exception) -> ApiError:
             return error
         case NotOnLadder():
             return ApiError(Kind.NOT_FOUND, text)
-        case StoreUnavailable():
-            return ApiError(Kind.UNAVAILABLE, BUSY, 1)
+        case StoreUnavailable(reason=reason):
+            return ApiError(Kind.UNAVAILABLE, reason or BUSY, LASTING_S if reason else 1)
+        case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):  # of temporary files
+            return ApiError(Kind.UNAVAILABLE, DISK_FULL, LASTING_S)
         case CodeRefused():
             return ApiError(Kind.UNAUTHENTICATED, text)
         case LimitReached():

@@ -60,7 +60,7 @@ class Server(Struct, frozen=True, kw_only=True):
     season: str
     submissions_until: Time | None
     """The time until which the caller may submit; None: until the season is closed."""
-    submissions_refused: str
+    submissions_refused: str = ""
     """The reason for which no bots of the caller are taken in now; "" if they are."""
     limits: tuple[Limit, ...]
 

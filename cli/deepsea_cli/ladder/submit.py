@@ -10,14 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from deepsea_arena.api.errors import ApiError, BadServer, Kind, Unreachable
-from deepsea_arena.api.submissions import Archive
+from deepsea_arena.api.submissions import MOST_SUBMISSIONS, Archive
 from deepsea_arena.play.run_report import RunWatcher
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.logins import Target
@@ -199,7 +199,7 @@ def followed(
     Raises ApiError if it is not taken, Unreachable if the ladder does not come back.
     """
     found: Submission | None = None
-    waits = iter(RETRIES)
+    waits: Iterator[float] = iter(RETRIES)
     for _ in range(MOST_BREAKS):
         try:
             steps = ladder.watch_submission(id=found.id) if found else ladder.submit(archive)
@@ -216,6 +216,13 @@ def followed(
             if found is None or error.kind is not Kind.EXHAUSTED:
                 raise
             trouble = error
+            if error.retry_after is None:  # this ladder lets nobody follow, but be asked
+                number, waits = found.id, chain(waits, repeat(RETRIES[-1]))
+                listed = ladder.submissions(limit=MOST_SUBMISSIONS)
+                found = next((one for one in listed if one.id == number), found)
+                news(found)
+                if found.state.is_final:
+                    return found
         wait = next(waits, None)
         if wait is None:
             raise trouble

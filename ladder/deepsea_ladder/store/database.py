@@ -60,7 +60,14 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.functions import FunctionElement
 
-from deepsea_ladder.errors import LadderError, StoreDamaged, StoreError, StoreGone, StoreUnavailable
+from deepsea_ladder.errors import (
+    DISK_FULL,
+    LadderError,
+    StoreDamaged,
+    StoreError,
+    StoreGone,
+    StoreUnavailable,
+)
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.columns import IS_UTF_8, is_wrong
@@ -208,7 +215,8 @@ class Database:
             pass
         free = self.free_bytes()
         if free is not None and free < LEAST_FREE:
-            raise StoreUnavailable(f"the ladder at {self}: the disk is full; free some space")
+            message = f"the ladder at {self}: the disk is full; free some space"
+            raise StoreUnavailable(message, DISK_FULL)
 
     def free_bytes(self) -> int | None:
         """Free space on the disk of an SQLite ladder, else None."""
@@ -532,6 +540,17 @@ _POSTGRESQL: dict[str, tuple[type[StoreError], str]] = {
 }
 
 
+_AWAY = "the database of the ladder is away, which its operator has to mend; nothing was changed"
+_LASTING = {
+    "SQLITE_FULL": DISK_FULL,
+    "SQLITE_IOERR": "the disk of the ladder cannot be read or written; nothing was changed",
+    "08": _AWAY,
+    "53": "the database of the ladder is short of disk, memory or connections; nothing was changed",
+    "57P": _AWAY,
+}
+"""What callers from afar read of troubles that are not over in a second, by the same keys."""
+
+
 def _refusal(where: str, error: DBAPIError) -> StoreError | None:
     """The refusal that a driver's error stands for; None for a mistake of this program's own."""
     cause = error.orig
@@ -541,7 +560,7 @@ def _refusal(where: str, error: DBAPIError) -> StoreError | None:
             return StoreDamaged(f"the ladder at {where}: {_LACKING}")
         for start, (kind, words) in _SQLITE.items():
             if name.startswith(start):
-                return kind(f"the ladder at {where}: {words}")
+                return _store_error(kind, f"the ladder at {where}: {words}", start)
         return None
     state = getattr(cause, "sqlstate", None)
     if state is None:
@@ -549,11 +568,17 @@ def _refusal(where: str, error: DBAPIError) -> StoreError | None:
             return None
         # Without a code the server never spoke: it is away, or the connection is.
         line = str(cause).strip().splitlines()[0] if str(cause).strip() else "no connection"
-        return StoreUnavailable(f"the ladder at {where}: {line}")
+        return StoreUnavailable(f"the ladder at {where}: {line}", _AWAY)
     for start, (kind, words) in _POSTGRESQL.items():
         if state.startswith(start):
-            return kind(f"the ladder at {where}: {words}")
+            return _store_error(kind, f"the ladder at {where}: {words}", start)
     return None
+
+
+def _store_error(kind: type[StoreError], message: str, start: str) -> StoreError:
+    if kind is StoreUnavailable:
+        return StoreUnavailable(message, _LASTING.get(start, ""))
+    return kind(message)
 
 
 UNREADABLE = (

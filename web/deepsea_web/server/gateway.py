@@ -21,7 +21,7 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -77,17 +77,19 @@ class Batch:
 
 
 class Slots:
-    """Limits of what is open at once: `most()` of each key, and in all."""
+    """Limits of what is open at once: `most()` of each key, and in all; `settings` names both."""
 
     def __init__(
         self,
         most: Callable[[], tuple[int, int]],
         *,
+        settings: tuple[str, str] = ("streams_of_address", "streams"),
         too_many: str = _TOO_MANY_STREAMS,
         too_many_of_key: str = _TOO_MANY_STREAMS,
         retry_s: int = 30,
     ) -> None:
         self._most = most
+        self._settings = settings
         self._too_many = too_many
         self._too_many_of_key = too_many_of_key
         self._retry_s = retry_s
@@ -98,6 +100,13 @@ class Slots:
     def open(self) -> int:
         return self._open.total()
 
+    @property
+    def closed_by(self) -> str:
+        """The setting that is 0, so that there is never a place; "" if none is."""
+        return next(
+            (name for name, most in zip(self._settings, self._most(), strict=True) if not most), ""
+        )
+
     @contextmanager
     def taken(self, key: Hashable | None) -> Iterator[None]:
         """Hold a slot; those without a key are bounded in all alone. Raises ApiError if there is
@@ -106,6 +115,9 @@ class Slots:
         most_of_key, most = self._most()
         if self.open >= most or of_key >= most_of_key:
             self.refused += 1
+            if name := self.closed_by:
+                said = f"this ladder does not do that: its operator has set `{name}` to 0"
+                raise ApiError(Kind.EXHAUSTED, said)
             is_of_key = of_key >= most_of_key
             sentence = self._too_many_of_key if is_of_key else self._too_many
             open_ones = of_key if is_of_key else self.open
@@ -137,11 +149,14 @@ class Gateway:
         self._authors: dict[str, int] = {}
         """The author of each token that was valid lately, by its digest."""
         self.streams = Slots(lambda: (service.limits.streams_of_address, service.limits.streams))
-        self.heavy = Slots(lambda: (service.limits.heavy, service.limits.streams))
+        self.heavy = Slots(
+            lambda: (service.limits.heavy, service.limits.streams), settings=("heavy", "streams")
+        )
         self.uploads = Slots(
             lambda: (service.limits.open_submissions, service.limits.queue),
             too_many="{} uploads are under way; come back",
             too_many_of_key="{} uploads of yours are under way; wait for their end",
+            settings=("open_submissions", "queue"),
             retry_s=5,
         )
 
@@ -240,17 +255,22 @@ class Gateway:
     async def upload(
         self, caller: Caller, announced: Archive, request: Request
     ) -> AsyncGenerator[Batch]:
-        """The answers to an upload, as they come once it is there.
+        """The answers to an upload, as they come once it is there; the first one alone where the
+        ladder has no streams.
 
         announced  the archive that its header says
         """
-        with self.place(caller.address), ExitStack() as held:
+        has_streams = not self.streams.closed_by
+        place = self.place(caller.address) if has_streams else nullcontext()
+        with place, ExitStack() as held:
             held.enter_context(self.uploading(caller))
             file = held.enter_context(SpooledTemporaryFile(max_size=PART))
             archive = await self._received(caller, announced, request, file)
             async for batch in self._answers(caller, METHODS["submit"], {"archive": archive}):
                 held.close()  # it is stored
                 yield batch
+                if not has_streams:
+                    return
 
     async def _received(
         self, caller: Caller, announced: Archive, request: Request, file: IO[bytes]

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deepsea_arena.api.errors import STATUS, ApiError
+from deepsea_arena.api.errors import STATUS, ApiError, Kind, refusal_of
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
@@ -319,8 +319,10 @@ def refusal(error: Exception) -> Refusal:
             return Refusal(404, _sentence(error))
         case UserError():
             return Refusal(400, _sentence(error))
-        case StoreUnavailable():
+        case StoreUnavailable(reason=""):
             return Refusal(503, _SENTENCES[503])
+        case StoreUnavailable() | OSError() if refusal_of(error).kind is Kind.UNAVAILABLE:
+            return refusal(refusal_of(error))
         case StoreError():
             return Refusal(500, _FAILED)
         case HTTPException(status_code=status, detail=detail):

@@ -22,7 +22,7 @@ if (steps.dataset.events) {
   });
   stream.onerror = () => {
     how.textContent = "The connection is lost; it is tried again.";
-    // Closed for good: the login has ended, which the page says.
-    if (stream.readyState === EventSource.CLOSED) location.reload();
+    // Closed for good: the login has ended, which the page says, or there is no place for a stream.
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 2000);
   };
 }
