@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.chain import Link
 
 _HEAD_BYTES = 4096
-_BESIDE_RECORDS = re.compile(r"(?:analysis|notes)-\d+\.json")
+_BESIDE_RECORDS = re.compile(r"(?:analysis|notes)-\d+\.json|(?:bots|run)\.json")
 """The names of files that `analyse` and `match` write beside records."""
 
 
@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Re-run each RECORD and compare commitment and result.
 
-    A folder stands for the records in it. The results.json of a match, analyses and notes are
-    skipped: they cannot be verified; but records beside a results.json must have the seeds that
+    A folder stands for the records in it; its other files (results.json, bots.json, analyses, notes)
+    are skipped, but records beside a results.json must have the seeds that
     follow from that of the match.
 
     With --chain, EXPORT is a file of `ladder export`. Without HEAD it says which heads there are:

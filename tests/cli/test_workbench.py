@@ -253,7 +253,7 @@ def test_branch_plays_many_futures(run: Run, tmp_path: Path) -> None:
         (["greedy", "--at", "1", "--games", "2", "--out", "x"], "--out"),
         (["greedy", "--at", "9999"], "there is no 9999"),
         (["greedy", "--at", "1", "--action", "fly"], "--action"),
-        (["--at", "1"], "does not contain"),
+        (["--at", "1"], "name a bot for each seat"),
         (["greedy"], "--at"),
     ],
 )
