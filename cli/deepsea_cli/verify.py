@@ -52,9 +52,9 @@ def command(
 ) -> None:
     """Re-run each RECORD and compare commitment and result.
 
-    A folder stands for the records in it; its other files (results.json, bots.json, analyses, notes)
-    are skipped, but records beside a results.json must have the seeds that
-    follow from that of the match.
+    A folder stands for the records in it: results.json, bots.json, run.json, analyses and notes
+    are skipped, but records beside a results.json must have the seeds that follow
+    from that of the match.
 
     With --chain, EXPORT is a file of `ladder export`. Without HEAD it says which heads there are:
     compare one with what you kept.
