@@ -26,7 +26,7 @@ Every message is one line for the user: what happened, where, what to do.
 
 from __future__ import annotations
 
-DISK_FULL = "the disk of the ladder is full, which its operator has to mend; nothing was changed"
+DISK_FULL = "the disk of the ladder is full, and its operator has to make room; nothing was changed"
 
 
 class LadderError(Exception):
@@ -52,7 +52,7 @@ class SeasonPaused(StoreError):
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written now; nothing changed, and it is worth trying again.
 
-    reason  a trouble that lasts until somebody mends it, for callers who may not know the store's
+    reason  a trouble that lasts until somebody ends it, for callers who may not know the store's
             place; "" if it is only busy
     """
 

@@ -284,7 +284,7 @@ def test_a_folder_holds_one_match(run: Run, asked: Asked, tmp_path: Path) -> Non
     words = ("match", "greedy", "greedy", "--out", tmp_path)
     assert run(*words).status == 1
     asked.settings = None
-    assert "has files of an earlier match (results.json)" in run(*words).refusal
+    assert "has files of an earlier match (bots.json)" in run(*words).refusal
     assert asked.settings is None
 
 

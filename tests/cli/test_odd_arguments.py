@@ -62,6 +62,7 @@ FREE = {
     "-",
     "AUTHOR",
     "GAME",
+    "LINE",
     "NAME",
     "NAME[,NAME]...",
     "OWNER",

@@ -55,6 +55,7 @@ SHOWN: dict[str, Callable[[Store], object]] = {
 def test_what_everybody_sees_changes_games_and_closed_seasons(store: Store, change: str) -> None:
     play_one(store)
     store.seasons.close("s1")
+    store.seasons.open(ladder.a_season("s2"), ladder.SEED)  # or no bots are taken in
     before = store.changes.of_game("s1-1"), store.changes.of_season("s1")
     SHOWN[change](store)
     after = store.changes.of_game("s1-1"), store.changes.of_season("s1")

@@ -143,8 +143,8 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     [
         ("", "a ladder needs a file"),
         (":memory:", "a ladder needs a file"),
-        ("mysql://localhost/x", "kept in SQLite or PostgreSQL, not in 'mysql'"),
-        ("nonsense://", "not in 'nonsense'"),
+        ("mysql://localhost/x", "in SQLite or PostgreSQL, and the URL names another"),
+        ("nonsense://", "and the URL names another"),
         ("/no/such/folder/ladder.db", "cannot be made: No such file or directory"),
     ],
 )

@@ -35,7 +35,7 @@ from deepsea_rules.printable import one_line
 LONGEST = 300
 """Characters of a sentence."""
 LASTING_S = 60
-"""When to come back if somebody has to mend something first, in seconds."""
+"""The seconds after which to come back if somebody has to do something first."""
 BUSY = "the ladder's store is busy; try again"
 FAILED = "the ladder cannot do this; the operator's log says why"
 INVALID = (

@@ -540,7 +540,9 @@ _POSTGRESQL: dict[str, tuple[type[StoreError], str]] = {
 }
 
 
-_AWAY = "the database of the ladder is away, which its operator has to mend; nothing was changed"
+_AWAY = (
+    "the database of the ladder is away, and its operator has to bring it back; nothing was changed"
+)
 _LASTING = {
     "SQLITE_FULL": DISK_FULL,
     "SQLITE_IOERR": "the disk of the ladder cannot be read or written; nothing was changed",
