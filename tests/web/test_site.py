@@ -89,7 +89,7 @@ def has_policy(answer: Answer) -> bool:
     ("url", "status", "sentence"),
     [
         ("/nothing", 404, "There is no such page."),
-        ("/%00", 400, "the address has a control character"),
+        ("/%00", 400, "The address has a control character, or half of a surrogate pair."),
         ("/static/../app.py", 404, "There is no such page."),
         ("/static/site.css", 404, "There is no such page."),
         ("/?season=x", 404, "There is no season &#39;x&#39;; there are s1, cup."),
