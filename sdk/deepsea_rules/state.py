@@ -228,6 +228,8 @@ class UncheckedMoves(Position):
 
     def _lay(self, after: int | None = None) -> None:
         """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive."""
+        if after is None:  # an order may make chips of stacks, and units are counted
+            self.drowned += (tuple(map(len, self.cargo)),)
         laid = cleanup.laying(self)
         part = cleanup.next_choice(self, laid, after)
         if part is None:
@@ -239,7 +241,6 @@ class UncheckedMoves(Position):
 
     def _next_dive(self, laid: list[cleanup.Laid]) -> None:
         starter = cleanup.next_starter(self)
-        self.drowned += (tuple(map(len, self.cargo)),)
         cleanup.lay_and_close_gaps(self, laid)
         last = self.dive == DIVES or len(self.trail) == 1
         if self.log is not None:

@@ -214,7 +214,7 @@ def test_files_that_play_already_and_anothers_bot_cost_no_game(
     games = Games(store)
     assert submit(store, "me", bundle, games).version == 1
     assert games.seen == [(0, 0)]  # its files are read
-    with pytest.raises(SubmissionError, match="is me's; choose"):
+    with pytest.raises(SubmissionError, match="is another author's; choose"):
         submit(store, "you", bundle)
 
 

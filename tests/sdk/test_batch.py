@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("numpy", reason="the extra is not installed: pip install 'deepsea-sdk[learn]'")
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, drop, order
@@ -231,6 +231,7 @@ def compare(batch: Batch, states: list[GameState]) -> None:
 
 @settings(max_examples=6, deadline=None)
 @given(rule_sets, players, st.integers(0, 10**9), st.booleans(), st.booleans())
+@example(PRESETS["guide"], 2, 3, False, True)  # a stack is one unit that drowns
 def test_positions_and_results_are_those_of_the_reference_engine(
     rules: RuleSet, seats: int, seed: int, is_random: bool, late: bool
 ) -> None:
