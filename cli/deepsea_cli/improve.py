@@ -516,13 +516,17 @@ def _print_next(run: _Run, position: Deviation, bot: str) -> None:
 
 
 def _print_changes(habits: Weaknesses, versions: Versions) -> None:
+    from deepsea_arena.coach.weaknesses import WORTH
+
     if not habits.before or versions.best is None:
         return
     click.echo()
     since = f"since version {versions.best.number}"
-    if not habits.changes:
+    # Where it is ahead of the policy before and now, nothing is lost.
+    changes = [change for change in habits.changes if max(change.now, change.before) > WORTH]
+    if not changes:
         echo(f"{since}: no habit has surely changed")
-    for change in habits.changes[:CHANGES]:
+    for change in changes[:CHANGES]:
         word = "worse" if change.more > 0 else "better"
         now, before = max(0.0, change.now), max(0.0, change.before)
         echo(f"{since} {word}: {change.situation}: {now:.2f} a game, it was {before:.2f}")
