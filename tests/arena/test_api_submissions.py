@@ -21,9 +21,10 @@ from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.submissions import Archive
 from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.limits import MIB
-from deepsea_ladder.model import BotState, SeatLog, SubmissionRefusal
+from deepsea_ladder.model import BotState, LadderBot, SeatLog, SubmissionRefusal
 from deepsea_ladder.season import Season
-from deepsea_ladder.store import Store, schema
+from deepsea_ladder.store import Store, bots, schema
+from deepsea_ladder.store.bots import _bot
 from helpers import ladder
 from helpers.submissions import LIMITS, an_author, zipped
 
@@ -188,6 +189,19 @@ def test_lists_hold_what_is_the_callers_own(service: LadderService, anna: LocalL
     assert len(admin.bots(everybody=True)) == 4
     for other in (anna, LocalLadder(service, structs.replace(head, scopes=anna.caller.scopes))):
         refused(Kind.DENIED, partial(other.bots, everybody=True))
+
+
+def test_the_bots_of_an_author_are_read_without_those_of_others(
+    anna: LocalLadder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def note(row: Any) -> LadderBot:
+        made.append(row.name)
+        return _bot(row)
+
+    monkeypatch.setattr(bots, "_bot", note)
+    assert [place.bot for place in anna.bots()] == made == ["anna"]
 
 
 def test_an_author_downloads_own_bots_and_no_others(

@@ -24,7 +24,12 @@ from deepsea_referee.errors import UserError
 from deepsea_web.server.access import Access
 from deepsea_web.server.connections import Certificate
 from deepsea_web.server.gateway import Slots
-from deepsea_web.server.runner_process import FIRST_PAUSE_S, RunnerProcess, runner_command
+from deepsea_web.server.runner_process import (
+    FIRST_PAUSE_S,
+    HEALTHY_S,
+    RunnerProcess,
+    runner_command,
+)
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line, serving
 from helpers.manual_clock import ManualClock
@@ -110,6 +115,26 @@ async def test_a_runner_that_ends_is_started_again_later_each_time(tmp_path: Pat
         clock.jump(1)
         pause *= 2
     await runner.ended.wait()
+    await runner.stop()
+
+
+async def test_a_runner_that_lived_for_a_while_is_started_again_soon(tmp_path: Path) -> None:
+    log, go = tmp_path / "log", tmp_path / "go"
+    os.mkfifo(go)
+    text = f"import pathlib; pathlib.Path({str(log)!r}).open('a').write('x')\nopen({str(go)!r})"
+    clock = ManualClock()
+    runner = RunnerProcess(see(tmp_path, text), "", clock)
+    await runner.start()
+    for lived_s, pause in ((0, 2), (0, 4), (HEALTHY_S - 1, 8), (HEALTHY_S, 2), (0, 4)):
+        clock.jump(lived_s * 1_000_000)
+        with await asyncio.to_thread(go.open, "w"):
+            await runner.ended.wait()
+        runner.ended.clear()
+        clock.jump(pause * 1_000_000 - 1)
+        assert runner.pid is None
+        clock.jump(1)
+        while runner.pid is None:
+            await asyncio.to_thread(int)  # what is due happens
     await runner.stop()
 
 

@@ -138,11 +138,11 @@ class SubmissionMethods(LadderPart):
         """List the bots of the caller's author, or of everybody, for an admin."""
         if everybody:
             self.check_admin()
-        found = self.store.bots.all()
+        bots = self.store.bots.all(None if everybody else self.own_id)
         shared = self.store.bots.shared_files() if everybody else ()
         return tuple(
             bot_place(bot, copies(shared, bot.author, bot.name))
-            for bot in found
+            for bot in bots
             if everybody or self.is_own(bot.author)
         )
 

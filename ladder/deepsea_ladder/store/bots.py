@@ -129,9 +129,11 @@ class Bots(StorePart):
         with self._database.read() as connection:
             return _get(connection, name)
 
-    def all(self) -> list[LadderBot]:
-        """Every bot that can be read, by name."""
+    def all(self, author_id: int | None = None) -> list[LadderBot]:
+        """Every bot that can be read, or those of an author, by name."""
         query = _CURRENT.order_by(schema.bots.c.name_key)
+        if author_id is not None:
+            query = query.where(schema.bots.c.author_id == author_id)
         return self._database.readable(
             query, schema.bot_versions.c.id, lambda _, rows: [_bot(row) for row in rows]
         )[0]

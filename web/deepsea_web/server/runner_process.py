@@ -2,7 +2,7 @@
 
 Invariants: it inherits no open file but the terminal's error output, and no token or address of a
 key from the environment; it ends with the server, however that ends; when it ends by itself or
-cannot be started, it is started again, later each time.
+cannot be started, it is started again, later each time until it has lived for a while.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from deepsea_referee.timing.clock import Clock, time_limit
 
 FIRST_PAUSE_S = 2
 LONGEST_PAUSE_S = 60
+HEALTHY_S = 300
+"""The time after which a runner that ends is started again as soon as the first time."""
 PATIENCE_US = 10_000_000
 """The time that it may take to hand its games back."""
 STORE = "DEEPSEA_LADDER"
@@ -107,8 +109,11 @@ class RunnerProcess:
         pause = FIRST_PAUSE_S
         while True:
             if self._process is not None:
+                began_us = self._clock.now_us()
                 status = await self._process.wait()
                 self._process = None
+                if self._clock.now_us() - began_us >= HEALTHY_S * 1_000_000:
+                    pause = FIRST_PAUSE_S
                 self.ended.set()
                 if not self._ending.is_set():
                     _log.warning("the runner has ended with status %d; another starts soon", status)
