@@ -29,6 +29,7 @@ from deepsea_referee.choices import (
     QUESTIONS,
     Choice,
     Choosing,
+    action_words,
     hint,
     rules_of,
 )
@@ -199,7 +200,7 @@ class TerminalPerson:
             for line in draw_board(view, names, None, width(), known=view.known):
                 draw(line)
             print_decision(decision, found)
-            echo(f"  better: {decision.judged.best}")
+            echo(f"  better: {action_words(decision.judged.best)}")
 
     def wait_for_next(self) -> None:
         """Go on at once."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from deepsea_rules.actions import BACK, DOWN, LEAVE, LEVEL_OF, TAKE, Unit, drop, order
+from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, Unit, drop, order
 from deepsea_rules.ruleset import OPTIONS
 from deepsea_rules.view import View
 from deepsea_sdk.coach.decisions import Effort, Played, judge
@@ -123,9 +123,21 @@ def _worth(view: View, unit: Unit) -> str:
 
 
 def _name(unit: Unit) -> str:
-    """A unit by its levels in words: a bare number could be taken for a key."""
-    levels = ", ".join(str(LEVEL_OF[chip]) for chip in unit)
-    return f"level {levels}" if len(unit) == 1 else f"levels {levels}"
+    return _name_words(unit.name)
+
+
+def _name_words(name: str) -> str:
+    """The name of a unit in words: a bare number could be taken for a key."""
+    levels = ", ".join(name.strip("[]"))
+    return f"level {levels}" if len(name) == 1 else f"levels {levels}"
+
+
+def action_words(action: str) -> str:
+    """An action in the words of the choices."""
+    verb, _, names = action.partition(":")
+    if not names:
+        return "take nothing" if action == LEAVE else action
+    return f"{verb} {', then '.join(map(_name_words, names.split(',')))}"
 
 
 def rules_of(view: View) -> list[str]:
@@ -144,5 +156,5 @@ def hint(view: View, effort: Effort = HINT_EFFORT) -> list[str]:
     """The best actions with the scores that the coach expects of them; takes a second or more."""
     found = judge(Played(view, view.legal[0], Stream(f"hint/{view}", view.players)), effort)
     best = sorted(found.options, key=lambda option: -option.score.mean)[:HINTED]
-    scores = ", ".join(f"{option.action} {option.score.mean:.2f}" for option in best)
+    scores = ", ".join(f"{action_words(option.action)} {option.score.mean:.2f}" for option in best)
     return [f"hint: {scores}", "  (placement score to be expected: 1 wins, 0 is last)"]

@@ -125,7 +125,7 @@ def test_decisions_are_judged_and_hints_are_in_the_record(
     source.write_text(f"h\n{source.read_text()}")
     status, said, _ = play(source, rival, "--name", "ann", "--seed", "1", "--out", tmp_path, *PLAIN)
     assert status == 0
-    assert re.search(r"^hint: \w+ \d\.\d\d, ", said, re.M)
+    assert re.search(r"^hint: [\w ]+ \d\.\d\d, ", said, re.M)
     lost = re.search(r"your (\d+) decisions lost \d\.\d\d .* luck gave you [+-]\d\.\d\d", said)
     [record] = records(tmp_path)
     verify(record)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deepsea_referee.choices import MOMENTS, Choosing, rules_of
+from deepsea_referee.choices import MOMENTS, Choosing, action_words, rules_of
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.ruleset import OPTIONS, PRESETS, preset
@@ -55,3 +55,17 @@ def test_no_number_of_a_piece_can_be_taken_for_a_key_and_no_option_has_its_name(
                 value = line.removeprefix(f"{option.about}: ")
                 assert value not in ("true", "false")
                 assert "_" not in value
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ("down", "down"),
+        ("leave", "take nothing"),
+        ("drop:1", "drop level 1"),
+        ("drop:[12]", "drop levels 1, 2"),
+        ("order:1,[12],3", "order level 1, then levels 1, 2, then level 3"),
+    ],
+)
+def test_an_action_is_said_in_words_without_bare_numbers(action: str, words: str) -> None:
+    assert action_words(action) == words

@@ -8,10 +8,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from html import unescape
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from deepsea_arena.play import stored_person
 from deepsea_referee.results.summary import VoidGame
 from deepsea_rules import randomness
 from deepsea_rules.game import Game
@@ -26,6 +27,9 @@ from helpers.games import Chooser, other_values
 from helpers.pages import RUN
 from helpers.seat_page import ASKED, CHOICE, Sitting, Visitor, sitting
 from helpers.tiers import daily
+
+if TYPE_CHECKING:
+    from deepsea_arena.coach.analysis import GameAnalysis
 
 
 @contextmanager
@@ -142,6 +146,18 @@ def test_a_hint_and_leaving() -> None:
         [asked] = set(ASKED.findall(visitor.settled()))
         visitor.deed("drop", asked)
         assert table.dropped.wait(60)
+
+
+def test_the_worst_decisions_are_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    with entered() as (table, visitor):
+        page = visitor.play(Chooser("manual"))
+        position = unescape(re.findall('data-position="([^"]+)"', page)[0])
+        one = {"turn": 3, "dive": 1, "position": position, "played": "leave", "lost": 0.2}
+        judged = {"words": "lost", "worst": [{**one, "better": "drop:[12]"}]}
+        monkeypatch.setattr(stored_person, "judgement", lambda *_: judged)
+        table.person.judged(cast("GameAnalysis", object()), 1)
+        page = re.sub("<[^>]+>", "", visitor.settled())
+    assert "Turn 3, dive 1: take nothing lost 0.2; better: drop levels 1, 2" in page
 
 
 def test_a_game_that_is_void_says_why_and_the_next_one_may_be_wished_for() -> None:
