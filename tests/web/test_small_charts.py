@@ -126,6 +126,13 @@ def test_a_course_is_drawn_within_its_width(width: float) -> None:
     assert len(numbers) <= width / 20  # the others would cover each other
 
 
+def test_the_games_of_a_short_course_are_counted_once_each() -> None:
+    svg = fromstring(inline(course("otter", [a_course(1, 0, (25, 8), (28, 4))], WIDE)))
+    below = area(TWO, WIDE).bottom + 16
+    at = [one.text for one in svg.iter("text") if float(one.get("y", "")) == below]
+    assert at == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize("courses", [[], [a_course(1, 0, (25, 8))]])
 def test_a_course_of_no_game_or_one_is_drawn_too(courses: list[VersionCourse]) -> None:
     text = charts_svg("otter", "season main", [course("otter", courses)])

@@ -174,11 +174,13 @@ def wrapped(text: str, columns: int) -> list[str]:
     return lines
 
 
-def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers from low to high, which differ; at most so many."""
+def ticks(low: float, high: float, most: int, least: float = 0.0) -> list[float]:
+    """Round numbers from low to high, at most so many; two differ by `least` or more."""
     power = 10.0 ** math.floor(math.log10((high - low) / most))
     step = next(
-        step for step in (power * one for one in (1, 2, 5, 10, 20)) if (high - low) / step <= most
+        step
+        for step in (power * one for one in (1, 2, 5, 10, 20))
+        if step >= least and (high - low) / step <= most
     )
     return [step * tick for tick in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
