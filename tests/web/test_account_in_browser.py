@@ -18,6 +18,7 @@ from deepsea_ladder.store import Store
 from deepsea_ladder.store.columns import packed
 from deepsea_rules.record import GameRecord
 from deepsea_web.server.access import CSP
+from helpers import ladder
 from helpers.chromium import (
     SCHEMES,
     Scheme,
@@ -80,6 +81,28 @@ def test_the_pages_fit_and_break_no_rule(
             fits(page, f"account-{address.strip('/').replace('/', '-')}")
             for scheme in schemes:
                 without_violations(page, scheme)
+
+
+def test_wide_names_and_states_have_their_room(
+    chromium: Browser, served: tuple[World, str]
+) -> None:
+    world, url = served
+    ladder.submit(world.service.store, "W" * 40, "wide", "M" * 40)
+    with logged_in(chromium, url, world.tokens["admin"], width=360) as page:
+        page.goto(f"{url}/play")
+        for width in (320, 390, 820, 1200):
+            page.set_viewport_size({"width": width, "height": 800})
+            card, name = (
+                page.locator(one).bounding_box() for one in (".card", ".tick:has-text('WWW') bdi")
+            )
+            assert card is not None
+            assert name is not None
+            assert name["x"] + name["width"] <= card["x"] + card["width"] <= width
+        page.goto(f"{url}/admin/bots")
+        for width in (320, 820):
+            page.set_viewport_size({"width": width, "height": 800})
+            widths = page.locator("td.why").evaluate_all("all => all.map((one) => one.clientWidth)")
+            assert min(widths) > 120  # in which "suspended" is not broken
 
 
 # Without scripts the forms are sent as tests/web/test_account_forms.py sends them.
