@@ -192,13 +192,13 @@ def test_the_table_of_what_forms_do_has_every_form() -> None:
 
 def test_pages_show_the_deadline_that_their_reader_has(world: World) -> None:
     anna, ben, admin = (world.person(name) for name in (ANNA, BEN, "admin"))
-    assert "data-until" not in anna.get("/submit").text
+    assert "data-left" not in anna.get("/submit").text
     form = {"season": "s1", "until": "2101-01-31T18:00"}
     done = admin.do("/admin/season/deadline", form)
     assert done.headers["location"].endswith("/admin/season?done=until")
     more = {**form, "author": ANNA, "until": "2101-02-28T18:00"}
     assert admin.do("/admin/season/deadline", more).status == 303
-    everybodys, annas = ('datetime="2101-01-31T18:00:00Z" data-until', '"2101-02-28T18:00:00Z"')
+    everybodys, annas = ('datetime="2101-01-31T18:00:00Z" data-here', '"2101-02-28T18:00:00Z"')
     assert annas in anna.get("/submit").text
     assert everybodys in ben.get("/submit").text
     assert everybodys in ben.get("/").text
@@ -209,7 +209,7 @@ def test_pages_show_the_deadline_that_their_reader_has(world: World) -> None:
     assert wrong.status == 400
     assert "no time with its offset" in wrong.text
     assert admin.do("/admin/season/deadline", {**form, "until": ""}).status == 303
-    assert "data-until" not in ben.get("/").text
+    assert "data-left" not in ben.get("/").text
 
 
 OVER = ", which is over"
@@ -288,7 +288,8 @@ def test_at_the_quota_the_form_is_not_there_and_the_page_says_when_the_next_is_p
     page = world.person(ANNA).get("/submit")
     assert "/submit" not in {form.action for form in forms_of(page)}
     assert "You have submitted 1 times within an hour; 1 are the most." in page.text
-    words = r'Try again in (\d+ h )?\d+ min, at <time datetime="[^"]+">[-:\d ]+</time> UTC\.'
+    at = r'<time datetime="[^"]+" data-here>[-:\d ]+</time> <small>UTC</small>'
+    words = rf"Try again in (\d+ h )?\d+ min, at {at}\."
     assert re.search(words, page.text)
     assert "/submit" in {form.action for form in forms_of(world.person(BEN).get("/submit"))}
 

@@ -98,13 +98,20 @@ def test_the_choice_of_colours_stays_from_page_to_page(chromium: Browser, addres
 FAST_CLOCK = "const now = Date.now; Date.now = () => now() + 7_200_000;"
 
 
-def test_a_deadline_goes_by_the_clock_of_the_ladder_and_ends_no_other_sentence(
-    chromium: Browser, tmp_path: Path
+@pytest.mark.parametrize(
+    ("zone", "time"),
+    [
+        ("UTC", r"[-\d]+ \d\d:\d\d UTC"),
+        ("Asia/Tokyo", r"[-\d]+ \d\d:\d\d \(([-\d]+ )?\d\d:\d\d UTC\)"),
+    ],
+)
+def test_a_deadline_is_in_the_readers_zone_and_goes_by_the_clock_of_the_ladder(
+    chromium: Browser, tmp_path: Path, zone: str, time: str
 ) -> None:
     with ladder.created(tmp_path / "ladder.db") as store:
         ladder.stocked(store)
         store.seasons.set_deadline("s1", store.now() + 50 * 60_000, MACHINE)
-        context = chromium.new_context()
+        context = chromium.new_context(timezone_id=zone)
         try:
             with site_at(a_site(store)) as url:
                 page = context.new_page()
@@ -114,7 +121,7 @@ def test_a_deadline_goes_by_the_clock_of_the_ladder_and_ends_no_other_sentence(
                     page.wait_for_load_state("networkidle")
                     assert page.evaluate("Date.now()") > store.now() + 7_000_000
                     said = page.locator("p.facts", has_text="takes in bots until").inner_text()
-                    assert re.search(r"until [-\d]+ \d\d:\d\d UTC, in (49|50) min(\. Each|$)", said)
+                    assert re.search(rf"until {time}, in (49|50) min(\. Each|$)", said)
                     assert said.endswith((" min", "typed into a terminal."))
         finally:
             context.close()

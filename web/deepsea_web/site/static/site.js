@@ -60,7 +60,7 @@ for (const element of document.querySelectorAll("time[data-here]")) {
   const there = element.textContent;
   element.textContent = here(time);
   const isSameDay = there.slice(0, 10) === element.textContent.slice(0, 10);
-  element.nextElementSibling.textContent = `${isSameDay ? there.slice(11) : there} UTC`;
+  element.nextElementSibling.textContent = `(${isSameDay ? there.slice(11) : there} UTC)`;
 }
 
 // Fields for times are in UTC.
