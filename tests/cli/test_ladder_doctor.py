@@ -17,6 +17,7 @@ from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.probe import Check
 from helpers import certificates, ladder
 from helpers.commands import Done, Run, called
+from helpers.damage import damage
 
 WORKS, NO_GROUPS, NO_SANDBOX = (
     [Check(name, "", ok=ok) for name, ok in (("programs", works), ("control groups", grouped))]
@@ -79,6 +80,11 @@ def sql(statement: str) -> Callable[[Path], object]:
     return change
 
 
+def damaged(path: Path) -> None:
+    """A value that no writer stores."""
+    damage(path, "UPDATE bots SET state = 'actve' WHERE id = 1")
+
+
 def short_of(kind: AuditKind) -> Callable[[Path], object]:
     """A machine that plays had too little of something for a bot."""
 
@@ -111,6 +117,11 @@ def games_wait(path: Path) -> None:
         (sql("UPDATE games SET played_at = played_at + 3600000"), "clock", "set the clock"),
         (sql("UPDATE audit SET at = at + 3600000"), "clock", "set the clock"),
         (games_wait, "runner", "start `ladder run --forever`"),
+        (
+            damaged,
+            "content",
+            "restore a backup at another place: `ladder restore BACKUP --store FILE`",
+        ),
         (killed_copy, "copies", "rm -r {.parent}/.x.db-12345678.unfinished-copy;"),
     ],
 )

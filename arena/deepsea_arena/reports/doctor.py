@@ -82,7 +82,7 @@ def _writable(store: Store) -> CheckResult:
 
 def _content(store: Store) -> CheckResult:
     found = "; ".join(damages(store.database))
-    remedy = "restore a backup: `ladder restore BACKUP FILE`"
+    remedy = "restore a backup at another place: `ladder restore BACKUP --store FILE`"
     return CheckResult("content", not found, True, found or "no stored value is damaged", remedy)
 
 
