@@ -35,7 +35,13 @@ from deepsea_ladder.export import export_lines
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Database, Store, migrate
 from deepsea_ladder.store.audit import LATEST_ENTRIES, note
-from deepsea_ladder.store.database import UNREADABLE, damages, now, refuse_leftovers
+from deepsea_ladder.store.database import (
+    UNREADABLE,
+    damages,
+    now,
+    read_only_uri,
+    refuse_leftovers,
+)
 
 _UNFINISHED = ".unfinished-copy"
 """The end of the name of a folder in which a copy is being made."""
@@ -195,7 +201,7 @@ def _copy_sqlite(source: Path, target: Path) -> None:
     target.touch(mode=0o600)
     try:
         with (
-            closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
+            closing(sqlite3.connect(read_only_uri(source.resolve()), uri=True)) as old,
             closing(sqlite3.connect(target)) as new,
         ):
             old.backup(new)

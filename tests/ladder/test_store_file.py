@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from deepsea_ladder import backup
 from deepsea_ladder.errors import StoreError, StoreGone
 from deepsea_ladder.store import Store, database
 from helpers import ladder
+from helpers.programs import needs_sandbox
 
 
 @pytest.fixture
@@ -172,3 +176,58 @@ def test_a_commit_waits_for_the_disk(
     path = shutil.copy(pattern, tmp_path / "ladder.db")
     with Store.open(path) as store, store.database.read() as connection:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+
+
+IN_SANDBOX = ("bwrap", "--cap-drop", "ALL", "--dev-bind", "/", "/")
+READ = """
+import sys
+from deepsea_ladder.errors import StoreError
+from deepsea_ladder.store import Store
+from helpers import ladder
+from helpers.programs import needs_sandbox
+try:
+    with Store.open(sys.argv[1]) as store:
+        print(len(store.bots.all()), "bots")
+        ladder.submit(store, "eve")
+except StoreError as error:
+    print(error)
+"""
+
+
+def read_in_a_sandbox(file: Path, *options: str) -> list[str]:
+    """The lines that a process prints that reads the ladder's bots, and then submits one."""
+    needs_sandbox()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [*IN_SANDBOX, *options, sys.executable, "-c", READ, str(file)]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return answer.stdout.splitlines()
+
+
+def test_a_closed_ladder_and_a_backup_are_read_from_a_disk_that_is_read_only(
+    target_file: Path, copy: Path
+) -> None:
+    with Store.open(target_file) as store:
+        ladder.stocked(store)
+    before = {path.name: path.read_bytes() for path in target_file.parent.iterdir()}
+    read_only = ("--ro-bind", str(target_file.parent), str(target_file.parent))
+    for file in (target_file, copy):
+        bots, refusal = read_in_a_sandbox(file, *read_only)
+        assert bots == "4 bots"
+        assert "it may only be read; look at the permissions" in refusal
+    Path(f"{target_file}-wal").touch()
+    (refusal,) = read_in_a_sandbox(target_file, *read_only)
+    assert "it cannot be opened; " in refusal
+    assert "it has no -wal file" in refusal
+    Path(f"{target_file}-wal").unlink()
+    assert {path.name: path.read_bytes() for path in target_file.parent.iterdir()} == before
+
+
+def test_a_backup_that_may_not_be_written_is_read(copy: Path) -> None:
+    copy.chmod(0o400)
+    copy.parent.chmod(0o500)
+    try:
+        bots, refusal = read_in_a_sandbox(copy)
+    finally:
+        copy.parent.chmod(0o700)
+    assert bots == "4 bots"
+    assert "it may only be read; look at the permissions" in refusal

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -479,8 +480,25 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _connect_sqlite(path: Path, seconds: float) -> sqlite3.Connection:
     """Connect to the file at an absolute path; a write waits so many seconds for another one."""
     # Without `mode`, SQLite would make an empty file where a ladder was.
-    where = f"{path.as_uri()}?mode=rw"
+    where = f"{path.as_uri()}?mode=rw" if _may_write(path) else read_only_uri(path)
     return sqlite3.connect(where, uri=True, timeout=seconds, check_same_thread=False)
+
+
+def _may_write(path: Path) -> bool:
+    """True if this user may write the file, and the files that SQLite needs beside it."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def read_only_uri(path: Path) -> str:
+    """The address by which SQLite reads a file at an absolute path and never writes."""
+    where = f"{path.as_uri()}?mode=ro"
+    # SQLite reads no ladder without a file for its locks, unless it hears that nothing changes.
+    is_frozen = False
+    with suppress(OSError):  # SQLite says it when the file is not there
+        is_frozen = sys.platform != "win32" and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    if is_frozen and not Path(f"{path}-wal").exists():
+        where += "&immutable=1"
+    return where
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
@@ -489,7 +507,12 @@ def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry)
         connection.execute(f"PRAGMA {pragma}")
     connection.text_factory = _decoded
     connection.create_function(IS_UTF_8, 1, _is_utf_8, deterministic=True)
-    ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+    try:
+        ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if not error.sqlite_errorname.startswith("SQLITE_READONLY"):
+            raise
+        mode = "none, since nothing is written"
     record.info["log"] = mode == "wal"  # which some disks do not allow
 
 
@@ -513,12 +536,16 @@ def _begin_sqlite(connection: Connection) -> None:
 
 _LACKING = "a table or a column of it is missing; restore a backup"
 _NOT_THERE = ("no such table: ", "no such column: ")
+_NOT_OPENED = (
+    "it cannot be opened; look at the file and its folder, in which SQLite has to write, unless it "
+    "is a `ladder backup` or the disk is read-only and it has no -wal file"
+)
 _SQLITE: dict[str, tuple[type[StoreError], str]] = {
     "SQLITE_FULL": (StoreUnavailable, "the disk is full; nothing was changed, free some space"),
     "SQLITE_BUSY": (StoreUnavailable, "another process keeps it busy; try again"),
     "SQLITE_LOCKED": (StoreUnavailable, "another connection keeps it busy; try again"),
     "SQLITE_IOERR": (StoreUnavailable, "the disk cannot be read or written; nothing was changed"),
-    "SQLITE_CANTOPEN": (StoreError, "it cannot be opened; look at the file and its folder"),
+    "SQLITE_CANTOPEN": (StoreError, _NOT_OPENED),
     "SQLITE_READONLY": (StoreError, "it may only be read; look at the permissions of its folder"),
     "SQLITE_PERM": (StoreError, "it may not be opened; look at its permissions"),
     "SQLITE_CORRUPT": (StoreDamaged, "the file is damaged; restore a backup"),
