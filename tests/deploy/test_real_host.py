@@ -91,6 +91,12 @@ with tempfile.TemporaryFile("w+") as output:
             if not (name.startswith("deepsea-") and name[8:].replace("-", "").isdigit()):
                 continue
             texts = {}
+            try:
+                with open(os.path.join(folder, "cgroup.procs")) as opened:
+                    if not opened.read():  # a bot joins when its bounds are written
+                        continue
+            except OSError:
+                continue
             for file in files:
                 try:
                     with open(os.path.join(folder, file)) as opened:
@@ -100,8 +106,7 @@ with tempfile.TemporaryFile("w+") as output:
                     texts[file] = "missing"
                 except OSError:  # the group has just been removed
                     pass
-            # Before its bounds are written a group has the kernel's.
-            if texts.get("memory.max") != "max" and os.path.isdir(folder):
+            if os.path.isdir(folder):
                 for file, text in texts.items():
                     seen.setdefault(file, set()).add(text)
         time.sleep(1)
