@@ -116,24 +116,22 @@ _own_handlers: WeakSet[Callable[[int, object], object]] = WeakSet()
 _forking = threading.local()
 
 
-def _before_fork() -> None:
-    """Hold signals back: Python forgets those that come before a child has begun."""
-    _forking.former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-
-
-def _after_fork_in_parent() -> None:
-    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.former_mask)
-
-
-def _after_fork_in_child() -> None:
-    for number in _STOP_SIGNALS:
-        if signal.getsignal(number) in _own_handlers:
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.former_mask)
-
-
 if sys.platform != "win32":
     _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def _before_fork() -> None:
+        """Hold signals back: Python forgets those that come before a child has begun."""
+        _forking.former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+
+    def _after_fork_in_parent() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _forking.former_mask)
+
+    def _after_fork_in_child() -> None:
+        for number in _STOP_SIGNALS:
+            if signal.getsignal(number) in _own_handlers:
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, _forking.former_mask)
+
     os.register_at_fork(
         before=_before_fork,
         after_in_parent=_after_fork_in_parent,

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event, func, select, text
 
-from deepsea_ladder.errors import StoreError, StoreUnavailable
+from deepsea_ladder.errors import StoreDamaged, StoreError, StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
-from deepsea_ladder.store import Database, Store
+from deepsea_ladder.store import Database, Store, schema
 from deepsea_ladder.store.columns import packed
 from helpers import ladder
 from helpers.counting import counted
+from helpers.damage import damage
 from helpers.killing import context
 from helpers.postgres import Postgres
 
@@ -121,6 +122,24 @@ def test_readers_see_a_snapshot_while_others_write(store: Store, season: StoredS
         ladder.claim(store, season)
         assert connection.execute(count).scalar() == 4
     assert store.queue.counts(season).waiting == 3
+
+
+def test_a_damaged_value_whose_error_is_kept_does_not_stop_the_clock_of_readers(
+    tmp_path: Path,
+) -> None:
+    with Store.create(tmp_path / "ladder.db") as store:
+        ladder.submit(store, "anna")
+        ladder.submit(store, "ben")
+        damage(tmp_path / "ladder.db", "UPDATE bots SET state = 'actve' WHERE name = 'anna'")
+        states = select(schema.bots.c.state).order_by(schema.bots.c.id)
+        # What logs and traces keep of an error keeps the result, too, of which one row was read.
+        with pytest.raises(StoreDamaged) as kept, store.database.read() as connection:
+            connection.execute(states).first()
+        with Store.open(tmp_path / "ladder.db") as other:
+            ladder.submit(other, "carl")
+        with store.database.read() as connection:
+            found = connection.execute(select(func.count()).select_from(schema.bots)).scalar()
+    assert (found, kept.type) == (3, StoreDamaged)
 
 
 def test_an_exception_undoes_the_whole_transaction(store: Store, season: StoredSeason) -> None:

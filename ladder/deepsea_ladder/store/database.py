@@ -26,6 +26,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
+from weakref import WeakSet
 
 from sqlalchemy import (
     URL,
@@ -430,6 +431,8 @@ def _engine(url: URL, busy_seconds: float) -> Engine:
         engine = create_engine(url, creator=partial(_connect_sqlite, path, busy_seconds))
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+        event.listen(engine, "after_cursor_execute", _note_cursor)
+        event.listen(engine, "reset", _close_cursors)
         return engine
     # A writer that was stopped in mid-transaction must not hold the others up for ever.
     options = (
@@ -514,6 +517,20 @@ def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry)
             raise
         mode = "none, since nothing is written"
     record.info["log"] = mode == "wal"  # which some disks do not allow
+
+
+def _note_cursor(connection: Connection, cursor: sqlite3.Cursor, *_: object) -> None:
+    connection.info.setdefault("cursors", WeakSet()).add(cursor)
+
+
+def _close_cursors(_connection: object, record: ConnectionPoolEntry, _state: object) -> None:
+    """Close what a transaction has not read to its end, before its connection is used again.
+
+    An error amid a result, such as a damaged value, may be kept for long, and its traceback keeps
+    the cursor. SQLite would go on to show that connection the state of that moment.
+    """
+    for cursor in record.info.pop("cursors", ()):
+        cursor.close()
 
 
 def _decoded(content: bytes) -> str | bytes:
