@@ -72,17 +72,16 @@ def open_many_files() -> None:
 
 def free_descriptors() -> int:
     """The number of files that this process may still open; on Linux alone it is known."""
-    if sys.platform != "linux":
-        return MOST_OPEN
-    import resource
+    if sys.platform == "linux":
+        import resource
 
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if soft == resource.RLIM_INFINITY:
-        return MOST_OPEN
-    try:
-        return soft - sum(1 for _ in os.scandir("/proc/self/fd"))
-    except OSError:  # there is not even one for the list
-        return 0
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if soft != resource.RLIM_INFINITY:
+            try:
+                return soft - sum(1 for _ in os.scandir("/proc/self/fd"))
+            except OSError:  # there is not even one for the list
+                return 0
+    return MOST_OPEN
 
 
 def _choose() -> System:
