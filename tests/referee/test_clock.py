@@ -122,7 +122,7 @@ def ns(clock: ManualClock) -> Callable[[], int]:
 
 def test_time_without_a_cpu_does_not_pass_on_a_threads_clock() -> None:
     wall, waited = ManualClock(), ManualClock()
-    clock = ThreadClock(ns(wall), ns(waited))
+    clock = ThreadClock(ns(wall), ns(waited), Pulse())
     began_us = clock.now_us()
     wall.jump(165_000)  # 20 ms of work on a busy host
     waited.jump(145_000)
@@ -138,7 +138,7 @@ def test_a_threads_clock_is_never_late_and_seldom_reads_the_waits() -> None:
         readings.append(ns(waited)())
         return readings[-1]
 
-    clock = ThreadClock(ns(wall), read)
+    clock = ThreadClock(ns(wall), read, Pulse())
     shown = [clock.now_us()]
     for _ in range(100):
         wall.jump(100)
@@ -163,7 +163,7 @@ def test_a_wait_between_the_two_readings_is_in_both_or_in_none() -> None:
         waited.jump(us)
         return ns(waited)()
 
-    clock = ThreadClock(ns(wall), interrupted_read)
+    clock = ThreadClock(ns(wall), interrupted_read, Pulse())
     assert clock.now_us() == 0
     wall.jump(10_000)
     assert clock.now_us() == 10_000

@@ -18,7 +18,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import BotHangs, GameResult
-from deepsea_referee.timing.clock import ThreadClock
+from deepsea_referee.timing.clock import Pulse, ThreadClock
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.record import GameRecord, verify
@@ -283,7 +283,9 @@ def test_a_busy_host_costs_a_bot_no_time(tmp_path: Path, monkeypatch: pytest.Mon
     what = dataclasses.replace(
         settings(slow, resolve("greedy"), games=1), time_control=TimeControl.parse("60ms")
     )
-    now_us = ThreadClock(lambda: wall.now_us() * 1_000, lambda: waited.now_us() * 1_000).now_us
+    now_us = ThreadClock(
+        lambda: wall.now_us() * 1_000, lambda: waited.now_us() * 1_000, Pulse()
+    ).now_us
     assert in_process.run_match(what, now_us=now_us).faults.count == 0
     # By the time of day each of its decisions is a timeout.
     assert in_process.run_match(what, now_us=wall.now_us).faults.count >= 3
