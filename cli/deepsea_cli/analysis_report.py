@@ -31,7 +31,7 @@ from deepsea_arena.coach.weaknesses import (
     Weakness,
     Weaknesses,
     find_weaknesses,
-    in_words,
+    phrase_of,
 )
 from deepsea_arena.documents import to_object
 from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
@@ -67,11 +67,11 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
             for decision in analysis.decisions:
                 print_decision(decision, analysis)
         return
-    print_worst(analyses)
+    _print_worst(analyses)
 
 
-def print_worst(analyses: Sequence[GameAnalysis]) -> GameAnalysis | None:
-    """Print the worst decisions; returns the game of the first, None if there is none."""
+def _print_worst(analyses: Sequence[GameAnalysis]) -> None:
+    """Print the worst decisions, and the worst dives."""
     marked = [
         (decision, analysis)
         for analysis in analyses
@@ -97,7 +97,6 @@ def print_worst(analyses: Sequence[GameAnalysis]) -> GameAnalysis | None:
         echo(f"the worst of {len(dives)} dives that lost more than a mark of theirs says")
     for dive, analysis in dives[:WORST]:
         print_dive(dive, analysis, f"{analysis.name}, ")
-    return shown[0][1] if shown else None
 
 
 def _method(settings: AnalysisSettings, policy: str = COACH_VERSION) -> str:
@@ -347,7 +346,7 @@ def _print_weakness(row: Weakness, records: Mapping[str, GameRecord]) -> None:
     from deepsea_cli.terminal_board import print_board_at
 
     click.echo()
-    echo(f"{in_words(row, len(row.mostly))}, in {count(row.games, 'game')}")
+    echo(f"{phrase_of(row, len(row.mostly))}, in {count(row.games, 'game')}")
     for place, position in enumerate(row.clearest):
         if not place:
             print_board_at(records[position.record], position.decision)

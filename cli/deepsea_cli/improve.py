@@ -227,7 +227,7 @@ def _keep(run: _Run, versions: Versions, rival: _Rival | None, panel: Sequence[s
     """Keep the program that played, and which version is the best one now."""
     from deepsea_referee.workbench.versions import Run, keep_run
 
-    mine, best = run.settings.bots[0], versions.best
+    mine = run.settings.bots[0]
     assert mine.bundle is not None
     kept = Run(
         bot=mine.name.removesuffix(mine.parameters),
@@ -235,15 +235,18 @@ def _keep(run: _Run, versions: Versions, rival: _Rival | None, panel: Sequence[s
         parameters=mine.parameters,
         panel=[*panel],
         score=run.score,
-        best=run.number if best is None or _is_new_best(run, rival) else best.number,
+        best=_best_number(run, rival, versions),
     )
     keep_run(run.folder, kept, mine.bundle.files)
 
 
-def _is_new_best(run: _Run, rival: _Rival | None) -> bool:
-    """Whether it is surely stronger than the best version before."""
-    beaten = run.comparison is not None and run.comparison.comparison.verdict == "A"
-    return beaten and rival is not None and rival.is_best
+def _best_number(run: _Run, rival: _Rival | None, versions: Versions) -> int:
+    """The number of the best version after the run: another one only if it surely won."""
+    best = versions.best
+    won = run.comparison is not None and run.comparison.comparison.verdict == "A"
+    if best is None or (won and rival is not None and rival.is_best):
+        return run.number
+    return best.number
 
 
 # The three parts
@@ -380,13 +383,12 @@ def _document(run: _Run, rival: _Rival | None, versions: Versions, text: str) ->
     from deepsea_arena.documents import to_object
     from deepsea_cli.verdict_report import comparison_document
 
-    comparison, best = run.comparison, versions.best
-    is_best = best is None or _is_new_best(run, rival)
+    comparison = run.comparison
     return {
         "folder": str(run.folder),
         "seed": text,
         "version": run.number,
-        "best": run.number if is_best or best is None else best.number,
+        "best": _best_number(run, rival, versions),
         "games": run.result.games,
         "bots": [asdict(row) for row in run.result.summaries()],
         "habits": None if run.habits is None else to_object(run.habits),
@@ -474,7 +476,7 @@ def _print_way_back(mine: BotSpec, folder: Path, bot: str) -> None:
 
 
 def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
-    from deepsea_arena.coach.weaknesses import in_words
+    from deepsea_arena.coach.weaknesses import phrase_of
 
     click.echo()
     shown = habits.weaknesses[:HABITS]
@@ -487,7 +489,7 @@ def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
     echo("what costs it most, and what is better there:")
     for number, habit in enumerate(shown, 1):
         times = f"in {habit.games} of {habits.games} games"
-        phrase = in_words(habit, CONDITIONS)
+        phrase = phrase_of(habit, CONDITIONS)
         echo(f"{number}. {phrase}: {habit.lost:.2f} a game, {times}")
         for position in habit.clearest[:1]:
             echo(

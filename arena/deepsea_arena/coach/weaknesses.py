@@ -126,7 +126,7 @@ def find_weaknesses(bot: str, games: Games, before: Games = ()) -> Weaknesses:
         before=len(before),
         changes=tuple(
             Change(
-                situation=_in_words(key),
+                situation=_situation(key),
                 before=round(mean_of(then[key]).mean, DIGITS),
                 now=round(mean_of(now[key]).mean, DIGITS),
                 **_figures("more", changes[key]),
@@ -186,12 +186,12 @@ def _worst(found: _Tests) -> list[_Key]:
 # What is shown of a situation
 
 
-def _in_words(key: _Key) -> str:
+def _situation(key: _Key) -> str:
     act, trait = key
     return f"{act} {trait}" if trait.startswith(INSTEAD) else f"{act}, {trait}" if trait else act
 
 
-def in_words(weakness: Weakness, conditions: int) -> str:
+def phrase_of(weakness: Weakness, conditions: int) -> str:
     """A weakness as a phrase: what the bot does, instead of what, and some conditions."""
     act, _, condition = weakness.situation.partition(", ")
     words = [word for word in (condition, *weakness.mostly) if word]
@@ -216,7 +216,7 @@ def _weakness(key: _Key, games: Games, found: _Tests) -> Weakness:
     surely = sorted(deviations, key=lambda one: one.error - one.lost)
     plans = sorted(_plans(deviations), key=lambda plan: plan.error - plan.lost)
     return Weakness(
-        situation=_in_words(key),
+        situation=_situation(key),
         decisions=round(len(deviations) / len(games), DIGITS),
         games=len({(one.record, one.seat) for one in deviations}),
         **_figures("lost", found[key]),
