@@ -151,10 +151,10 @@ def command(
 
     Exit status: 0 done, whatever the verdict; 1 every game was void.
     """
-    from deepsea_referee.bots.resolve import resolve, sample, split_list
+    from deepsea_referee.bots.resolve import PROGRAM, resolve, sample, split_list
     from deepsea_referee.match import MatchSettings
     from deepsea_referee.results.folder import FolderWriter, ResultsFolder
-    from deepsea_referee.workbench.versions import PROGRAM, Versions
+    from deepsea_referee.workbench.versions import Versions
 
     mine = looked_at(resolve(bot))
     name = mine.name.removesuffix(mine.parameters)
@@ -318,7 +318,9 @@ def _find_habits(run: _Run, versions: Versions) -> None:
     if best is not None and best.run.digest != mine.digest and not run.ended:
         paths = sorted(best.folder.glob("game-*.json"))
         records = [(str(path), load_record(path)) for path in paths]
-        before = _deviations(run, records, best.run.bot + best.run.parameters, run.parts[2])
+        seats = (seat for _, record in records for seat in record.seats)
+        if names := {seat.name for seat in seats if seat.digest == best.run.digest}:
+            before = _deviations(run, records, min(names), run.parts[2])
     run.habits = find_weaknesses(mine.name, now, before)
 
 
@@ -463,7 +465,7 @@ def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions
 def _print_way_back(mine: BotSpec, folder: Path, bot: str) -> None:
     """The command that brings the best version's files back."""
     from deepsea_bundle.program import SINGLE
-    from deepsea_referee.workbench.versions import PROGRAM
+    from deepsea_referee.bots.resolve import PROGRAM
 
     program = folder / PROGRAM
     place = bot.removesuffix(mine.parameters)

@@ -274,6 +274,51 @@ def test_the_same_bot_twice_gets_a_number(given: list[str], unique: list[str]) -
     assert [bot.name for bot in with_unique_names(bots)] == unique
 
 
+@pytest.mark.parametrize(
+    ("bots", "unique"),
+    [
+        (["mine", "runs/improve-mine/1/bot"], ["mine", "improve-mine/1"]),
+        (
+            ["runs/improve-mine/1/bot", "runs/improve-mine/2/bot"],
+            ["improve-mine/1", "improve-mine/2"],
+        ),
+        (["mine", "mine", "runs/improve-mine/1/bot"], ["mine", "mine 2", "improve-mine/1"]),
+        (["mine.py", "runs/improve-mine/1/bot"], ["mine.py", "improve-mine/1"]),
+        (["mine.py", "mine"], ["mine.py", "mine"]),
+        (["old/mine", "new/mine"], ["old/mine", "new/mine"]),
+        (["old/bot.py", "new/bot.py"], ["old/bot.py", "new/bot.py"]),
+        (["other.py", "runs/improve-other/1/bot"], ["other", "improve-other/1"]),
+        (["greedy", "./old/greedy.py", "greedy"], ["greedy", "greedy.py", "greedy 2"]),
+        (["mine,n=1", "old/mine,n=1", "old/mine,n=2"], ["mine,n=1", "old/mine,n=1", "mine,n=2"]),
+        (["old/bot.py", "greedy"], ["bot", "greedy"]),
+    ],
+)
+def test_bots_of_one_name_are_told_apart_by_their_places(
+    bots: list[str], unique: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (
+        "mine",
+        "old/mine",
+        "new/mine",
+        "runs/improve-mine/1/bot",
+        "runs/improve-mine/2/bot",
+    ):
+        write(Path(folder) / "bot.toml", 'command = "python bot.py"\nname = "mine"\n')
+        write(Path(folder) / "bot.py")
+    write(Path("runs/improve-other/1/bot/bot.toml"), 'command = ["python3", "bot.py"]\n')
+    for file in (
+        "mine.py",
+        "other.py",
+        "old/bot.py",
+        "new/bot.py",
+        "old/greedy.py",
+        "runs/improve-other/1/bot/bot.py",
+    ):
+        write(Path(file))
+    assert [bot.name for bot in with_unique_names([resolve(bot) for bot in bots])] == unique
+
+
 # Strangers' bots are read in a process with limits; what comes back is checked again
 
 

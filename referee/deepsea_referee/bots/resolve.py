@@ -43,6 +43,8 @@ _PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TE
 """Of the environment, for Linux and for Windows; the rest may hold the password of a ladder."""
 _ALONE = "only-this-file-is-visible"
 """The folder of a single file's copy: a bot that looks for others there finds this in its error."""
+PROGRAM = "bot"
+"""The folder of the program in a run that `improve` keeps: runs/improve-mine/1/bot."""
 _told: set[str] = set()
 """Names of samples of which it was said that a file here has the same one."""
 
@@ -212,9 +214,40 @@ def sample_bots() -> dict[str, Path]:
 
 
 def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
-    """The same bots with unique names: a repeated name gets a number, "greedy", "greedy 2"."""
-    names = unique_names([bot.name for bot in bots])
-    return [replace(bot, name=name) for bot, name in zip(bots, names, strict=True)]
+    """The same bots with unique names.
+
+    Bots of one name from several places are called by the ends of their paths in which they differ,
+    "mine" and "improve-mine/1"; a bot that is there twice gets a number, "greedy", "greedy 2".
+    """
+    names = [bot.name for bot in bots]
+    # Only where a name does not say it: a path is looked up among the samples.
+    places = [
+        _place(bot) if names.count(bot.name) > 1 or bot.name == PROGRAM else () for bot in bots
+    ]
+    for number, (bot, place) in enumerate(zip(bots, places, strict=True)):
+        namesakes = {places[other] for other, one in enumerate(bots) if one.name == bot.name}
+        if place and (len(namesakes) > 1 or "/" in place[-1]):
+            names[number] = f"{_end(place, namesakes - {place})}{bot.parameters}"
+    return [replace(bot, name=name) for bot, name in zip(bots, unique_names(names), strict=True)]
+
+
+def _place(bot: BotSpec) -> tuple[str, ...]:
+    """The parts of a bot's path from here; a version that `improve` keeps is one of them."""
+    if bot.argument is None:
+        return ()
+    path = Path(bot.argument.removesuffix(bot.parameters))
+    match (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).parts:
+        case (*parents, runs, number, last) if last == PROGRAM and number.isdecimal():
+            return (*parents, f"{runs}/{number}")
+        case parts:
+            return parts
+
+
+def _end(place: tuple[str, ...], others: Iterable[tuple[str, ...]]) -> str:
+    """The shortest end of a path with which none of the others ends."""
+    lengths = range(1, len(place))
+    length = next((n for n in lengths if all(o[-n:] != place[-n:] for o in others)), len(place))
+    return "/".join(place[-length:])
 
 
 def _find(text: str) -> tuple[Path, str | None]:

@@ -15,11 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from deepsea_bundle.atomic import write_atomically
+from deepsea_referee.bots.resolve import PROGRAM
 from deepsea_referee.errors import UserError
 
 RUN = "run.json"
-PROGRAM = "bot"
-"""The folder in a run's folder with the program that played."""
 SAMPLES = ("random", "cautious", "greedy", "heuristic", "steady", "diver", "pearl")
 """The sample bots, the weakest first."""
 PANEL = 3
