@@ -1,9 +1,9 @@
-"""The clean-up between two dives, for many games: `deepsea_rules.cleanup` on arrays.
+"""Clean-up between two dives of many games: `deepsea_rules.cleanup` on arrays.
 
-Invariants: arrays have a row for each game; stranded cargo is a flat array of items in the order in
-which they are laid, all of one game before those of the next; a diver is asked for an order if
-orders lead to different piles, as `cleanup.has_choice` says; of items with one name the one that
-was picked up first is laid first.
+Invariants: arrays have a row for each game. Stranded cargo is a flat array of items in the order in
+which they are laid, those of one game before those of the next. A diver is asked for an order if
+orders lead to different piles, as in `cleanup.has_choice`. Of items with one name, the first in
+pick-up order is laid first.
 """
 
 from __future__ import annotations
@@ -21,37 +21,43 @@ from deepsea_rules.state import GameState
 from .units import CHIP_BITS, LAID, U64, Array, apart, checked, joined, unpack, unpack_trail
 
 SLOTS = 8
-"""Places for carried units; with six of them a diver does not move any more."""
+"""Places for carried units. Six units are the most: with them a diver cannot move any more."""
 WIDTH = 1 + len(CHIPS)
-"""Of a trail: the submarine and 32 spaces."""
+"""Spaces of a trail with the submarine as number 0."""
 BELOW = np.arange(SLOTS) < np.arange(SLOTS + 1)[:, None]
-"""By load: which places for units are filled."""
+"""[load, SLOTS]: which places for units are filled by a load."""
 _SPACES = np.arange(WIDTH)
 _UP_TO = (_SPACES > 0) & (_SPACES[:, None] >= _SPACES)
+"""[length, WIDTH]: the spaces 1 to length of a trail."""
 
 
 class Stranded(NamedTuple):
-    """What stranded divers lay, item by item."""
+    """Items that stranded divers lay, in the order in which they are laid."""
 
     items: Array
+    """[items] packed units."""
     diver: Array
-    """Whose it is: row × seats + seat."""
+    """[items] the diver who lays the item: row × seats + seat."""
     counts: Array
-    """Items of each game."""
+    """[games] the number of items of each game."""
 
 
 def stranded(rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: bool) -> Stranded:
-    """The items of the divers that carry something, in the order in which they are laid.
+    """Return the items of all divers with cargo, in the order in which they are laid.
+
+    With `by_chip`, stacks fall apart and each chip is an item.
 
     place, load  [games, seats]
     cargo        [games, seats, SLOTS]
     """
     games, players = load.shape
     row, seat = load.nonzero()
-    where = place[row, seat].astype(np.int64)
+    space = place[row, seat].astype(np.int64)
     if rules.drop_sequence == "farthest_first":
-        where = -where
-    turn = (row * 2 * WIDTH + where).argsort()
+        space = -space  # ascending keys lay the farthest cargo first
+    # One sort by game and then by space: a game's keys are 2 * WIDTH apart, and spaces, with their
+    # sign, are closer together than that.
+    turn = (row * 2 * WIDTH + space).argsort()
     row, seat = row[turn], seat[turn]
     loads = load[row, seat]
     items = cargo[row, seat][BELOW[loads]]
@@ -65,60 +71,83 @@ def stranded(rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: b
 def lay_and_close_gaps(
     rules: RuleSet, trail: Array, items: Array, counts: Array, by_chip: bool
 ) -> tuple[Array, Array]:
-    """The trails [games, WIDTH] without blanks and with these items; and their last spaces."""
-    kept = trail != 0
-    length = kept.sum(axis=1)
+    """Return new trails [games, WIDTH], without blanks and with these items, and their last spaces.
+
+    The items form piles of PILE_ITEMS behind the trail, unless the rules let them top up older
+    piles.
+
+    items   [items] those of all games
+    counts  [games] the number of items of each game
+    """
+    filled = trail != 0
+    length = filled.sum(axis=1)
     new = np.zeros_like(trail)
-    full = _UP_TO[length]
-    new[full] = trail[kept]
+    old_spaces = _UP_TO[length]
+    new[old_spaces] = trail[filled]
     if rules.top_up_tail_piles:
         return _top_up(new, length, items, counts, by_chip)
     piles = (counts + PILE_ITEMS - 1) // PILE_ITEMS
     last = length + piles
-    some = np.flatnonzero(counts)
+    games = np.flatnonzero(counts)
     sizes = np.full(int(piles.sum()), PILE_ITEMS)
-    sizes[np.cumsum(piles[some]) - 1] += counts[some] - PILE_ITEMS * piles[some]
+    # The last pile of a game has the items that are over.
+    sizes[np.cumsum(piles[games]) - 1] += counts[games] - PILE_ITEMS * piles[games]
     groups = np.zeros((len(sizes), PILE_ITEMS), U64)
     groups[BELOW[sizes, :PILE_ITEMS]] = items
     pile = groups[:, 0]
     for i in range(1, PILE_ITEMS):
         pile = joined(pile, groups[:, i], by_chip)
-    new[_UP_TO[last] ^ full] = pile | LAID
+    # The spaces that the new trail has beyond the old one
+    new[_UP_TO[last] ^ old_spaces] = pile | LAID
     return new, last
 
 
 def _top_up(
     trail: Array, length: Array, items: Array, counts: Array, by_chip: bool
 ) -> tuple[Array, Array]:
-    """Lay the items one by one, each on the first pile with room; see `cleanup`."""
+    """Lay the items one by one, each on the first pile with room, as `cleanup` does for one game.
+
+    The trails have no blanks, and `length` spaces each; they are changed and returned with their
+    new last spaces.
+    """
     room = np.where(length[:, None] < _SPACES, PILE_ITEMS, older_rooms(trail))
     first = counts.cumsum() - counts
-    for k in range(counts.max(initial=0)):
-        row = np.flatnonzero(counts > k)
-        item = items[first[row] + k]
-        space = (room[row] > 0).argmax(axis=1)
-        # Room counts items, but chips on the older piles.
+    for turn in range(counts.max(initial=0)):
+        game = np.flatnonzero(counts > turn)
+        item = items[first[game] + turn]
+        space = (room[game] > 0).argmax(axis=1)
+        # New piles hold so many items, older ones so many chips.
         chips = np.bitwise_count(item & CHIP_BITS)
-        room[row, space] -= np.where(space <= length[row], chips, 1)
-        trail[row, space] = joined(trail[row, space], item, by_chip) | LAID
+        room[game, space] -= np.where(space <= length[game], chips, 1)
+        trail[game, space] = joined(trail[game, space], item, by_chip) | LAID
     return trail, (trail != 0).sum(axis=1)
 
 
 def older_rooms(trail: Array) -> Array:
-    """By space, the room for chips on the older piles that are topped up; else 0."""
+    """Return [games, WIDTH]: the room for chips on older piles that may be topped up, else 0.
+
+    These are the piles that stranded divers laid behind the last unit of any other kind.
+    """
     laid = (trail & LAID) != 0
-    fixed = np.where((trail != 0) & ~laid, _SPACES, 0).max(axis=1)
+    last_fixed = np.where((trail != 0) & ~laid, _SPACES, 0).max(axis=1)
     chips = np.bitwise_count(trail & CHIP_BITS).astype(np.int64)
-    room: Array = np.where(laid & (fixed[:, None] < _SPACES), PILE_ITEMS - chips, 0)
+    room: Array = np.where(laid & (last_fixed[:, None] < _SPACES), PILE_ITEMS - chips, 0)
     return np.maximum(room, 0)
 
 
 def next_starters(rules: RuleSet, place: Array, home_rank: Array) -> Array:
-    """The seats that begin the next dives; home_rank [games, seats] as in `Batch`."""
+    """Return the seats that begin the next dives.
+
+    place      [games, seats]
+    home_rank  [games, seats], as in `Batch`
+    """
+    # The farthest diver; home_rank is highest for the diver that came home last.
     starter: Array = place.argmax(axis=1)
     home = home_rank > 0
-    last_home = home.any(axis=1) if rules.starter == "last_home_else_farthest" else home.all(axis=1)
-    return np.where(last_home, home_rank.argmax(axis=1), starter)
+    # Otherwise the farthest diver begins if any is still out.
+    needs_one = rules.starter == "last_home_else_farthest"
+    last_home_begins = home.any(axis=1) if needs_one else home.all(axis=1)
+    return np.where(last_home_begins, home_rank.argmax(axis=1), starter)
 
 
 # Orders of stranded divers' items
@@ -128,61 +157,81 @@ class Orders(NamedTuple):
     """Stranded divers that are asked for an order; arrays have a row for each of them."""
 
     games: Array
+    """[divers] the game of each diver."""
     diver: Array
-    """Game × seats + seat."""
+    """[divers] game × seats + seat."""
     items: Array
-    """[divers, most] in pick-up order, 0 beyond `sizes`."""
+    """[divers, most items] the items of each diver in pick-up order, 0 beyond `sizes`."""
     sizes: Array
+    """[divers] the number of items of each diver."""
 
     def inside(self) -> Array:
-        """Which places have items."""
+        """Return which entries of `items` are items, as booleans."""
         return np.arange(self.items.shape[1]) < self.sizes[:, None]
 
 
 class Runs(NamedTuple):
-    """The items of each diver, as a run in those of all."""
+    """The items of each diver as a run in `Stranded.items`; arrays have a row for each diver."""
 
     first: Array
+    """[divers] the index of the diver's first item."""
     sizes: Array
+    """[divers] the number of items of each diver."""
     diver: Array
+    """[divers] row × seats + seat, as in `Stranded`."""
     turn: Array
-    """0 for the first diver of a game that lays, 1 for the second, ..."""
+    """[divers] 0 for the diver of a game that lays first, 1 for the second, and so on."""
 
     def part(self, rows: Array) -> Runs:
-        """Some of them, by their indices."""
+        """Return the runs with these indices."""
         return Runs(self.first[rows], self.sizes[rows], self.diver[rows], self.turn[rows])
 
 
 def runs_of(laid: Stranded, players: int) -> Runs:
-    """The runs of some games that have items."""
+    """Return the runs of all divers with items."""
+    # A run begins where the diver is another one than before.
     first = np.flatnonzero(np.diff(laid.diver, prepend=-1))
     diver = laid.diver[first]
     games = diver // players
     sizes = np.diff(first, append=len(laid.diver))
-    return Runs(first, sizes, diver, np.arange(len(first)) - np.searchsorted(games, games))
+    # The divers of one game lie side by side: the turn counts from the first of them.
+    turn = np.arange(len(first)) - np.searchsorted(games, games)
+    return Runs(first, sizes, diver, turn)
 
 
 def asked_at_once(rules: RuleSet, trail: Array, laid: Stranded, runs: Runs, name: Array) -> Array:
-    """The runs of all who are asked, where an item fits on any pile with room."""
+    """Return the indices of the runs whose divers are asked, where each item takes the same room.
+
+    Then the number of items alone decides on which pile an item comes, whatever the orders of the
+    divers before. A diver has a choice if its items come on several piles and are not all alike.
+
+    name  [items] the bits of `laid.items` by which units with one name are equal
+    """
     row = np.repeat(np.arange(len(laid.counts)), laid.counts)
-    pile = np.arange(len(row)) - (laid.counts.cumsum() - laid.counts)[row]
+    # The number of each item in its game, from 0
+    number = np.arange(len(row)) - (laid.counts.cumsum() - laid.counts)[row]
     if rules.top_up_tail_piles:
-        upto = older_rooms(trail).cumsum(axis=1)[row]
-        beyond = pile - upto[:, -1]
-        older = (upto <= pile[:, None]).sum(axis=1)
-        pile = np.where(beyond < 0, older, WIDTH + beyond // PILE_ITEMS)
+        # The items fill the older piles, then new ones; a pile is named by its space, or beyond
+        # WIDTH.
+        filled_upto = older_rooms(trail).cumsum(axis=1)[row]
+        beyond = number - filled_upto[:, -1]
+        older_pile = (filled_upto <= number[:, None]).sum(axis=1)
+        pile = np.where(beyond < 0, older_pile, WIDTH + beyond // PILE_ITEMS)
     else:
-        pile //= PILE_ITEMS
-    several = pile[runs.first] != pile[runs.first + runs.sizes - 1]
-    kinds = np.minimum.reduceat(name, runs.first) != np.maximum.reduceat(name, runs.first)
-    return np.flatnonzero(several & kinds)
+        pile = number // PILE_ITEMS
+    on_several_piles = pile[runs.first] != pile[runs.first + runs.sizes - 1]
+    differ = np.minimum.reduceat(name, runs.first) != np.maximum.reduceat(name, runs.first)
+    return np.flatnonzero(on_several_piles & differ)
 
 
 def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, runs: Runs) -> Array:
-    """Those of these runs that are asked, where the order of stacks decides on what piles they fit.
+    """Return the indices of runs whose divers are asked, where stacks take more room than chips.
 
-    trail [games, WIDTH] and place [games, seats] are those of the games; the answers of those whose
-    turn was before are in `laid`.
+    Then the piles depend on the orders of the divers before, which `laid` has already, and the
+    reference engine is asked about each diver.
+
+    trail  [games, WIDTH]
+    place  [games, seats]
     """
     players = place.shape[1]
     asked = []
@@ -199,11 +248,15 @@ def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, ru
 
 
 def check_orders(orders: Orders, chosen: Array, players: int) -> None:
-    """Raise unless each diver's items are chosen once each."""
+    """Raise IllegalAction unless `chosen` has each place of a diver's items once.
+
+    chosen  [divers, most items] places in pick-up order; those beyond a diver's items do not matter
+    """
     checked(chosen, orders.items, "i", "what the policy orders is")
     places = np.arange(chosen.shape[1])
-    found = np.sort(np.where(orders.inside(), chosen, places), axis=1)
-    wrong = np.flatnonzero((found != places).any(axis=1))
+    # Sorted, an order that has each place once is 0, 1, 2 ...
+    ascending = np.sort(np.where(orders.inside(), chosen, places), axis=1)
+    wrong = np.flatnonzero((ascending != places).any(axis=1))
     if len(wrong):
         row = int(wrong[0])
         items = chosen[row, : orders.sizes[row]].tolist()
@@ -214,11 +267,19 @@ def check_orders(orders: Orders, chosen: Array, players: int) -> None:
 
 
 def in_order(orders: Orders, chosen: Array, names: Array) -> Array:
-    """The items as they are laid; a chosen item stands for the first one with its name."""
+    """Return the items [divers, most items] in the orders that were chosen.
+
+    Units with one name are alike: where an order names several of them, they are laid in pick-up
+    order.
+
+    names  [divers, most items] the bits of the items by which units with one name are equal
+    """
     inside = orders.inside()
     chosen = np.where(inside, chosen, np.arange(inside.shape[1]))
-    # What lies beyond the items stays there: no name is as large.
+    # Entries beyond the items stay there, because no name is as large.
     names = np.where(inside, names, ~names.dtype.type(0))
+    # The k-th item in order of names goes to the k-th place in order of names. Both sorts are
+    # stable, so items with one name keep their pick-up order.
     by_name = names.argsort(axis=1, kind="stable")
     places = np.take_along_axis(names, chosen, 1).argsort(axis=1, kind="stable")
     laid = np.empty_like(chosen)

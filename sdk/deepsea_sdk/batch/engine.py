@@ -63,45 +63,58 @@ from .units import CHIP_BITS, LAID, SUMMED, U64, Array, checked, levels, name_bi
 # Tables of how divers move, so that many of them move by one look-up
 
 AHEAD = 11
-"""Spaces that a diver may have to look at: six free ones and five with other divers."""
+"""Spaces that a diver may have to look at: six free ones and five that other divers hold."""
 MOST_STEPS = 2 * max(FACES)
+"""The highest sum of two dice."""
 BELOW_TRAIL = 15
-"""In `taken` space n is bit n + 15, so that what is ahead of any space is inside; all bits beyond
-the trail's end are set."""
+"""Offset of `taken`: space n is bit n + 15, so that the spaces ahead are inside for every diver, on
+both sides. All bits beyond the trail's end are set."""
 TRAIL_BITS = U64(2**64 - 2 ** (BELOW_TRAIL + 1))
+"""The bits of `taken` that stand for spaces, without the submarine."""
 BEYOND = np.array([2**64 - 2 ** (BELOW_TRAIL + 1 + last) for last in range(WIDTH)], U64)
-"""By the last space: the bits of all spaces beyond it."""
+"""[last space] the bits of all spaces beyond it."""
 
 
 def taken_bits(last: int, places: Iterable[int]) -> int:
-    """`taken` of a game with this last space, and divers in these places."""
+    """Return `taken` for a game with this last space and divers in these places."""
     divers = sum(1 << place + BELOW_TRAIL for place in places if place > ABOARD)
     return divers + int(BEYOND[last])
 
 
 def _moves() -> Array:
-    """By direction, steps, and which of the spaces ahead are taken: how far a diver comes."""
+    """Return how far a diver moves, by direction, steps and the spaces ahead that are taken.
+
+    The table is flat, of [2, MOST_STEPS + 1, 2 ** AHEAD]: 0 is down and 1 is up; a set bit is a
+    space that another diver holds. Divers skip such spaces, and stop on the last free one that they
+    reach.
+    """
     windows = np.arange(2**AHEAD)
     table = np.zeros((2, MOST_STEPS + 1, 2**AHEAD), np.int8)
     for homeward in (0, 1):
-        free = np.zeros(2**AHEAD, np.int8)
+        free_count = np.zeros(2**AHEAD, np.int8)
         for ahead in range(1, AHEAD + 1):
+            # The nearest space is the lowest bit of what lies below a diver, and the highest bit
+            # of what lies above it.
             bit = AHEAD - ahead if homeward else ahead - 1
             is_free = windows >> bit & 1 == 0
-            free += is_free
+            free_count += is_free
             for steps in range(1, MOST_STEPS + 1):
-                table[homeward, steps, is_free & (free <= steps)] = -ahead if homeward else ahead
+                table[homeward, steps, is_free & (free_count <= steps)] = (
+                    -ahead if homeward else ahead
+                )
     return table.ravel()
 
 
 @cache
 def next_seats(players: int) -> Array:
-    """By 8 × the seats that are home, as bits, + the seat that has moved: who is next."""
+    """Return the next seat to move, by 8 × the bits of the seats at home + the seat that moved."""
     table = np.zeros(8 << players, np.int64)
-    for homes in range((1 << players) - 1):
+    for home_bits in range((1 << players) - 1):
         for seat in range(players):
-            ring = [(seat + i) % players for i in range(1, players + 1)]
-            table[8 * homes + seat] = next(other for other in ring if not homes >> other & 1)
+            next_seat = (seat + 1) % players
+            while home_bits >> next_seat & 1:
+                next_seat = (next_seat + 1) % players
+            table[8 * home_bits + seat] = next_seat
     return table
 
 
@@ -109,27 +122,27 @@ MOVES = _moves()
 LOWEST_FREE = np.array(
     [next(n for n in range(1, AHEAD + 2) if not w >> n - 1 & 1) for w in range(2**AHEAD)], np.int8
 )
-"""By which of the first spaces are taken: the first one that is not."""
+"""For each set of taken spaces among the first ones, as bits, the lowest space that is free."""
 
 _NOBODY = np.zeros(0, np.int64)
-"""No rows."""
+"""An empty array of rows."""
 _VIEWS = {
     *("dive", "air", "quiet", "out", "breath", "last"),
     *("place", "load", "home_rank", "homeward", "barred"),
     *("_flat_trail", "_flat_cargo"),
 }
-"""Names of a batch for parts of its blocks, or for another form of them."""
+"""Attributes of a batch that are views of its arrays."""
 
 
 @dataclass(slots=True)
 class Turn:
-    """The divers to move of some games; arrays have an entry for each game.
+    """The divers to move in some games; arrays have an entry for each game.
 
     games     their numbers, or None for all games
-    diver     game × seats + seat, an index of what a batch holds for each diver
+    diver     game × seats + seat: the index of the diver in a batch's arrays of divers
     place     the space, 0 in the submarine
-    load      carried units
-    homeward  who has turned back
+    load      the number of carried units
+    homeward  set for divers that have turned back
     """
 
     games: Array | None
@@ -139,11 +152,11 @@ class Turn:
     homeward: Array
 
     def of(self, values: Array) -> Array:
-        """Of an array with an entry for each game those of these games."""
+        """Return these games' entries of an array with an entry for each game of the batch."""
         return values if self.games is None else values.take(self.games)
 
     def part(self, rows: Array) -> Turn:
-        """Some entries of it, by their indices."""
+        """Return the entries with these indices."""
         return Turn(
             rows if self.games is None else self.games.take(rows),
             self.diver.take(rows),
@@ -154,39 +167,43 @@ class Turn:
 
 
 class Policy:
-    """Decides for many games at once. Each method is asked where there is a choice, and only there.
+    """Base class of policies, which decide for many games at once.
 
-    `turn` has the games that are asked and their divers to move; `turn.games` is never None.
+    A method is asked only where a diver has a choice. `turn` has the games that are asked and their
+    divers to move; `turn.games` is never None.
     """
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
-        """Who turns back, as booleans."""
+        """Return which divers turn back, as booleans."""
         raise NotImplementedError
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
-        """Who takes the unit that lies on its space, as booleans.
+        """Return which divers take the unit on their space, as booleans.
 
-        units  packed numbers; `levels`, `chips` and `worth` of `deepsea_sdk.batch` read them
+        units  packed units on the divers' spaces; `levels`, `chips` and `worth` of
+               `deepsea_sdk.batch` read them
         """
         raise NotImplementedError
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        """Which carried unit each drops, by its place in pick-up order; -1 to leave."""
+        """Return the unit that each diver drops, by its index in pick-up order; -1 to leave."""
         raise NotImplementedError
 
     orders = False
-    """Whether stranded divers are asked for an order; else all lay their items as picked up."""
+    """Set if stranded divers are to be asked for an order; otherwise all lay their items in pick-up
+    order."""
 
     def order(self, batch: Batch, orders: Orders) -> Array:
-        """In which order each lays its items, the nearest first: their places in pick-up order.
+        """Return the order in which each diver lays its items, as indices in pick-up order.
 
-        [divers, most] as `orders.items`; what is beyond the items of a diver does not matter.
+        The array is [divers, most items] as `orders.items`, the item for the nearest space first.
+        Entries beyond a diver's items do not matter.
         """
         raise NotImplementedError
 
 
 Dice: TypeAlias = Callable[["Batch", Turn], Array]
-"""The sums of two dice for the divers to move, such as `RandomDice`."""
+"""Function that returns the sums of two dice for the divers to move, such as `RandomDice`."""
 
 
 class Batch:
@@ -198,23 +215,25 @@ class Batch:
     out                 divers that are not home
     breath              carried units of all divers: the air that a round takes
     last                the last space of the trail
-    homes               8 × the seats that are home, as bits
+    homes               8 × the bits of the seats that are home
     taken               spaces with divers, and all beyond the end of the trail, as bits
     banked_earlier      the chips that were brought home in earlier dives, as bits
     trail               [games, 33] units by space, column 0 blank
     drowned             [games, DIVES, seats], see `Results`
-    values              [games, 32] of chip 1 to 32, hidden as ever
+    values              [games, 32] of chip 1 to 32, hidden from the seats
 
     Of each diver, flat [games × seats]:
     place               0 in the submarine, n a space, -1 home
-    load, homeward, barred
-    home_rank           1 for who got home first in this dive, ...; 0 for who is not home
+    load                the number of carried units
+    homeward            set once it has turned back
+    barred              set once it was refused entry for the rest of the dive
+    home_rank           1 for the diver that got home first in this dive, ...; 0 if not home
     cargo               [games × seats, SLOTS] units in pick-up order, `load` of them
     carried             chips and worth of the cargo together
     bank                chips brought home, as bits
 
-    Units, and `carried`, are packed into numbers, which `levels`, `chips` and `worth` read; the
-    first two read `bank`, too.
+    Units and `carried` are packed numbers: read them by `levels`, `chips` and `worth`. The first
+    two of these read `bank`, too.
     """
 
     def __init__(self, rules: RuleSet, players: int, games: int) -> None:
@@ -231,14 +250,16 @@ class Batch:
         self.by_chip = rules.relost_stack == "chips"
         self.name_bits = name_bits(self.by_chip)
         self.decisions = 0
-        """Choices that policies have made."""
+        """The number of choices that policies have made."""
         self._singles = singles(self.by_chip)
         self._next_seats = next_seats(players)
         self._base = np.arange(games, dtype=np.int64) * players
         self._row = np.arange(games, dtype=np.int64) * WIDTH
-        # Two blocks, so that one call begins a dive; the names are views of their rows.
+        # Small counters of games and of divers are rows of two blocks, so that one assignment to a
+        # block begins a dive. `_name_views` gives the rows their names.
         self._counts = np.zeros((6, games), np.int8)
         self._divers = np.zeros((5, games, players), np.int8)
+        # Air, quiet, out and breath at the start of a dive
         self._fresh = np.array([[FULL_AIR], [0], [players], [0]], np.int8)
         self.to_move = np.zeros(games, np.int64)
         self.homes = np.zeros(games, np.int64)
@@ -251,10 +272,11 @@ class Batch:
         self.carried = np.zeros(games * players, U64)
         self.bank = np.zeros(games * players, U64)
         self.idle = games
-        """How many games are over, or were never begun."""
+        """The number of games that are over or were never begun."""
         self._name_views()
 
     def _name_views(self) -> None:
+        """Name the rows of the blocks, and flat trail and cargo; all are views."""
         self.dive, self.air, self.quiet, self.out, self.breath, self.last = self._counts
         rows = self._divers.reshape(5, self.games * self.players)
         self.place, self.load, self.home_rank = rows[:3]
@@ -262,7 +284,7 @@ class Batch:
         self._flat_trail, self._flat_cargo = self.trail.reshape(-1), self.cargo.reshape(-1)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the views, which would become arrays of their own in a copy."""
+        """Return all attributes but the views, which would become arrays of their own in a copy."""
         return {name: value for name, value in vars(self).items() if name not in _VIEWS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -272,14 +294,18 @@ class Batch:
     def __copy__(self) -> Batch:
         return deepcopy(self)
 
-    def by_seat(self, of_divers: Array) -> Array:
-        """What the batch holds for each diver as [games, seats, ...]; a view."""
-        return of_divers.reshape(self.games, self.players, *of_divers.shape[1:])
+    def by_seat(self, diver_array: Array) -> Array:
+        """Return a view, as [games, seats, ...], of an array that has an entry for each diver."""
+        return diver_array.reshape(self.games, self.players, *diver_array.shape[1:])
 
     # Beginning games
 
     def open(self, games: Array, values: Array | int, starter: Array | int) -> None:
-        """Begin games anew: values [games, 32] of chip 1 to 32, and who begins; or one for all."""
+        """Begin games anew.
+
+        values   [games, 32] of chip 1 to 32, or one number for all chips
+        starter  [games] the seats that begin, or one seat for all
+        """
         self._check_numbers(games)
         if np.shape(values) not in ((), (len(games), WIDTH - 1)):
             raise ValueError(f"values are {np.shape(values)}, not ({len(games)}, {WIDTH - 1})")
@@ -288,6 +314,7 @@ class Batch:
         )
         if len(wrong):
             raise ValueError(f"seat {wrong[0]} cannot begin: there are {self.players} seats")
+        # A game is idle before its first dive (0) and after its last one (DIVES + 1).
         self.idle -= int((self.dive[games] % (DIVES + 1) == 0).sum())
         self.trail[games] = self._singles
         self.values[games] = values
@@ -299,6 +326,7 @@ class Batch:
         self._board(games, starter)
 
     def _board(self, games: Array, starter: Array | int) -> None:
+        """Begin a dive of these games with all divers in the submarine, by seat `starter`."""
         self._divers[:, games] = 0
         self.by_seat(self.carried)[games] = 0
         self._counts[1:5, games] = self._fresh
@@ -307,6 +335,7 @@ class Batch:
         self.taken[games] = BEYOND[self.last[games]]
 
     def _check_numbers(self, games: Array) -> None:
+        """Raise ValueError unless these are numbers of games in the batch."""
         if games.dtype.kind != "i":
             raise ValueError(f"games are given by their numbers, not as {games.dtype}")
         wrong = games[(games < 0) | (games >= self.games)]
@@ -321,7 +350,9 @@ class Batch:
         dice: Dice,
         on_dive_end: Callable[[Batch, Array], object] = lambda batch, games: None,
     ) -> Array:
-        """Play one turn of every game; returns those that are over, to be begun anew.
+        """Play one turn of every game, and return the games that are over.
+
+        Games that are over have to be opened again before the next turn.
 
         on_dive_end  called with the batch and the games whose dive has ended, before the clean-up:
                      all divers are still where they were, with their cargo
@@ -335,12 +366,15 @@ class Batch:
         return self.clean_up(ended, policy)
 
     def turn(self, games: Array | None = None) -> Turn:
-        """The divers to move of these games, or of all."""
+        """Return the divers to move in these games, or in all.
+
+        Raise ValueError if a game is idle.
+        """
         if games is not None:
             self._check_numbers(games)
         if self.idle:
-            asked = np.arange(self.games) if games is None else games
-            idle = asked[self.dive[asked] % (DIVES + 1) == 0]
+            numbers = np.arange(self.games) if games is None else games
+            idle = numbers[self.dive[numbers] % (DIVES + 1) == 0]
             if len(idle):
                 raise ValueError(f"game {idle[0]} is over, or was never begun: open it first")
         if games is None:
@@ -351,33 +385,38 @@ class Batch:
         return Turn(games, diver, place, self.load.take(diver), self.homeward.take(diver))
 
     def may_declare(self, turn: Turn) -> Array:
-        """Who has to choose between going on and turning back."""
-        choice: Array = (turn.place > 0) & ~turn.homeward
+        """Return which divers have a choice between going on and turning back."""
+        has_choice: Array = (turn.place > 0) & ~turn.homeward
         if self.rules.turn_needs_treasure:
-            choice &= turn.load > 0
+            has_choice &= turn.load > 0
         elif self.rules.forced_turn != "never":
-            choice &= ~self.must_turn_back(turn)
-        return choice
+            has_choice &= ~self.must_turn_back(turn)
+        return has_choice
 
     def must_turn_back(self, turn: Turn) -> Array:
-        """Who has to turn back, because no space below is free."""
+        """Return which divers have to turn back because no space below them is free.
+
+        Rules without forced turns have no such divers.
+        """
         if self.rules.forced_turn == "never":
             return np.zeros(len(turn.diver), bool)
-        below = (turn.place + np.int8(BELOW_TRAIL + 1)).astype(U64)
-        must: Array = (turn.place > 0) & ~turn.homeward
-        must &= ~turn.of(self.taken) >> below == 0
-        return must
+        shift = (turn.place + np.int8(BELOW_TRAIL + 1)).astype(U64)
+        is_forced: Array = (turn.place > 0) & ~turn.homeward
+        # In `taken` all spaces beyond the trail count as taken, so that 0 is left only if none of
+        # the spaces below is free.
+        is_forced &= ~turn.of(self.taken) >> shift == 0
+        return is_forced
 
     def declare(self, turn: Turn, policy: Policy) -> None:
-        """Use the turn's air, and turn back or go on."""
-        asked = np.flatnonzero(self.may_declare(turn))
-        if len(asked):
-            part = turn.part(asked)
-            back = checked(
+        """Use the air of this turn, and ask the policy where a diver may turn back or go on."""
+        rows = np.flatnonzero(self.may_declare(turn))
+        if len(rows):
+            part = turn.part(rows)
+            turns_back = checked(
                 policy.declare(self, part), part.diver, "b", "what the policy declares is"
             )
-            self.decisions += len(asked)
-            self._turn_back(turn, asked[back])
+            self.decisions += len(rows)
+            self._turn_back(turn, rows[turns_back])
         if self.rules.forced_turn != "never":
             self._turn_back(turn, np.flatnonzero(self.must_turn_back(turn)))
         if turn.games is None:
@@ -386,84 +425,102 @@ class Batch:
             self.air[turn.games] -= turn.load
 
     def _turn_back(self, turn: Turn, rows: Array) -> None:
+        """Turn the divers of these rows back, in the batch and in `turn`."""
         turn.homeward[rows] = True
         self.homeward[turn.diver[rows]] = True
 
     def move(self, turn: Turn, sums: Array) -> None:
-        """Move by the sums of two dice; divers that come home bank their cargo."""
+        """Move by these sums of two dice; divers that come home bank their cargo.
+
+        `turn` then has the divers' new places. Raise ValueError for sums that two dice cannot show.
+        """
         checked(sums, turn.diver, "i", "the dice is")
         wrong = np.flatnonzero((sums < 2 * min(FACES)) | (sums > MOST_STEPS))
         if len(wrong):
             game = turn.of(np.arange(self.games))[wrong[0]]
             raise ValueError(f"game {game}: two dice do not show {sums[wrong[0]]} together")
-        place, load, up = turn.place, turn.load, turn.homeward.view(np.int8)
+        place, load, is_up = turn.place, turn.load, turn.homeward.view(np.int8)
         steps = np.maximum(sums - load, 0)
         taken = turn.of(self.taken)
-        # What is ahead is above the diver's own bit, or below it.
-        window = taken >> (place + np.int8(BELOW_TRAIL + 1) - np.int8(AHEAD + 1) * up).astype(U64)
+        # The spaces ahead of a diver are the bits above its own one, or below it on the way up.
+        window = taken >> (place + np.int8(BELOW_TRAIL + 1) - np.int8(AHEAD + 1) * is_up).astype(
+            U64
+        )
         window &= U64(2**AHEAD - 1)
-        index = (steps + np.int8(MOST_STEPS + 1) * up).astype(np.int64)
+        # `MOVES` is flat: direction and steps, then the window.
+        index = (steps + np.int8(MOST_STEPS + 1) * is_up).astype(np.int64)
         index <<= AHEAD
         index += window.view(np.int64)
-        new = place + MOVES.take(index)
-        home = np.flatnonzero((new <= 0) & turn.homeward)
+        new_place = place + MOVES.take(index)
+        home = np.flatnonzero((new_place <= 0) & turn.homeward)
         if len(home):
             if self.rules.home_empty_handed == "barred":
-                home = self._admitted(turn, home, new, taken)
-            new[home] = HOME
-        still = (new == place) & (load == 0)
+                home = self._admitted(turn, home, new_place, taken)
+            new_place[home] = HOME
+        stays = (new_place == place) & (load == 0)
+        # Leave the old space and hold the new one; the submarine and home are no spaces.
         bits = U64(1) << (place + np.int8(BELOW_TRAIL)).astype(U64)
-        bits ^= U64(1) << (new + np.int8(BELOW_TRAIL)).astype(U64)
+        bits ^= U64(1) << (new_place + np.int8(BELOW_TRAIL)).astype(U64)
         bits &= TRAIL_BITS
+        # `quiet` counts the turns in a row in which a diver without cargo stayed where it was.
         if turn.games is None:
             self.quiet += np.int8(1)
-            self.quiet *= still
+            self.quiet *= stays
             self.taken ^= bits
         else:
-            self.quiet[turn.games] = (self.quiet.take(turn.games) + np.int8(1)) * still
+            self.quiet[turn.games] = (self.quiet.take(turn.games) + np.int8(1)) * stays
             self.taken[turn.games] = taken ^ bits
-        self.place[turn.diver] = new
+        self.place[turn.diver] = new_place
         if len(home):
             self._come_home(turn.part(home))
             load[home] = 0
-        turn.place = np.maximum(new, 0)
+        turn.place = np.maximum(new_place, 0)
 
-    def _admitted(self, turn: Turn, home: Array, new: Array, taken: Array) -> Array:
-        """Those of the divers at the submarine that may enter; the others stop before it."""
+    def _admitted(self, turn: Turn, home: Array, new_place: Array, taken: Array) -> Array:
+        """Return the rows of `home` that may enter the submarine; the other divers stop before it.
+
+        Divers without cargo are refused. Their places in `new_place` become the nearest free space,
+        but not one farther away than where they are.
+        """
         diver = turn.diver[home]
-        kept_out = turn.load[home] == 0
+        refused = turn.load[home] == 0
         if self.rules.barred_release == "never_this_dive":
-            self.barred[diver[kept_out]] = True
-            kept_out |= self.barred[diver]
-        rows = home[kept_out]
+            self.barred[diver[refused]] = True
+            refused |= self.barred[diver]
+        rows = home[refused]
         nearest = LOWEST_FREE[taken[rows] >> U64(BELOW_TRAIL + 1) & U64(2**AHEAD - 1)]
-        new[rows] = np.minimum(nearest, turn.place[rows])
-        admitted: Array = home[~kept_out]
+        new_place[rows] = np.minimum(nearest, turn.place[rows])
+        admitted: Array = home[~refused]
         return admitted
 
     def _come_home(self, turn: Turn) -> None:
+        """Bank the cargo of these divers, which have just come home."""
         games, diver = turn.games, turn.diver
         self.bank[diver] |= self.carried[diver] & CHIP_BITS
         self.carried[diver] = 0
         self.load[diver] = 0
         self.breath[games] -= turn.load
+        # See `next_seats`: the bits of the seats at home count 8 each.
         self.homes[games] += 8 << self.to_move[games]
         self.out[games] -= np.int8(1)
         self.home_rank[diver] = self.players - self.out[games]
 
     def units_here(self, turn: Turn) -> Array:
-        """The units on the divers' spaces; blank in the submarine and for who is home."""
+        """Return the units on the divers' spaces: blank in the submarine and for divers at home."""
         return self._flat_trail.take(turn.of(self._row) + turn.place)
 
     def may_drop(self, turn: Turn, units: Array) -> Array:
-        """Who may drop something; `units` as of `units_here`. Where there is one, it may take."""
+        """Return which divers may drop something. Divers on a unit may take it instead.
+
+        units  as from `units_here`
+        """
         may: Array = (turn.load > 0) & (units == 0)
         if not self.rules.drop_last_after_turn:
             may &= ~((turn.load == 1) & turn.homeward)
         return may
 
     def search(self, turn: Turn, policy: Policy) -> Array:
-        """Leave, take or drop, and end the turn; returns the games whose dive is over."""
+        """Let divers leave, take or drop, end the turn, and return the games whose dive is over."""
         units = self.units_here(turn)
         takers = np.flatnonzero(units)
         droppers = np.flatnonzero(self.may_drop(turn, units))
@@ -485,6 +542,12 @@ class Batch:
         return self._end_turn(turn)
 
     def _end_turn(self, turn: Turn) -> Array:
+        """Pass the turn to the next seats, and return the games whose dive is over.
+
+        A dive is over without air, or when all divers that are out have had a turn without any
+        change.
+        """
+        # The branch without game numbers does the same for all games, and is faster.
         games = turn.games
         if games is None:
             over = np.flatnonzero((self.air <= 0) | (self.quiet >= self.out))
@@ -495,6 +558,7 @@ class Batch:
         return over
 
     def _take(self, turn: Turn, units: Array) -> None:
+        """Move these units from the divers' spaces to the end of their cargo."""
         units = units & ~LAID
         self._flat_trail[turn.of(self._row) + turn.place] = 0
         self._flat_cargo[turn.diver * SLOTS + turn.load] = units
@@ -504,39 +568,43 @@ class Batch:
         self.quiet[turn.games] = 0
 
     def _drop(self, turn: Turn, slots: Array) -> None:
+        """Lay the unit in each diver's slot on its space, and close the gap in its cargo."""
         cargo = self.cargo.take(turn.diver, axis=0)
         rows = np.arange(len(slots))
-        # Units with one name are alike, and the first of them is meant.
+        # Units with one name are alike; the first one with the name of the chosen one is dropped.
         names = cargo & self.name_bits
         first: Array = (names == names[rows, slots][:, None]).argmax(axis=1)
         units = cargo[rows, first]
         self._flat_trail[turn.of(self._row) + turn.place] = units
-        kept = np.arange(SLOTS - 1)
-        kept = kept + (kept >= first[:, None])
-        self.cargo[turn.diver, :-1] = cargo[rows[:, None], kept]
+        # Slots from the dropped one on get the unit of the slot after them.
+        source = np.arange(SLOTS - 1)
+        source = source + (source >= first[:, None])
+        self.cargo[turn.diver, :-1] = cargo[rows[:, None], source]
         self.load[turn.diver] -= np.int8(1)
         self.carried[turn.diver] -= units & SUMMED
         self.breath[turn.games] -= np.int8(1)
         self.quiet[turn.games] = 0
 
     def _checked_slots(self, slots: Array, turn: Turn) -> Array:
+        """Return the policy's slots; raise IllegalAction for one that a diver has not filled."""
         slots = checked(slots, turn.diver, "i", "what the policy drops is")
         wrong = np.flatnonzero((slots < -1) | (slots >= turn.load))
         if len(wrong):
-            bad = turn.part(wrong[:1])
-            seat = SEAT_LETTERS[int(bad.diver[0]) % self.players]
+            first_wrong = turn.part(wrong[:1])
+            seat = SEAT_LETTERS[int(first_wrong.diver[0]) % self.players]
             raise IllegalAction(
-                f"game {bad.of(np.arange(self.games))[0]}: seat {seat} cannot drop unit "
-                f"{slots[wrong[0]]} of {bad.load[0]}; they count from 0, and -1 is to leave"
+                f"game {first_wrong.of(np.arange(self.games))[0]}: seat {seat} cannot drop unit "
+                f"{slots[wrong[0]]} of {first_wrong.load[0]}; they count from 0, and -1 is to leave"
             )
         return slots
 
     # The end of a dive
 
     def clean_up(self, games: Array, policy: Policy) -> Array:
-        """Lay stranded cargo and begin the next dive of these games; returns those that are over.
+        """Lay stranded cargo, begin these games' next dives, and return the games that are over.
 
-        Of a game that is over trail, banks and `last` stay as they are until it is begun anew.
+        The trail, the banks and `last` of a game that is over stay as they are until it is opened
+        again.
         """
         if not len(games):
             return games
@@ -564,7 +632,7 @@ class Batch:
         return over
 
     def note_drowned(self, games: Array) -> Array:
-        """Note what is lost at the end of a dive: the units of all divers, which are returned."""
+        """Store the loads of all divers as drowned at the end of a dive, and return them."""
         load = self.by_seat(self.load).take(games, axis=0)
         self.drowned[games, self.dive[games] - 1] = load
         return load
@@ -572,47 +640,49 @@ class Batch:
     def _settle_orders(
         self, games: Array, trail: Array, place: Array, laid: Stranded, policy: Policy
     ) -> None:
-        """Bring the items that are laid into the orders that are chosen."""
+        """Ask the policy for orders, and put the items of `laid` into them."""
         runs = runs_of(laid, self.players)
         if self.rules.top_up_tail_piles and not self.by_chip:
             for turn in range(self.players):
-                now = runs.part(np.flatnonzero(runs.turn == turn))
-                asked = asked_in_turn(self.rules, trail, place, laid, now)
-                self._ask_orders(games, laid, now.part(asked), policy)
+                laying = runs.part(np.flatnonzero(runs.turn == turn))
+                rows = asked_in_turn(self.rules, trail, place, laid, laying)
+                self._ask_orders(games, laid, laying.part(rows), policy)
         else:
-            asked = asked_at_once(self.rules, trail, laid, runs, laid.items & self.name_bits)
-            self._ask_orders(games, laid, runs.part(asked), policy)
+            rows = asked_at_once(self.rules, trail, laid, runs, laid.items & self.name_bits)
+            self._ask_orders(games, laid, runs.part(rows), policy)
 
     def _ask_orders(self, games: Array, laid: Stranded, runs: Runs, policy: Policy) -> None:
+        """Ask the policy for the orders of these runs, and put their items in `laid` into them."""
         if not len(runs.first):
             return
         rows, seats = np.divmod(runs.diver, self.players)
-        most = int(runs.sizes.max())
-        index = np.minimum(runs.first[:, None] + np.arange(most), len(laid.items) - 1)
-        inside = np.arange(most) < runs.sizes[:, None]
-        items = np.where(inside, laid.items[index], U64(0))
-        asked = games[rows]
-        orders = Orders(asked, asked * self.players + seats, items, runs.sizes)
+        most_items = int(runs.sizes.max())
+        # [runs, most items] where the items of a run are; entries beyond a run do not count.
+        index = np.minimum(runs.first[:, None] + np.arange(most_items), len(laid.items) - 1)
+        is_item = np.arange(most_items) < runs.sizes[:, None]
+        items = np.where(is_item, laid.items[index], U64(0))
+        game_of_run = games[rows]
+        orders = Orders(game_of_run, game_of_run * self.players + seats, items, runs.sizes)
         chosen = policy.order(self, orders)
         check_orders(orders, chosen, self.players)
-        laid.items[index[inside]] = in_order(orders, chosen, items & self.name_bits)[inside]
-        self.decisions += len(asked)
+        laid.items[index[is_item]] = in_order(orders, chosen, items & self.name_bits)[is_item]
+        self.decisions += len(game_of_run)
 
     # What is known, and results
 
     def known(self, games: Array) -> Array:
-        """The chips of these games whose values everybody has been shown, as bits."""
+        """Return the chips of these games whose values everybody has been shown, as bits."""
         if self.rules.reveal == "dive_end":
             return self.banked_earlier[games]
         return np.zeros(len(games), U64)
 
     def results(self, games: Array) -> Results:
-        """Points and placements as things stand."""
+        """Return the points and placements of these games by their banks as they are now."""
         banks = self.by_seat(self.bank)[games]
         return results_of(banks, self.values[games], self.rules.tiebreak, self.drowned[games])
 
     def part(self, games: Array) -> Batch:
-        """A batch of copies of these games."""
+        """Return a new batch with copies of these games."""
         other = Batch(self.rules, self.players, len(games))
         for name in ("to_move", "homes", "taken", "banked_earlier", "trail", "values", "drowned"):
             getattr(other, name)[:] = getattr(self, name)[games]
@@ -629,25 +699,26 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """How games stand or ended: `points, halves = results`, and who drowned."""
+    """Points and placements of games, as `points, halves = results`, and who drowned."""
 
     points: Array
-    """[games, seats]."""
+    """[games, seats] points by the banks."""
     halves: Array
-    """[games, seats], as `scoring.halves_ahead`: a 2 for each seat that one is ahead of, and a 1
-    for a tie."""
+    """[games, seats] as `scoring.halves_ahead`: 2 for each seat that a seat is ahead of, 1 for each
+    tie."""
     drowned: Array
-    """[games, DIVES, seats]: how many units a seat lost at the end of a dive. It drowned where
-    there are any."""
+    """[games, DIVES, seats] how many units a seat lost at the end of a dive. It drowned if there
+    are any."""
 
     def __iter__(self) -> Iterator[Array]:
         return iter((self.points, self.halves))
 
 
 def results_of(banks: Array, values: Array, tiebreak: str, drowned: Array) -> Results:
-    """From what has been brought home: banks [games, seats] as bits, values [games, 32]."""
+    """Return the results for banks [games, seats], as bits, and values [games, 32]."""
     points = points_of(banks, values)
     counts = levels(banks).astype(np.int64)
+    # Points come first; a tie key is below 2 ** 20. The comparison of a seat with itself gives 1.
     keys = points << 20 | _tie_keys(points, counts, tiebreak)
     own, other = keys[:, :, None], keys[:, None, :]
     halves = (own > other).sum(axis=2) + (own >= other).sum(axis=2) - 1
@@ -655,21 +726,26 @@ def results_of(banks: Array, values: Array, tiebreak: str, drowned: Array) -> Re
 
 
 def points_of(banks: Array, values: Array) -> Array:
-    """The points of each seat."""
+    """Return the points [games, seats] of banks as bits, for values [games, 32]."""
     octets = banks.astype("<u4")[..., None].view(np.uint8)
     chips = np.unpackbits(octets, axis=-1, bitorder="little")
+    # For each game and seat the sum, over the chips of its bank, of their values.
     points: Array = np.einsum("gsc,gc->gs", chips, values, dtype=np.int64)
     return points
 
 
 def _tie_keys(points: Array, counts: Array, tiebreak: str) -> Array:
-    """What decides among equal points: more is better; counts [games, seats, level]."""
+    """Return [games, seats] the numbers that break ties of points: more is better.
+
+    counts  [games, seats, levels] how many chips of each level a seat has
+    """
     if tiebreak == "level4":
         return np.asarray(counts[:, :, 3])
     if tiebreak == "lexicographic":
+        # A level has 8 chips: higher levels count first if each has a digit of its own, below 16.
         return np.asarray(counts @ np.array([1, 16, 256, 4096]))
     # top_level: the count at the highest level that any of the tied holds.
     tied = points[:, :, None] == points[:, None, :]
-    held = (tied[..., None] & (counts[:, None] > 0)).any(axis=2)
-    top = 3 - held[:, :, ::-1].argmax(axis=2)
+    is_held = (tied[..., None] & (counts[:, None] > 0)).any(axis=2)
+    top = 3 - is_held[:, :, ::-1].argmax(axis=2)
     return np.take_along_axis(counts, top[..., None], 2)[..., 0]

@@ -1,7 +1,7 @@
 """Deals and dice for many games, drawn or given.
 
-Invariants: values are [games, 32], chip 1 first; given rolls belong to a seat's turn in a dive, as
-`deepsea_sdk.policies.play_on` reads them.
+Invariants: values are [games, 32], chip 1 first. Given rolls belong to a seat's turn in a dive, as
+in `deepsea_sdk.policies.play_on`.
 """
 
 from __future__ import annotations
@@ -24,30 +24,35 @@ from .engine import Batch, Turn
 from .units import Array
 
 _SUMS = np.array([d1 + d2 for d1 in FACES for d2 in FACES], np.int8)
-"""Of the nine rolls."""
+"""The sums of two dice for the nine rolls."""
 _DRAWN = 64
-"""Turns whose dice are drawn at once."""
+"""Turns of a batch for which dice are drawn at once."""
 
 
 _LOWEST = np.array([[values_of_level(level)[0]] for level in LEVELS], np.uint8)
-"""Of the values of a level."""
+"""[levels, 1] the lowest value of each level."""
 
 
 @cache
 def _deals_of_level() -> Array:
-    """The 2,520 ways in which the values of level 1 lie on its eight chips."""
+    """Return the 2,520 different deals of the values of level 1 to its eight chips."""
     return np.array(sorted(set(permutations(values_of_level(1)))), np.uint8)
 
 
 def deal_many(rng: np.random.Generator, games: int) -> Array:
-    """The values of the chips, at random."""
-    ways = _deals_of_level()
-    dealt = ways.take(rng.integers(0, len(ways), (games, len(LEVELS))), axis=0)
+    """Return the values of the chips of so many games, dealt at random: [games, 32]."""
+    deals = _deals_of_level()
+    dealt = deals.take(rng.integers(0, len(deals), (games, len(LEVELS))), axis=0)
+    # The values of a level are those of level 1 plus a constant.
     return (dealt + _LOWEST).reshape(games, len(CHIPS))
 
 
 def deal_unseen(view: View, rng: np.random.Generator, trials: int) -> Array:
-    """What a view knows and the rest at random, for some trials, as `view.sample` deals it."""
+    """Return the values of the chips for so many trials, as `view.sample` deals them: [trials, 32].
+
+    Values that the view knows are the same in all trials; the others are dealt at random within
+    their level.
+    """
     values = np.zeros((trials, len(CHIPS)), np.uint8)
     for level in LEVELS:
         hidden = [chip - 1 for chip in CHIPS if LEVEL_OF[chip] == level and chip not in view.known]
@@ -60,7 +65,7 @@ def deal_unseen(view: View, rng: np.random.Generator, trials: int) -> Array:
 
 
 def open_random(batch: Batch, games: Array, rng: np.random.Generator) -> None:
-    """Begin games anew with deals at random, and starters at random where the rules say so."""
+    """Begin games anew with random deals, and with random starters where the rules say so."""
     count = len(games)
     starters = rng.integers(0, batch.players, count)
     if batch.rules.first_player == "seat_a":
@@ -69,7 +74,7 @@ def open_random(batch: Batch, games: Array, rng: np.random.Generator) -> None:
 
 
 class RandomDice:
-    """Dice that are drawn, many at a time."""
+    """Dice that are drawn at random, for many turns at once."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -84,18 +89,23 @@ class RandomDice:
 
 
 class Luck(NamedTuple):
-    """The luck of some trials."""
+    """Deals and dice of some trials."""
 
     values: Array
-    """[trials, 32]."""
+    """[trials, 32] values of the chips."""
     rolls: Array
-    """[trials, length] rolls from 0 to 8, as `dice_of` makes them; what is beyond `length` is 0."""
+    """[trials, most rolls] numbers of rolls from 0 to 8, as `dice_of` makes them; 0 beyond
+    `length`."""
     length: Array
-    """[trials] how many rolls there are; turns beyond repeat them."""
+    """[trials] the number of rolls. Turns beyond them use them again from the first one."""
 
 
 def draw_luck(position: View | GameState, rng: np.random.Generator, trials: int) -> Luck:
-    """Dice at random, and deals of what a view does not know; a state's values are as they are."""
+    """Return random luck for so many trials of a position.
+
+    Of a view, the hidden values are dealt anew for each trial; of a state, the values stay as they
+    are.
+    """
     length = dice_length(position.players)
     rolls = rng.integers(0, len(_SUMS), (trials, length), np.uint8)
     if isinstance(position, View):
@@ -106,49 +116,56 @@ def draw_luck(position: View | GameState, rng: np.random.Generator, trials: int)
 
 
 def given_luck(deals: Sequence[Sequence[int]], dice: Sequence[bytes]) -> Luck:
-    """The luck of trials with these deals, as `GameState.values`, and dice, as of `dice_of`."""
+    """Return the luck of trials from their deals and dice.
+
+    deals  for each trial the values of the chips, as `GameState.values`
+    dice   for each trial its rolls, as from `dice_of`
+    """
     if len(deals) != len(dice):
         raise ValueError(f"{len(deals)} deals and dice for {len(dice)} trials")
     length = np.array([len(rolls) for rolls in dice])
     rolls = np.zeros((len(dice), length.max(initial=0)), np.uint8)
     for row, rolled in zip(rolls, dice, strict=True):
         row[: len(rolled)] = np.frombuffer(rolled, np.uint8)
+    # `GameState.values` begins with a 0, so that chips count from 1.
     return Luck(np.array(deals, np.uint8)[:, 1:], rolls, length)
 
 
 class GivenDice:
-    """The dice of some trials.
+    """Dice of a batch whose games are trials with given luck.
 
-    luck    of all trials
-    trials  the trial of each game of the batch
+    luck    luck of all trials
+    trials  [games] the trial of each game of the batch
     """
 
     def __init__(self, luck: Luck, trials: Array, players: int) -> None:
         self._rolls = luck.rolls.reshape(-1)
         self.first = trials.astype(np.int64) * luck.rolls.shape[1]
         self.length = luck.length[trials]
-        self.made = np.zeros(len(trials) * players, np.int64)
-        """Turns of each diver in this dive, from the position on."""
+        self.turns_made = np.zeros(len(trials) * players, np.int64)
+        """Turns of each diver in its game's dive, from the position on."""
 
     def __call__(self, batch: Batch, turn: Turn) -> Array:
-        made = self.made[turn.diver]
-        self.made[turn.diver] = made + 1
+        """Return the sums of two dice for the divers to move, and count their turns."""
+        turns_made = self.turns_made[turn.diver]
+        self.turns_made[turn.diver] = turns_made + 1
+        # A trial's rolls are numbered by dive, then seat, then the seat's turn in the dive.
         index = turn.of(batch.dive) - np.int64(1)
         index *= batch.players
         index += turn.of(batch.to_move)
         index *= TURNS
-        index += made
+        index += turns_made
         index %= turn.of(self.length)
         index += turn.of(self.first)
         return _SUMS.take(self._rolls.take(index))
 
     def begin_dive(self, batch: Batch, games: Array) -> None:
-        """Count turns anew in these games."""
-        batch.by_seat(self.made)[games] = 0
+        """Count the turns of these games anew."""
+        batch.by_seat(self.turns_made)[games] = 0
 
     def part(self, batch: Batch, games: Array) -> GivenDice:
-        """The dice for `batch.part(games)`."""
+        """Return the dice for `batch.part(games)`."""
         other = copy(self)
         other.first, other.length = self.first[games], self.length[games]
-        other.made = batch.by_seat(self.made)[games].reshape(-1)
+        other.turns_made = batch.by_seat(self.turns_made)[games].reshape(-1)
         return other

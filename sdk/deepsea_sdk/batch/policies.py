@@ -1,7 +1,7 @@
 """Policies that decide for many games at once.
 
-Invariants: `SteadyPolicy` makes the decisions of `deepsea_sdk.steady`, by the same comparisons of
-the same numbers; neither policy looks at `values`.
+Invariants: `SteadyPolicy` decides as `deepsea_sdk.steady` does, by the same comparisons of the same
+numbers; no policy here looks at `values`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .engine import Batch, Policy, Turn
 from .units import WORTH_AT, Array
 
 _CHANCES = np.array(home_chances()[: SLOTS + 2])
-"""By load, turns and distance."""
+"""[load, turns, distance] the chance to come home."""
 _FARTHEST = _CHANCES.shape[2]
 _PER_LOAD = _CHANCES[0].size
 _HOME = _CHANCES.ravel()
@@ -31,19 +31,22 @@ TURNS_LEFT = np.array(
         for air in range(PER_BREATH)
     ]
 )
-"""By breath and air, at breath × PER_BREATH + air."""
+"""Turns that a seat still has, at index breath × PER_BREATH + air, for the units carried by all. In
+each round the air falls by the breath, so a seat has air / breath turns, rounded up."""
 _ROW = _FARTHEST * TURNS_LEFT
-"""The same: where in a load's part of the table the chances in so many turns begin."""
+"""For the index of `TURNS_LEFT`: the start of the row for so many turns in a load's part of
+`_HOME`."""
 
 
 class RandomPolicy(Policy):
-    """Each legal action is as likely as any other."""
+    """Policy that chooses each legal action with the same probability."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
         self._coins = np.zeros(0, bool)
 
     def _toss(self, count: int) -> Array:
+        """Return so many random booleans; they are drawn in stock."""
         if len(self._coins) < count:
             octets = np.frombuffer(self._rng.bytes(max(4096, count)), np.uint8)
             self._coins = np.unpackbits(octets).view(bool)
@@ -57,18 +60,21 @@ class RandomPolicy(Policy):
         return self._toss(len(turn.diver))
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        # With one unit there are two actions.
+        """Return a random slot to drop for each diver, or -1 to leave."""
+        # With one unit there are two actions: drop it (0) or leave (-1).
         slots: Array = self._toss(len(turn.diver)).astype(np.int64) - 1
-        several = np.flatnonzero(turn.load > 1)
-        upto = first_of_name(batch, turn.part(several)).cumsum(axis=1)
+        rows = np.flatnonzero(turn.load > 1)
+        names_upto = first_of_name(batch, turn.part(rows)).cumsum(axis=1)
         # 0 is to leave, and n the n-th unit with a name of its own.
-        chosen = (self._rng.random(len(several)) * (upto[:, -1] + 1)).astype(np.int64)
-        slots[several] = np.where(chosen == 0, -1, (upto < chosen[:, None]).sum(axis=1))
+        chosen = (self._rng.random(len(rows)) * (names_upto[:, -1] + 1)).astype(np.int64)
+        slots[rows] = np.where(chosen == 0, -1, (names_upto < chosen[:, None]).sum(axis=1))
         return slots
 
     orders = True
 
     def order(self, batch: Batch, orders: Orders) -> Array:
+        """Return a random order for each diver."""
+        # Sorting random keys gives a random order; 1 is above all of them.
         keys = self._rng.random(orders.items.shape)
         keys[~orders.inside()] = 1
         chosen: Array = keys.argsort(axis=1)
@@ -76,35 +82,44 @@ class RandomPolicy(Policy):
 
 
 def first_of_name(batch: Batch, turn: Turn) -> Array:
-    """Which carried units may be dropped: of units with one name the first; [games, SLOTS]."""
-    # By slot, because numbers that lie side by side are compared at once.
+    """Return [divers, SLOTS]: which carried units are the first with their name.
+
+    These are the units that can be dropped: units with one name are alike, and a drop means the
+    first.
+    """
+    # The slot is the first dimension: numpy compares numbers faster that lie side by side.
     names = np.ascontiguousarray(batch.cargo.take(turn.diver, axis=0).T & batch.name_bits)
     first = np.ascontiguousarray(BELOW[turn.load].T)
     for slot in range(1, int(turn.load.max(initial=0))):
-        for before in names[:slot]:
-            first[slot] &= names[slot] != before
+        for earlier_name in names[:slot]:
+            first[slot] &= names[slot] != earlier_name
     return first.T
 
 
 class SteadyPolicy(Policy):
-    """The SDK's steady policy; `numbers` are those for so many seats where none are given."""
+    """The SDK's steady policy for a batch.
+
+    numbers  constants of the policy; by default those for so many seats
+    """
 
     def __init__(self, players: int, numbers: Numbers | None = None) -> None:
-        chosen = numbers or STEADY[players]
-        self._turn_back = np.array([0, *chosen.turn_back])
-        self._next_move = chosen.next_move
-        # "At least" as "more than" the number before, so that it is one comparison; by dive, and
-        # from 4 on for divers with a load, for which it is 0.
-        self._first_unit = np.array([0, *np.nextafter(chosen.first_unit, -1), 0, 0, 0, 0])
-        self._next_unit = chosen.next_unit
-        self._drop_unit = chosen.drop_unit
+        constants = numbers or STEADY[players]
+        self._turn_back = np.array([0, *constants.turn_back])
+        self._next_move = constants.next_move
+        # "At least x" is "more than the number before x", so that `take` needs one comparison.
+        # The index is the dive, plus 4 for divers with a load, whose threshold is 0.
+        self._first_unit = np.array([0, *np.nextafter(constants.first_unit, -1), 0, 0, 0, 0])
+        self._next_unit = constants.next_unit
+        self._drop_unit = constants.drop_unit
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
+        """Return which divers turn back: those with too small a chance to come home later."""
         row = np.multiply(batch.breath[turn.games], PER_BREATH, dtype=np.int64)
         row += batch.air[turn.games]
         index = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
         index += _ROW.take(row)
-        # After one more turn, hence a row less.
+        # The chance after one more turn downwards: farther away by the mean move, and with one
+        # turn less, hence one row of `_FARTHEST` distances less.
         index += turn.place + (np.maximum(self._next_move - turn.load, 1) - _FARTHEST)
         chance = _HOME.take(index, mode="wrap")
         back: Array = chance < self._turn_back.take(batch.dive[turn.games])
@@ -113,31 +128,42 @@ class SteadyPolicy(Policy):
         return back
 
     def _later(self, batch: Batch, turn: Turn) -> tuple[Array, Array]:
-        """Indices of the chances with the cargo as it is: in `_ROW`, and in a row of `_HOME`."""
+        """Return where to look up the chances to come home, with the cargo as it is.
+
+        The first array has indices of `_ROW`, the second has offsets in `_HOME`; a chance is at
+        `_HOME[offset + _ROW[index]]`.
+        """
         breath = batch.breath[turn.games]
         row = np.multiply(breath, PER_BREATH, dtype=np.int64)
-        # The others breathe before this seat does again.
+        # All others breathe before this seat's next turn.
         row += np.maximum(batch.air[turn.games] - breath + turn.load, 0)
         index = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
         index += turn.place
         return row, index
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
+        """Return which divers take the unit on their space: those that expect more from it."""
         row, index = self._later(batch, turn)
-        twice = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64)
+        # Packed worths are twice the mean, so that they are whole numbers.
+        twice_points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64)
         without = _HOME.take(index + _ROW.take(row))
         without *= self._next_unit
-        without *= twice * 0.5
+        without *= twice_points * 0.5
         without += self._first_unit.take(batch.dive[turn.games] + np.int8(4) * (turn.load > 0))
+        # The same with one unit more on the diver, and one more that all breathe for.
         index += _PER_LOAD
         row += PER_BREATH
         with_it = _HOME.take(index + _ROW.take(row))
-        twice += (units >> WORTH_AT).view(np.int64)
-        with_it *= twice * 0.5
+        twice_points += (units >> WORTH_AT).view(np.int64)
+        with_it *= twice_points * 0.5
         takes: Array = with_it > without
         return takes
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
+        """Return the slot of each diver's poorest unit, or -1 to leave.
+
+        A diver drops it if it expects more points without it.
+        """
         row, index = self._later(batch, turn)
         points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64) * 0.5
         with_all = _HOME.take(index + _ROW.take(row))
@@ -145,24 +171,25 @@ class SteadyPolicy(Policy):
         with_all *= points
         index -= _PER_LOAD
         row -= PER_BREATH
-        rest = _HOME.take(index + _ROW.take(row))
+        chance_without = _HOME.take(index + _ROW.take(row))
         slots = np.full(len(turn.diver), -1)
-        # No unit is worth less than a chip of level 1: most need not be looked at closely.
-        near = np.flatnonzero((rest * (points - 1.5) > with_all) & (turn.load > 1))
-        if len(near):
-            twice = (batch.cargo.take(turn.diver[near], axis=0) >> WORTH_AT).view(np.int64)
-            twice[~BELOW[turn.load[near]]] = 999
-            poorest = twice.argmin(axis=1)
-            least = twice[np.arange(len(near)), poorest] * 0.5
-            drops = rest[near] * (points[near] - least) > with_all[near]
-            slots[near] = np.where(drops, poorest, -1)
+        # No unit is worth less than the 1.5 points of a chip of level 1. Only divers that would
+        # gain by dropping so little have their units compared.
+        rows = np.flatnonzero((chance_without * (points - 1.5) > with_all) & (turn.load > 1))
+        if len(rows):
+            twice_points = (batch.cargo.take(turn.diver[rows], axis=0) >> WORTH_AT).view(np.int64)
+            twice_points[~BELOW[turn.load[rows]]] = 999  # above any unit's
+            poorest = twice_points.argmin(axis=1)
+            lost_points = twice_points[np.arange(len(rows)), poorest] * 0.5
+            drops = chance_without[rows] * (points[rows] - lost_points) > with_all[rows]
+            slots[rows] = np.where(drops, poorest, -1)
         return slots
 
 
 class BySeat(Policy):
-    """Asks one of several policies for each seat of each game.
+    """Policy that asks another policy for each seat of each game.
 
-    seats  [games, seats], the index in `policies` of who plays it
+    seats  [games, seats] the index in `policies` of the policy of each seat
     """
 
     def __init__(self, policies: Sequence[Policy], seats: Array) -> None:
@@ -170,9 +197,14 @@ class BySeat(Policy):
         self.orders = any(policy.orders for policy in policies)
 
     def _parts(self, turn: Turn) -> list[tuple[Policy, Array]]:
-        who = self.seats.reshape(-1)[turn.diver]
-        rows = [np.flatnonzero(who == i) for i in range(len(self._policies))]
-        return [(p, chosen) for p, chosen in zip(self._policies, rows, strict=True) if len(chosen)]
+        """Return each policy that has divers to move, with the rows of those divers in `turn`."""
+        numbers = self.seats.reshape(-1)[turn.diver]
+        parts = []
+        for number, policy in enumerate(self._policies):
+            rows = np.flatnonzero(numbers == number)
+            if len(rows):
+                parts.append((policy, rows))
+        return parts
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
         back = np.zeros(len(turn.diver), bool)
@@ -193,10 +225,11 @@ class BySeat(Policy):
         return slots
 
     def order(self, batch: Batch, orders: Orders) -> Array:
+        """Return each diver's order by its seat's policy; pick-up order if that has none."""
         chosen = np.tile(np.arange(orders.items.shape[1]), (len(orders.games), 1))
-        who = self.seats.reshape(-1)[orders.diver]
-        for i, policy in enumerate(self._policies):
-            rows = np.flatnonzero(who == i)
+        numbers = self.seats.reshape(-1)[orders.diver]
+        for number, policy in enumerate(self._policies):
+            rows = np.flatnonzero(numbers == number)
             if policy.orders and len(rows):
                 chosen[rows] = policy.order(batch, Orders(*(part[rows] for part in orders)))
         return chosen

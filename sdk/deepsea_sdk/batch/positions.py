@@ -1,7 +1,7 @@
-"""Positions of the reference engine in a batch, and back.
+"""Conversion of positions between the reference engine and a batch.
 
-Invariants: what is read back is the same position for everybody who plays it, but chips of one
-level in a stack, and those of a bank, are listed by their ids.
+Invariants: a position that is read back is the same one for every player; but chips of one level in
+a stack, and the chips of a bank, come in order of their ids.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .units import SUMMED, U64, Array, chip_bits, pack, unpack, unpack_trail
 def put(batch: Batch, games: Array, state: GameState) -> None:
     """Make these games copies of a position in phase "declare", "roll" or "search".
 
-    Its phase is the stage that is next: the batch does not remember it. Raises ValueError for a
-    position of other rules or seats, and for what no game can have: a diver with too many units,
-    a stack of too many chips.
+    The phase names the stage to play next; the batch does not remember it. Raise ValueError for a
+    position of other rules or seats, and for one that no game can reach: a diver with too many
+    units, a stack of too many chips.
     """
     if state.rules != batch.rules or state.players != batch.players:
         raise ValueError(
@@ -34,8 +34,9 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
     if state.phase in ("order", "over"):
         raise ValueError(f"a position in phase {state.phase} has no turn to play: {state}")
     trail, cargo = _packed(batch, state)
+    # A game is idle before its first dive (0) and after its last one (DIVES + 1).
     batch.idle -= int((batch.dive[games] % (DIVES + 1) == 0).sum())
-    batch.drowned[games] = 0  # that of earlier dives is not known
+    batch.drowned[games] = 0  # unknown for earlier dives
     batch.dive[games] = state.dive
     batch.air[games] = state.air
     batch.quiet[games] = state.quiet
@@ -43,6 +44,7 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
     batch.out[games] = state.players - len(state.home_order)
     batch.breath[games] = sum(map(len, state.cargo))
     batch.last[games] = len(state.trail) - 1
+    # As `next_seats` reads it: 8 × the bits of the seats at home
     batch.homes[games] = 8 * sum(1 << seat for seat in state.home_order)
     batch.taken[games] = taken_bits(len(state.trail) - 1, state.place)
     batch.trail[games] = trail
@@ -55,31 +57,36 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
         batch.homeward[divers] = state.homeward[seat]
         batch.barred[divers] = state.barred[seat]
         batch.load[divers] = len(state.cargo[seat])
-        home = seat in state.home_order
-        batch.home_rank[divers] = state.home_order.index(seat) + 1 if home else 0
+        is_home = seat in state.home_order
+        batch.home_rank[divers] = state.home_order.index(seat) + 1 if is_home else 0
         batch.cargo[divers] = cargo[seat]
         batch.carried[divers] = (cargo[seat] & SUMMED).sum(dtype=U64)
         batch.bank[divers] = chip_bits(state.bank[seat])
 
 
 def _packed(batch: Batch, state: GameState) -> tuple[Array, Array]:
-    """The trail, and the cargo by seat; checked."""
+    """Return a position's trail [WIDTH] and cargo [seats, SLOTS] as packed units.
+
+    Raise ValueError with the place of a unit that does not fit.
+    """
     if len(state.trail) > WIDTH:
         raise ValueError(f"a trail of {len(state.trail) - 1} spaces; up to 32 are possible")
     trail = np.zeros(WIDTH, U64)
     for space, unit in enumerate(state.trail):
         trail[space] = _number(batch, unit, f"space {space}", unit in state.laid)
+    # One slot always stays free: see `SLOTS`.
     cargo = np.zeros((state.players, SLOTS), U64)
     for seat, units in enumerate(state.cargo):
-        where = f"seat {SEAT_LETTERS[seat]}"
+        owner = f"seat {SEAT_LETTERS[seat]}"
         if len(units) >= SLOTS:
-            raise ValueError(f"{where}: {len(units)} units; up to {SLOTS - 1} are possible")
+            raise ValueError(f"{owner}: {len(units)} units; up to {SLOTS - 1} are possible")
         for slot, unit in enumerate(units):
-            cargo[seat, slot] = _number(batch, unit, where)
+            cargo[seat, slot] = _number(batch, unit, owner)
     return trail, cargo
 
 
 def _number(batch: Batch, unit: Unit, where: str, laid: bool = False) -> int:
+    """Return the packed unit; `where` begins the message of its ValueError."""
     try:
         return pack(unit, batch.by_chip, laid)
     except ValueError as error:
@@ -89,7 +96,10 @@ def _number(batch: Batch, unit: Unit, where: str, laid: bool = False) -> int:
 def state_of(
     batch: Batch, game: int, phase: Literal["declare", "roll", "search", "over"] = "declare"
 ) -> GameState:
-    """The position of a game, which stands before this stage."""
+    """Return the position of a game as one of the reference engine.
+
+    phase  the stage that is to be played next, which the batch does not know
+    """
     players = batch.players
     state = GameState(batch.rules, (0, *batch.values[game].tolist()), players)
     state.dive = min(int(batch.dive[game]), DIVES)
@@ -107,14 +117,15 @@ def state_of(
         tuple(unpack(n, batch.by_chip) for n in batch.cargo[diver, : batch.load[diver]].tolist())
         for diver in divers
     ]
+    # In a bank of the engine, the chips of earlier dives come first.
     earlier = int(batch.banked_earlier[game])
     banks = [_chips(int(bank)) for bank in batch.bank[divers]]
-    old = [[chip for chip in bank if earlier >> chip - 1 & 1] for bank in banks]
+    earlier_chips = [[chip for chip in bank if earlier >> chip - 1 & 1] for bank in banks]
     state.bank = [
-        (*first, *(chip for chip in bank if chip not in first))
-        for first, bank in zip(old, banks, strict=True)
+        (*earlier_of_seat, *(chip for chip in bank if chip not in earlier_of_seat))
+        for earlier_of_seat, bank in zip(earlier_chips, banks, strict=True)
     ]
-    state.banked_earlier = tuple(map(len, old))
+    state.banked_earlier = tuple(map(len, earlier_chips))
     ranks = batch.home_rank[divers].tolist()
     home = [seat for seat in range(players) if state.place[seat] == HOME]
     state.home_order = tuple(sorted(home, key=ranks.__getitem__))
@@ -123,4 +134,5 @@ def state_of(
 
 
 def _chips(bits: int) -> tuple[int, ...]:
+    """Return the chips whose bits are set, by their ids."""
     return tuple([chip for chip in CHIPS if bits >> chip - 1 & 1])

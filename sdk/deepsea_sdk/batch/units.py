@@ -1,12 +1,12 @@
 """Units as numbers, so that trails, cargos and banks of many games are arrays.
 
-Invariants: a unit is one 64-bit number and a blank is 0; no chip lies twice in a game, so chips and
-worth of several units add up. In one, from the lowest bit on:
+Invariants: a unit is one 64-bit number and a blank is 0. No chip is in a game twice, so the chips
+and the worth of several units can be added up. The number has these fields, from the lowest bit on:
 
-    32 bits  its chips, chip 1 first
-    22 bits  the order in which they lie: levels, or chips where stacks that are lost fall apart
-     1 bit   a stranded diver laid it and nobody has carried it since
-     9 bits  twice its mean worth
+    32 bits  the chips, chip 1 first
+    22 bits  the chips' order in a stack: their levels, or the chips where lost stacks fall apart
+     1 bit   set if a stranded diver laid the unit and nobody has carried it since
+     9 bits  twice the mean worth
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from deepsea_rules.actions import CHIPS, CHIPS_PER_LEVEL, LEVEL_OF, LEVELS, Unit
 
 Array: TypeAlias = NDArray[Any]
-"""An array; what it holds says whoever makes it."""
+"""A numpy array; its shape and contents are documented where it is made."""
 
 U64 = np.uint64
 CHIP_BITS = U64(2**32 - 1)
@@ -32,20 +32,21 @@ LAID = U64(1 << 54)
 WORTH_AT = U64(55)
 WORTH_BITS = U64(511 << 55)
 SUMMED = CHIP_BITS | WORTH_BITS
-"""The parts of a unit that add up."""
+"""Mask of the parts of a unit that can be added up."""
 
 _LEVEL_BITS = 2
 _CHIP_BITS = 6
 LONGEST = 9
-"""Chips of a stack that may be carried: three stacks of three in one pile."""
+"""Most chips of a stack that may be carried: three stacks of three in one pile."""
 LONGEST_APART = 3
-"""The same where stacks that are lost fall apart."""
+"""Most chips of a stack under rules by which lost stacks fall apart into chips."""
 
 
 def checked(answers: Array, asked: Array, kinds: str, what: str) -> Array:
-    """The answers, if there is one for each that was asked: booleans ("b") or whole numbers ("i").
+    """Return `answers` if they have the shape of `asked` and one of the dtype kinds in `kinds`.
 
-    what  begins the message of the ValueError that is raised else
+    Otherwise raise ValueError with a message that begins with `what`. The kinds are numpy's: "b"
+    for booleans, "i" and "u" for whole numbers.
     """
     if answers.shape != asked.shape or answers.dtype.kind not in kinds:
         name = "bool" if kinds == "b" else "int"
@@ -56,13 +57,17 @@ def checked(answers: Array, asked: Array, kinds: str, what: str) -> Array:
 
 
 def chip_bits(ids: Iterable[int]) -> int:
-    """A set of chips as bits, chip 1 the lowest one."""
+    """Return a set of chips as bits; chip 1 is the lowest bit."""
     return sum(1 << chip - 1 for chip in ids)
 
 
 @lru_cache(maxsize=4096)
 def pack(unit: tuple[int, ...], by_chip: bool, laid: bool = False) -> int:
-    """A unit as a number. Raises ValueError for a stack that has no room in it."""
+    """Return a unit as a number. Raise ValueError for a stack with too many chips for its fields.
+
+    With `by_chip`, the order field holds the chips themselves instead of their levels. `laid` sets
+    the bit of units that a stranded diver laid.
+    """
     longest = LONGEST_APART if by_chip else LONGEST
     if len(unit) > longest:
         raise ValueError(f"a stack of {len(unit)} chips; up to {longest} are possible")
@@ -73,86 +78,109 @@ def pack(unit: tuple[int, ...], by_chip: bool, laid: bool = False) -> int:
             order |= (32 + chip - 1) << _CHIP_BITS * i
         else:
             order = order << _LEVEL_BITS | LEVEL_OF[chip] - 1
-    worth = sum(8 * LEVEL_OF[chip] - 5 for chip in unit)
-    return chip_bits(unit) | order << 32 | laid << 54 | worth << 55
+    # Twice the mean value of a chip: level 1 has the values 0 to 3, each level 4 points more.
+    twice_worth = sum(8 * LEVEL_OF[chip] - 5 for chip in unit)
+    return chip_bits(unit) | order << 32 | laid << 54 | twice_worth << 55
 
 
 def unpack(number: int, by_chip: bool) -> Unit:
-    """The unit of a number; chips of one level lie in it by their ids, unless `by_chip`."""
+    """Return the unit of a number.
+
+    Without `by_chip`, the number knows only the order of the levels, so chips of one level come by
+    their ids.
+    """
     ids = [chip for chip in CHIPS if number >> chip - 1 & 1]
     order = number >> 32 & 2**22 - 1
     if by_chip:
         return Unit([(order >> _CHIP_BITS * i & 31) + 1 for i in range(len(ids))])
-    by_place = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(ids))]
-    left = {level: [chip for chip in ids if LEVEL_OF[chip] == level] for level in LEVELS}
-    return Unit([left[level].pop(0) for level in reversed(by_place)])
+    # The last chip of the stack has the lowest bits.
+    levels_from_last = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(ids))]
+    unused = {level: [chip for chip in ids if LEVEL_OF[chip] == level] for level in LEVELS}
+    return Unit([unused[level].pop(0) for level in reversed(levels_from_last)])
 
 
 def unpack_trail(numbers: Array, by_chip: bool) -> tuple[list[Unit], frozenset[Unit]]:
-    """The units of a trail, and those that stranded divers laid."""
+    """Return the units of a trail, and the set of those that stranded divers laid."""
     trail = [unpack(number, by_chip) for number in numbers.tolist()]
-    laid = (numbers & LAID != 0).tolist()
-    return trail, frozenset(compress(trail, laid))
+    is_laid = (numbers & LAID != 0).tolist()
+    return trail, frozenset(compress(trail, is_laid))
 
 
 @cache
 def singles(by_chip: bool) -> Array:
-    """The opening trail: a blank for the submarine, and the 32 chips."""
+    """Return the opening trail: a blank for the submarine, then each of the 32 chips as a unit."""
     return np.array([0, *(pack((chip,), by_chip) for chip in CHIPS)], U64)
 
 
 def name_bits(by_chip: bool) -> np.uint64:
-    """The bits in which units with different names differ, and equal ones do not."""
-    # Of a chip the two highest of its five bits are its level, as eight have one level.
+    """Return the mask of the bits that tell units with different names apart.
+
+    Units with one name are equal under this mask.
+    """
+    # A name shows levels alone. There are eight chips of a level, so the upper two of the five
+    # bits of a chip are its level; the sixth bit says that there is a chip.
     order = 0b111000111000111000 if by_chip else 2**22 - 1
     return U64(order << 32) | WORTH_BITS
 
 
 def joined(below: Array, above: Array, by_chip: bool) -> Array:
-    """Units that lie on others, as one each; either may be blank."""
+    """Return units that lie on other units, each pair as one unit. Both may be blank."""
     lower, upper = (below & ORDER_BITS) >> ORDER_AT, (above & ORDER_BITS) >> ORDER_AT
     if by_chip:
+        # The first chip has the lowest bits, so the upper ones come above them.
         order = lower | upper << (np.bitwise_count(below & CHIP_BITS) * U64(_CHIP_BITS))
     else:
+        # The last chip has the lowest bits.
         order = lower << (np.bitwise_count(above & CHIP_BITS) * U64(_LEVEL_BITS)) | upper
-    total: Array = (below & SUMMED) + (above & SUMMED)
-    total |= order << ORDER_AT & ORDER_BITS
-    return total
+    units: Array = (below & SUMMED) + (above & SUMMED)
+    units |= order << ORDER_AT & ORDER_BITS
+    return units
 
 
 def apart(units: Array) -> tuple[Array, Array]:
-    """The chips of stacks, in their order, as units of one; and how many each stack had.
+    """Take stacks apart: return their chips as units of one, and the number of chips of each stack.
 
-    The units know their chips (`by_chip`).
+    Only for units that were packed with `by_chip`; the chips come in their order in the stack.
     """
     order = (units & ORDER_BITS) >> ORDER_AT
     shifts = np.arange(LONGEST_APART, dtype=U64) * U64(_CHIP_BITS)
-    chips = order[:, None] >> shifts & U64(2**_CHIP_BITS - 1)
-    there = chips != 0
-    return _SINGLES_BY_CHIP[(chips[there] - U64(31)).astype(np.int64)], there.sum(axis=1)
+    chip_codes = order[:, None] >> shifts & U64(2**_CHIP_BITS - 1)
+    is_chip = chip_codes != 0
+    # `pack` writes chip N as 32 + N - 1.
+    chip_ids = (chip_codes[is_chip] - U64(31)).astype(np.int64)
+    return _SINGLES_BY_CHIP[chip_ids], is_chip.sum(axis=1)
 
 
 _SINGLES_BY_CHIP = singles(by_chip=True)
 
 
 def levels(units: Array) -> Array:
-    """How many chips of level 1, 2, 3 and 4 units have: one more dimension of 4; a blank has none.
+    """Return how many chips of levels 1, 2, 3 and 4 each unit has, in a further dimension of 4.
 
-    units  of a batch: what `take` gets, `trail`, `cargo`, `carried`, or a `bank`
+    A blank has none.
+
+    units  the units that `take` gets, or a batch's `trail`, `cargo`, `carried` or `bank`
     """
+    # Chips lie by their ids, eight to a level: a byte of the chip bits is a level.
     octets: Array = units.astype("<u4")[..., None].view(np.uint8)
     counts: Array = np.bitwise_count(octets).view(np.int8)
     return counts
 
 
 def chips(units: Array) -> Array:
-    """How many chips units have, as `levels`: 0 is a blank, more than 1 a stack."""
+    """Return how many chips each unit has: 0 for a blank, more than 1 for a stack.
+
+    The units are those that `levels` reads.
+    """
     counts: Array = np.bitwise_count(units & CHIP_BITS).view(np.int8)
     return counts
 
 
 def worth(units: Array) -> Array:
-    """What units are worth on average, by the levels of their chips; not for a `bank`."""
+    """Return the mean worth in points of each unit, by the levels of its chips.
+
+    A `bank` does not hold its worth, so it gives 0 here.
+    """
     points: Array = (units >> WORTH_AT) * 0.5
     return points
 
