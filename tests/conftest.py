@@ -20,9 +20,8 @@ from deepsea_cli import main
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store, database
 from deepsea_referee.system import SYSTEM
-from helpers import ladder
+from helpers import in_loop, ladder
 from helpers.commands import Done, Run
-from helpers.in_loop import run as run_in_loop
 from helpers.postgres import Postgres, find_binaries
 from helpers.tiers import daily
 
@@ -40,7 +39,7 @@ _errors = pytest.StashKey[int]()
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the error output: what tests print is captured. Make room for control groups first."""
     SYSTEM.make_room()
-    config.stash[_errors] = os.dup(2)
+    config.stash[_errors] = in_loop.errors = os.dup(2)
 
 
 def _limit_time(config: pytest.Config) -> None:
@@ -76,15 +75,19 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give tests with a mark more time in their event loops; others do milliseconds of work."""
+    in_loop.is_marked = any(map(item.get_closest_marker, ("slow", "release")))
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that is a coroutine function in an event loop of its own."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     wanted = inspect.signature(pyfuncitem.obj).parameters
     test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted})
-    # Milliseconds of work; what takes longer has a mark, or runs its loop by itself.
-    is_long = any(map(pyfuncitem.get_closest_marker, ("slow", "release")))
-    run_in_loop(test, 500 if is_long else 60)
+    in_loop.run(test)
     return True
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
+
+from helpers import in_loop
 
 TESTS = Path(__file__).parent
 STILL = """
@@ -65,3 +72,68 @@ def test_it_ends_and_prints_where(
     assert done.returncode == 1
     assert "Timeout" in done.stderr
     assert "in stands_still" in done.stderr
+
+
+@asynccontextmanager
+async def never_closes() -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await asyncio.Event().wait()  # the last client
+
+
+async def waits() -> None:
+    await asyncio.Event().wait()  # an answer
+
+
+async def fails() -> None:
+    async with never_closes():
+        raise AssertionError("another answer")
+
+
+@pytest.fixture
+def idle_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine on which a test has waited for as long as it may after ten looks at it."""
+    seconds = count()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    monkeypatch.setattr(in_loop, "idle_seconds", lambda: float(next(seconds)))
+    monkeypatch.setattr(in_loop, "PULSE_S", 0.001)
+    monkeypatch.setattr(in_loop, "IDLE_S", 0.0095)
+    monkeypatch.setattr(in_loop, "errors", nowhere)
+    yield
+    os.close(nowhere)
+
+
+def test_a_test_of_an_event_loop_that_hangs_says_where(idle_machine: None) -> None:
+    with pytest.raises(in_loop.StandsStill, match=r"(?s)in waits\n.*# an answer"):
+        in_loop.run(waits())
+
+
+def test_a_failed_test_whose_end_hangs_says_what_failed(idle_machine: None) -> None:
+    with pytest.raises(in_loop.StandsStill, match="async with never_closes") as failed:
+        in_loop.run(fails())
+    cancelled = failed.value.__cause__
+    assert cancelled is not None
+    assert str(cancelled.__context__) == "another answer"
+
+
+def test_a_long_test_says_on_the_terminal_where_it_waits_and_goes_on(
+    idle_machine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = os.pipe()
+    monkeypatch.setattr(in_loop, "errors", writing)
+
+    async def waits_for_the_word() -> bytes:
+        return await asyncio.to_thread(os.read, reading, 100_000)
+
+    said = in_loop.run(waits_for_the_word(), is_long=True).decode()
+    assert "test_a_long_test_says_on_the_terminal" in said
+    assert "in waits_for_the_word" in said
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how long its CPUs had no work")
+def test_a_hanging_test_fails_within_twenty_seconds_on_an_idle_machine() -> None:
+    assert in_loop.IDLE_S + 2 * in_loop.PULSE_S < 20
+    assert in_loop.idle_seconds() > 0

@@ -159,7 +159,8 @@ def attack(
     played = Played()
     try:
         honest = [_Honest(bot, pause_s, pauses) for bot in (Greedy(), Cautious())]
-        token = run(_play(played, bot, hosting, control, games, reports, write_limit_us, honest))
+        match = _play(played, bot, hosting, control, games, reports, write_limit_us, honest)
+        token = run(match, is_long=True)
     finally:
         logging.getLogger().removeHandler(listener)
     _check(played)
@@ -239,7 +240,7 @@ def _warm_up() -> None:
             pass
         cleanup.remove_folder(folder)
 
-    run(open_a_door())
+    run(open_a_door(), is_long=True)
 
 
 @cache
