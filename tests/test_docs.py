@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import json
+import pkgutil
 import re
 import runpy
 import shlex
@@ -316,13 +317,45 @@ def test_modules_and_folders_that_are_named_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tests_that_are_named_exist(page: str) -> None:
-    assert set(re.findall(r"`(test_\w+)`", read(page))) - names_of_tests() == set()
+    named = set(re.findall(r"(?<![\w./])(test_\w+)(?![\w.])", read(page)))
+    assert named - names_of_tests().keys() == set()
+    in_files = r"((?:`test_\w+`(?:, | and )?)+)(?: and others)? in `(tests/[\w/]+\.py)`"
+    for names, file in re.findall(in_files, read(page)):
+        for name in re.findall(r"\w+", names.replace(" and ", " ")):
+            assert file in names_of_tests()[name], f"{page}: {name} is not in {file}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_modules_with_dots_that_are_named_exist(page: str) -> None:
+    for name in set(re.findall(r"`((?:deepsea_\w+|helpers)(?:\.\w+)+)`", read(page))):
+        try:
+            pkgutil.resolve_name(name)
+        except ModuleNotFoundError as error:
+            # One that a package of an extra brings may be missing here.
+            assert (error.name or "").partition(".")[0] not in name, f"{page}: {name}"
+        except AttributeError:
+            raise AssertionError(f"{page}: there is no {name}") from None
 
 
 @cache
-def names_of_tests() -> set[str]:
-    files = (ROOT / "tests").rglob("test_*.py")
-    return {name for file in files for name in re.findall(r"def (test_\w+)\(", file.read_text())}
+def names_of_tests() -> dict[str, set[str]]:
+    """The files that have a test of each name."""
+    files: dict[str, set[str]] = {}
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        for name in re.findall(r"def (test_\w+)\(", file.read_text(encoding="utf-8")):
+            files.setdefault(name, set()).add(file.relative_to(ROOT).as_posix())
+    return files
+
+
+def test_every_numbered_attack_is_in_the_lists_of_attacks() -> None:
+    named = set(re.findall(r"`(test_\w+)`", read("docs/dev/attacks.md")))
+    attacks = {
+        name
+        for name, files in names_of_tests().items()
+        if re.match(r"test_[spt]\d\d_", name)
+        and any(file.startswith("tests/attacks/") for file in files)
+    }
+    assert attacks - named == set()
 
 
 # Rules
