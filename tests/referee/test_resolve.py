@@ -293,7 +293,7 @@ def test_the_same_bot_twice_gets_a_number(given: list[str], unique: list[str]) -
         (["old/bot.py", "greedy"], ["bot", "greedy"]),
     ],
 )
-def test_bots_of_one_name_are_told_apart_by_their_places(
+def test_bots_of_one_name_are_called_by_their_places(
     bots: list[str], unique: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
