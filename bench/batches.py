@@ -24,8 +24,8 @@ from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, USUAL_PLAYERS, preset
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import Effort, Played, judge_many
-from deepsea_sdk.coach.luck import course
+from deepsea_sdk.coach.decisions import Effort, PlayedDecision, judge_many
+from deepsea_sdk.coach.luck import game_steps
 from deepsea_sdk.coach.roll_outs import Stream, Trials, one_by_one
 from deepsea_sdk.policies import Policy, TurnDice, roll_out, steady
 from deepsea_sdk.table import play
@@ -205,14 +205,14 @@ def _trials(end: Literal["game", "dive"], scale: Scale) -> Iterator[Row]:
 def _races(games: int) -> tuple[float, float]:
     """Microseconds for a roll-out of the coach in games that are judged together: in batches, and
     one by one."""
-    decisions: list[Played] = []
+    decisions: list[PlayedDecision] = []
     for number in range(games):
         game = play([Heuristic, Greedy, Cautious, Steady], seed=f"races {number}")
-        for step in course(game):
+        for step in game_steps(game):
             if step.kind == "decision" and step.action is not None:
                 view = view_for(step.before.state, step.seat)
                 stream = Stream(f"{number}/{step.decision}", SEATS)
-                decisions.append(Played(view, step.action, stream))
+                decisions.append(PlayedDecision(view, step.action, stream))
     tried = sum(len(one.options) for one in decisions)
     many = seconds(lambda: judge_many(decisions, Effort.of(200)), 1) / (200 * tried)
     alone = 0.0

@@ -31,7 +31,7 @@ from deepsea_rules.view import View, view_for
 from deepsea_sdk.batch import SteadyPolicy, draw_luck, play_on_many
 from deepsea_sdk.bot import AnyBot, Bot
 from deepsea_sdk.coach.decisions import Effort, Judgement
-from deepsea_sdk.coach.luck import Step, course
+from deepsea_sdk.coach.luck import Step, game_steps
 from deepsea_sdk.policies import steady
 from deepsea_sdk.table import LocalGame, play
 from figures import described
@@ -132,7 +132,7 @@ def judged(
         settings = AnalysisSettings(Effort.to(given.precision), seat=seat)
         (analysis,) = Analysis([("", game.record())], settings).run()
         analyses.append(analysis)
-        steps = {step.decision: step for step in course(game) if step.kind == "decision"}
+        steps = {step.decision: step for step in game_steps(game) if step.kind == "decision"}
         for one in analysis.decisions:
             label = f"truth {fault} {game.seed.hex()} {one.number}"
             regret = true_regret(steps[one.number], label, given.truth)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE, Unit, drop, order
 from deepsea_rules.ruleset import OPTIONS
 from deepsea_rules.view import View
-from deepsea_sdk.coach.decisions import Effort, Played, judge
+from deepsea_sdk.coach.decisions import Effort, PlayedDecision, judge
 from deepsea_sdk.coach.roll_outs import Stream
 
 ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
@@ -154,7 +154,7 @@ def rules_of(view: View) -> list[str]:
 
 def hint(view: View, effort: Effort = HINT_EFFORT) -> list[str]:
     """The best actions with the scores that the coach expects of them; takes a second or more."""
-    found = judge(Played(view, view.legal[0], Stream(f"hint/{view}", view.players)), effort)
+    found = judge(PlayedDecision(view, view.legal[0], Stream(f"hint/{view}", view.players)), effort)
     best = sorted(found.options, key=lambda option: -option.score.mean)[:HINTED]
     scores = ", ".join(f"{action_words(option.action)} {option.score.mean:.2f}" for option in best)
     return [f"hint: {scores}", "  (placement score to be expected: 1 wins, 0 is last)"]

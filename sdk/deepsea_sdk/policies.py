@@ -1,11 +1,11 @@
 """Playing positions on: the chance to get home, roll-outs, and a policy that decides in them.
 
-Invariants: a policy reads what everybody knows, so it answers for a view as well; a seat that is
-not to move never matters; other numbers of `steady` are another version, because values by
+Invariants: a policy reads what everybody knows, so it answers for a view as well. Seats that are
+not to move never matter. Other constants of `steady` need another version, because values by
 roll-outs depend on them.
 
-The numbers of `steady`, nine for each number of seats, were found in games of the policy against
-itself; docs/dev/field.md has the whole course.
+The constants of `steady`, nine for each number of seats, were fitted in games of the policy against
+itself; docs/dev/field.md tells how.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from deepsea_rules.view import View
 
 _DICE = tuple([(d1, d2) for d1 in FACES for d2 in FACES])
 ROLLS = {roll: n / len(_DICE) for roll, n in sorted(Counter(map(sum, _DICE)).items())}
-"""The probability of each sum of the two dice."""
+"""Probability of each sum of the two dice."""
 MANY_TURNS = 20
-"""The largest result of `turns_left`: no way home takes longer."""
+"""Largest result of `turns_left`: no way home takes longer."""
 
 
 @cache
 def home_chance(distance: int, load: int, turns: int) -> float:
-    """The probability to swim `distance` spaces with `load` units in at most `turns` turns.
+    """Return the probability to swim `distance` spaces with `load` units in `turns` turns.
 
     Spaces of other divers are skipped and not counted, so with divers on the way the true
     probability is higher.
@@ -49,55 +49,59 @@ def home_chance(distance: int, load: int, turns: int) -> float:
 
 
 def turns_left(position: View | GameState, load: int) -> int:
-    """The number of rolls that the seat to move still gets if it carries `load` units from now on.
+    """Return how many rolls the seat to move still gets if it carries `load` units from now on.
 
-    Assumes that the others keep their cargo. The current roll counts if it is still to be made, and
-    so does the turn that uses the last air. At most `MANY_TURNS`.
+    The others are assumed to keep their cargo. The current roll counts if it is still to be made,
+    and so does the turn that uses the last air. The result is `MANY_TURNS` at most.
     """
-    others = sum(map(len, position.cargo)) - len(position.cargo[position.to_move])
-    breath = others + load
+    others_load = sum(map(len, position.cargo)) - len(position.cargo[position.to_move])
+    breath = others_load + load
     if not breath:
         return MANY_TURNS
-    # Before its declaration the air is all for the seat; later the others breathe before it does.
-    air = position.air if position.phase == "declare" else position.air - others
-    later = max(0, -(-air // breath)) + (position.phase == "roll")
-    return min(later, MANY_TURNS)
+    # Before its declaration the seat is the next to breathe; later all others breathe before it.
+    air = position.air if position.phase == "declare" else position.air - others_load
+    later_turns = max(0, -(-air // breath))  # air / breath, rounded up
+    return min(later_turns + (position.phase == "roll"), MANY_TURNS)
 
 
 # Roll-outs, the smallest building block of search
 
 Policy: TypeAlias = Callable[[GameState], str]
-"""Chooses one of `state.legal` for the seat to move."""
+"""Function that chooses one of `state.legal` for the seat to move."""
 
 TURNS = 32
-"""More turns than a seat has in a dive; those of a longer one repeat others' dice."""
+"""Turns of a seat in a dive that have dice of their own: more than a dive has as a rule. Later
+turns use the dice of others again."""
 _ROLL_OF_BYTE = bytes([byte % len(_DICE) for byte in range(256)])
 _TOO_LARGE = bytes(range(256 - 256 % len(_DICE), 256))
-"""Bytes that would favour some rolls."""
+"""Bytes that are left out, because with them some rolls would be more likely than others."""
 
 
 class TurnDice:
     """Dice that belong to a seat's turn in a dive, for `roll_out`.
 
-    Positions that are played on with the same ones differ in what is done, and not in who rolls
-    what: comparing actions takes fewer trials than with one stream of dice for all.
+    Positions that are played on with the same dice differ only in the actions, and not in who rolls
+    what. So a comparison of actions takes fewer trials than with one stream of dice for all seats.
     """
 
     __slots__ = ("rolls",)
 
     def __init__(self, rng: NumberSource, players: int) -> None:
-        """Draw the dice for a number of players; takes one number from `rng`."""
+        """Draw the dice for a number of players, with one number from `rng`."""
         label = b"%d" % int(rng.random() * 2**53)
         self.rolls = dice_of(shake_256(label).digest(dice_length(players)))
 
 
 def dice_length(players: int) -> int:
-    """The number of random bytes that `dice_of` needs for a game."""
+    """Return the number of random bytes that `dice_of` needs for a game."""
     return DIVES * players * TURNS
 
 
 def dice_of(random_bytes: bytes) -> bytes:
-    """Dice for `play_on`: a byte from 0 to 8 for each turn, one of the nine rolls."""
+    """Return dice for `play_on`: for each turn a byte from 0 to 8, one of the nine rolls.
+
+    Random bytes that would make the rolls uneven are dropped.
+    """
     return random_bytes.translate(_ROLL_OF_BYTE, _TOO_LARGE)
 
 
@@ -108,15 +112,15 @@ def roll_out(
     *,
     to_end_of: Literal["game", "dive"] = "game",
 ) -> tuple[int, ...]:
-    """Play `state` to the end of the game, or of the dive; the points of each seat then.
+    """Play `state` to the end of the game or of the dive, and return the points of each seat.
 
-    rng     gives the dice: a `random.Random`, whatever has its `random()`, or `TurnDice`, which
-            need a policy
-    policy  chooses for all seats wherever there is more than one action, such as `steady`; without
-            one all choose at random
+    rng     source of the dice: a `random.Random`, any object with its `random()`, or `TurnDice`,
+            which need a policy
+    policy  chooses for all seats where there are several actions, such as `steady`; by default all
+            choose at random
 
-    The state is used up: pass a `clone()` of what is still needed, as a rule of `view.sample(rng)`.
-    Raises `IllegalAction` if the policy returns what is not legal.
+    The state is changed: pass a `clone()` if it is needed later, and as a rule one of
+    `view.sample(rng)`. Raise `IllegalAction` if the policy returns an action that is not legal.
     """
     if isinstance(rng, TurnDice):
         if policy is None:
@@ -124,8 +128,8 @@ def roll_out(
         play_on(state, rng.rolls, policy, state.dive if to_end_of == "dive" else DIVES)
         return state.points()
     random = rng.random
-    last = state.dive if to_end_of == "dive" else DIVES
-    while (phase := state.phase) != "over" and state.dive <= last:
+    last_dive = state.dive if to_end_of == "dive" else DIVES
+    while (phase := state.phase) != "over" and state.dive <= last_dive:
         legal = state.legal
         if policy is not None and len(legal) > 1:
             state.apply(policy(state))
@@ -137,7 +141,10 @@ def roll_out(
             state.unchecked_declare(action)
         elif phase != "roll":
             assert action is not None
-            (state.unchecked_search if phase == "search" else state.unchecked_order)(action)
+            if phase == "search":
+                state.unchecked_search(action)
+            else:
+                state.unchecked_order(action)
             continue
         d1, d2 = _DICE[int(random() * 9)]
         state.unchecked_move(d1, d2)
@@ -145,11 +152,11 @@ def roll_out(
 
 
 def play_on(state: GameState, dice: bytes, policy: Policy, last: int = DIVES) -> None:
-    """Play a state to the end of the game, or of the dive `last`; all seats decide by the policy.
+    """Play a state to the end of the game, or of the dive `last`, with one policy for all.
 
-    dice  of a trial's luck; turns count from the position on
+    dice  rolls as from `dice_of`; a seat's turns in a dive count from this position on
     """
-    # Written out, because an analysis spends nearly all its time here.
+    # No helper functions: an analysis spends nearly all its time here.
     players = state.players
     declare, move, search = state.unchecked_declare, state.unchecked_move, state.unchecked_search
     count = len(dice)
@@ -162,6 +169,7 @@ def play_on(state: GameState, dice: bytes, policy: Policy, last: int = DIVES) ->
                 declare(policy(state) if len(legal) > 1 else legal[0] if legal else None)
             if state.dive != dive:
                 dive = state.dive
+                # The index of each seat's next roll in this dive
                 turns = [TURNS * (players * (dive - 1) + seat) for seat in range(players)]
             seat = state.to_move
             d1, d2 = _DICE[dice[turns[seat] % count]]
@@ -178,22 +186,22 @@ def play_on(state: GameState, dice: bytes, policy: Policy, last: int = DIVES) ->
 # The steady policy
 
 STEADY_VERSION = "steady-2"
-"""The name and version of the policy, for results that depend on it."""
+"""Name and version of the policy, for results that depend on it."""
 
 
 class Numbers(NamedTuple):
-    """What the policy goes by; those of three are by dive."""
+    """Constants of the policy; those of three values have one for each dive."""
 
     turn_back: tuple[float, float, float]
     """Turn back when after one more move down the chance to get home would be below this."""
     next_move: int
-    """The spaces of that move, less one for each unit that is carried; at least one."""
+    """Spaces of that move, less one for each carried unit; the move has at least one."""
     first_unit: tuple[float, float, float]
-    """Take a first unit that is worth this many points, times its chance to get home."""
+    """Take a first unit if its worth in points, times its chance to get home, is at least this."""
     next_unit: float
-    """Take another one if that multiplies the points expected at home by more than this."""
+    """Take another unit if that multiplies the points expected at home by more than this."""
     drop_unit: float
-    """Drop the poorest one if that multiplies the points expected at home by more than this."""
+    """Drop the poorest unit if that multiplies the points expected at home by more than this."""
 
 
 STEADY: Mapping[int, Numbers] = {
@@ -203,12 +211,13 @@ STEADY: Mapping[int, Numbers] = {
     5: Numbers((0.997, 0.868, 0.799), 4, (2.272, 2.122, 3.922), 0.358, 1.628),
     6: Numbers((0.91, 0.957, 0.949), 4, (0.129, 1.777, 2.249), 0.301, 1.724),
 }
-"""By the number of seats."""
+"""Constants by the number of seats."""
 
 _FARTHEST = 40
-"""Farther than any trail, and one more move, reaches."""
+"""Distances of the table: a diver at the end of the longest trail, after one more move, is
+nearer."""
 _HEAVIEST = 6
-"""With so many units no roll moves a diver."""
+"""Units with which no roll moves a diver."""
 
 
 HomeChances: TypeAlias = tuple[tuple[tuple[float, ...], ...], ...]
@@ -217,7 +226,7 @@ HomeChances: TypeAlias = tuple[tuple[tuple[float, ...], ...], ...]
 
 @cache
 def home_chances() -> HomeChances:
-    """`home_chance` by load, turns and distance, for as many of each as there can be."""
+    """Return `home_chance` by load, turns and distance, for as many of each as there can be."""
     table = []
     for load in range(_HEAVIEST + 1):
         # Rounded, because the last bits of a sum depend on the version of Python.
@@ -225,34 +234,37 @@ def home_chances() -> HomeChances:
             tuple([round(home_chance(distance, load, turns), 9) for distance in range(_FARTHEST)])
             for turns in range(MANY_TURNS + 1)
         ]
+        # More turns or more units change nothing: these rows are the last one again.
         table.append((*rows, *[rows[-1]] * (FULL_AIR - MANY_TURNS)))
     return (*table, *[table[-1]] * len(CHIPS))
 
 
 MEAN_VALUES = tuple([4 * level - 2.5 if level else 0.0 for level in LEVEL_OF])
-"""By chip id, the mean of the values that it may have, as long as none has been seen."""
+"""By chip id, the mean of the values that the chip may have while no value of its level is
+known."""
 
 
 @lru_cache(maxsize=4096)
 def mean_worth(unit: Sequence[int]) -> float:
-    """The mean worth of a unit's chips."""
+    """Return the mean worth of a unit in points: the sum of its chips' means."""
     return sum([MEAN_VALUES[chip] for chip in unit])
 
 
 def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
-    """A policy for `roll_out` that goes by these numbers."""
+    """Return a policy for `roll_out` with these constants."""
     turn_back, next_move, first_unit, next_unit, drop_unit = numbers
-    homes: HomeChances = ()
+    chances: HomeChances = ()
 
     def choose(position: View | GameState) -> str:
-        """The action of the seat to move: one of `legal`, by what everybody knows."""
-        # Written out, because roll-outs spend much of their time here.
-        nonlocal homes
+        """Return the action of the seat to move: one of `legal`, by what everybody knows."""
+        # No helper functions: roll-outs spend much of their time here. -(-a // b) is a / b,
+        # rounded up: the turns that the air leaves.
+        nonlocal chances
         legal = position.legal
         if len(legal) < 2:
             return legal[0]
-        if not homes:  # only now: every bot imports this, and few of them ask
-            homes = home_chances()
+        if not chances:  # computed late: every bot imports this, and few use it
+            chances = home_chances()
         phase = position.phase
         seat = position.to_move
         own = position.cargo[seat]
@@ -262,30 +274,31 @@ def policy(numbers: Numbers) -> Callable[[View | GameState], str]:
                 return DOWN
             turns = -(-position.air // sum(map(len, position.cargo))) - 1
             deeper = position.place[seat] + (next_move - load if load < next_move else 1)
-            return BACK if homes[load][turns][deeper] < turn_back[position.dive - 1] else DOWN
+            return BACK if chances[load][turns][deeper] < turn_back[position.dive - 1] else DOWN
         if phase != "search":
-            return legal[0]
+            return legal[0]  # a stranded diver keeps the pick-up order
         breath = sum(map(len, position.cargo))
-        # The others breathe before this seat does again.
+        # All others breathe before this seat's next turn.
         air = position.air - breath + load
         if air < 0:
             air = 0
         place = position.place[seat]
         if TAKE in legal:
             unit = position.trail[place]
-            chance = homes[load + 1][-(-air // (breath + 1))][place]
+            chance = chances[load + 1][-(-air // (breath + 1))][place]
             if not load:
-                good = chance * mean_worth(unit) >= first_unit[position.dive - 1]
-                return TAKE if good else LEAVE
+                is_worth_it = chance * mean_worth(unit) >= first_unit[position.dive - 1]
+                return TAKE if is_worth_it else LEAVE
             points = sum(map(mean_worth, own))
-            factor = next_unit * homes[load][-(-air // breath)][place]
+            # The points without the unit are chance times `points`, and count `next_unit` times.
+            factor = next_unit * chances[load][-(-air // breath)][place]
             return TAKE if chance * (points + mean_worth(unit)) > factor * points else LEAVE
         poorest = min(own, key=mean_worth)
         points = sum(map(mean_worth, own))
         turns = -(-air // (breath - 1)) if breath > 1 else MANY_TURNS
-        rest = homes[load - 1][turns][place] * (points - mean_worth(poorest))
-        factor = drop_unit * homes[load][-(-air // breath)][place]
-        return drop(poorest) if rest > factor * points else LEAVE
+        expected = chances[load - 1][turns][place] * (points - mean_worth(poorest))
+        factor = drop_unit * chances[load][-(-air // breath)][place]
+        return drop(poorest) if expected > factor * points else LEAVE
 
     return choose
 
@@ -294,5 +307,5 @@ _POLICIES = {seats: policy(numbers) for seats, numbers in STEADY.items()}
 
 
 def steady(position: View | GameState) -> str:
-    """The action of the seat to move, by what everybody knows; the coach plays on with it."""
+    """Return the action of the seat to move by what everybody knows; also the coach's policy."""
     return _POLICIES[position.players](position)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.game import Game
-from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, Step, course, rolls
+from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, Step, game_steps, rolls
 
 
 def value(outlook: Outlook, evaluate: Evaluation) -> Sequence[Number]:
@@ -57,7 +57,7 @@ class Chance(NamedTuple):
 
 def chances(game: Game) -> Iterator[Chance]:
     """The chance events of a finished game, in order; chips shown at once come one by one."""
-    for step in course(game):
+    for step in game_steps(game):
         if step.kind == "roll":
             yield _roll(step)
         elif step.kind == "reveal":

@@ -25,7 +25,7 @@ from deepsea_sdk import Bot, Event, GameInfo
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.coach.chance_sum import Luck, chance_sum
 from deepsea_sdk.coach.formula import final_scores, formula
-from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, course
+from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, game_steps
 from deepsea_sdk.coach.roll_outs import halves
 from deepsea_sdk.table import play
 from helpers import games
@@ -67,7 +67,7 @@ def lucks(game: Game, evaluate: Evaluation) -> dict[str, list[Number]]:
 @settings(max_examples=6)
 @given(games.finished)
 def test_the_identity_holds_exactly(game: Game) -> None:
-    steps = list(course(game))
+    steps = list(game_steps(game))
     total = list(value(steps[0].before, points))
     for luck in lucks(game, points).values():
         total = [sofar + more for sofar, more in zip(total, luck, strict=True)]
@@ -85,7 +85,7 @@ def test_values_count_when_any_bot_can_first_see_them(preset: str) -> None:
     earlier: set[int] = set()
     moments = []
     previous = None
-    for step in course(game):
+    for step in game_steps(game):
         if step.kind == "reveal":
             banked = {chip for bank in step.before.state.bank for chip in bank}
             new = step.after.known.keys() - step.before.known.keys()
@@ -108,7 +108,7 @@ def test_values_count_when_any_bot_can_first_see_them(preset: str) -> None:
 @pytest.mark.parametrize("players", [2, 6])
 def test_the_formula_is_the_result_of_a_finished_game(preset: str, players: int) -> None:
     game = played(preset, players)
-    *_, last = course(game)
+    *_, last = game_steps(game)
     (scores,) = formula([last.after])
     assert scores == pytest.approx([half / (2 * (players - 1)) for half in halves(game.state)])
 
@@ -116,7 +116,7 @@ def test_the_formula_is_the_result_of_a_finished_game(preset: str, players: int)
 @settings(max_examples=6)
 @given(games.finished)
 def test_the_formulas_scores_are_shares_of_all_pairs(game: Game) -> None:
-    for step in course(game):
+    for step in game_steps(game):
         (scores,) = formula([step.after])
         assert sum(scores) == pytest.approx(game.players / 2)
         assert min(scores) >= -1e-9

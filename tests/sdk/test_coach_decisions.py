@@ -11,8 +11,16 @@ from deepsea_rules.randomness import deal
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import Effort, Estimate, Judgement, Played, Race, judge, mark_of
-from deepsea_sdk.coach.luck import course
+from deepsea_sdk.coach.decisions import (
+    Effort,
+    Estimate,
+    Judgement,
+    PlayedDecision,
+    Race,
+    judge,
+    mark_of,
+)
+from deepsea_sdk.coach.luck import game_steps
 from deepsea_sdk.coach.roll_outs import COACH_VERSION, Luck, Stream
 from deepsea_sdk.policies import steady
 from helpers.commands import played
@@ -28,7 +36,7 @@ LATE = (
 
 def judged(state: GameState, action: str, *, trials: int = 50, label: str = "test") -> Judgement:
     view = view_for(state, state.to_move)
-    return judge(Played(view, action, Stream(label, state.players)), Effort.of(trials))
+    return judge(PlayedDecision(view, action, Stream(label, state.players)), Effort.of(trials))
 
 
 @pytest.mark.parametrize(
@@ -70,12 +78,12 @@ def test_values_belong_to_the_version_of_the_policy() -> None:
 def test_a_planted_blunder_is_found() -> None:
     found = {}
     late = []
-    for step in course(planted()):
+    for step in game_steps(planted()):
         if step.kind == "decision" and step.seat == SEAT:
             assert step.action is not None
             stream = Stream(f"planted/{step.decision}", 3)
             view = view_for(step.before.state, SEAT)
-            found[step.decision] = judge(Played(view, step.action, stream), Effort.of(60))
+            found[step.decision] = judge(PlayedDecision(view, step.action, stream), Effort.of(60))
             if step.action != steady(step.before.state):
                 late.append(step.decision)
     assert len(late) == 1
@@ -86,7 +94,7 @@ def test_a_planted_blunder_is_found() -> None:
 def test_what_the_seat_cannot_know_changes_nothing() -> None:
     game = played("reference", 4, "hidden")
     checked = 0
-    for step in course(game):
+    for step in game_steps(game):
         if step.kind != "decision" or step.decision is None or step.decision % 9:
             continue
         state = step.before.state.clone()
@@ -139,7 +147,7 @@ def race(
 
 
 def run(found: Race, trial: Callable[..., list[int]], effort: Effort) -> Race:
-    while wanted := found.wanted(effort):
+    while wanted := found.next_trials(effort):
         scores = [trial(number, found.running) for number in wanted]
         found.add(list(zip(*scores, strict=True)), effort)
     return found
@@ -149,12 +157,12 @@ def test_an_option_that_is_clearly_behind_is_dropped_early() -> None:
     it = race(coins("early", 0.9, 0.1, 0.85), 3)
     assert it.best in (0, 2)
     assert 1 not in it.running
-    assert len(it.found[1]) <= 100 < len(it.found[0])
+    assert len(it.scores[1]) <= 100 < len(it.scores[0])
 
 
 def test_options_that_are_equal_need_no_more_than_a_few_trials() -> None:
     it = race(lambda number, running: [number % 2] * len(running), 2)
-    assert len(it.found[0]) == EFFORT.fewest
+    assert len(it.scores[0]) == EFFORT.fewest
     assert it.gap(0, 1).mean == 0
 
 
@@ -163,12 +171,12 @@ def test_a_race_ends_at_its_precision_or_at_the_most_trials() -> None:
     assert close.best == 1
     assert close.gap(1, 0).error <= EFFORT.precision
     noisy = race(coins("noisy", 0.5, 0.51, shared=0.0), 2)
-    assert len(noisy.found[0]) == EFFORT.most == 1600
+    assert len(noisy.scores[0]) == EFFORT.most == 1600
 
 
 def test_as_many_trials_as_asked_for_whatever_they_show() -> None:
     it = race(coins("fixed", 1.0, 0.0), 2, Effort.of(70))
-    assert [len(found) for found in it.found] == [70, 70]
+    assert [len(found) for found in it.scores] == [70, 70]
     assert it.score(0).mean == 1
 
 
@@ -177,7 +185,7 @@ def test_a_threshold_inside_the_interval_keeps_the_chosen_option_in_the_race() -
     settled = run(Race(2, 1, 1, (0.1,)), trial, Effort(0.03, 5000))
     gap = settled.gap(0, 1)
     assert not gap.low < 0.1 < gap.high or gap.error <= 0.03
-    assert len(settled.found[1]) > len(race(trial, 2, Effort(0.03, 5000)).found[1])
+    assert len(settled.scores[1]) > len(race(trial, 2, Effort(0.03, 5000)).scores[1])
 
 
 @pytest.mark.parametrize("lead", [0.0, 0.15])

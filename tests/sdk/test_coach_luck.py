@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from deepsea_rules.game import Game
 from deepsea_sdk.coach.decisions import Estimate
-from deepsea_sdk.coach.luck import Outlook, Step, course, known_to_any, luck_of_many, rolls
+from deepsea_sdk.coach.luck import Outlook, Step, game_steps, known_to_any, luck_of_many, rolls
 from deepsea_sdk.coach.roll_outs import LEADS, Stream
 from helpers import games
 from helpers.commands import faulty, played
@@ -20,7 +20,7 @@ from helpers.positions import at
 @settings(max_examples=20)
 @given(games.finished)
 def test_the_course_is_that_of_the_game(game: Game) -> None:
-    steps = list(course(game))
+    steps = list(game_steps(game))
     for step, following in pairwise(steps):
         assert step.after is following.before
     assert steps[-1].after.state == game.state
@@ -31,7 +31,7 @@ def test_the_course_is_that_of_the_game(game: Game) -> None:
 
 def test_a_seat_that_forfeited_decides_nothing_any_more() -> None:
     game = faulty()
-    steps = list(course(game))
+    steps = list(game_steps(game))
     assert steps[-1].after.state == game.state
     late = [step for step in steps if step.decision is not None and step.seat == 1]
     assert len(late) == 3
@@ -43,7 +43,7 @@ def luck_of(step: Step, stream: Stream, trials: int) -> list[Estimate]:
 
 
 def _first(kind: str, dive: int) -> Step:
-    steps = course(played("manual", 3))
+    steps = game_steps(played("manual", 3))
     return next(step for step in steps if step.kind == kind and step.dive == dive)
 
 
@@ -82,7 +82,7 @@ def test_a_lead_at_the_end_of_a_dive_counts_by_how_often_such_a_lead_wins(dive: 
 
 
 def test_a_reveal_at_a_dives_end_belongs_to_that_dive() -> None:
-    steps = list(course(played("manual", 3)))
+    steps = list(game_steps(played("manual", 3)))
     reveals = [step for step in steps if step.kind == "reveal"]
     assert [step.dive for step in reveals] == [1, 2, 3]
     assert reveals[0].before.state.dive == 2

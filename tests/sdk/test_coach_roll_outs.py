@@ -9,8 +9,8 @@ from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import Effort, Played, judge, judge_many, try_out
-from deepsea_sdk.coach.luck import course
+from deepsea_sdk.coach.decisions import Effort, PlayedDecision, judge, judge_many, try_out
+from deepsea_sdk.coach.luck import game_steps
 from deepsea_sdk.coach.roll_outs import LEADS, ONE, Stream, Trials, lead_shares, one_by_one
 from helpers import games
 from helpers.games import Chooser, play_out
@@ -21,7 +21,7 @@ from helpers.tiers import daily
 def trials_of(game: Game, every: int) -> list[Trials]:
     """Some trials of each option in some positions of a game."""
     found: list[Trials] = []
-    for step in list(course(game))[::every]:
+    for step in list(game_steps(game))[::every]:
         state = step.before.state
         seat = state.to_move if state.phase != "over" else None
         states = [state.clone() for _ in state.legal or [None]]
@@ -56,8 +56,10 @@ def test_a_lead_is_worth_what_the_same_lag_costs(players: int, dive: int) -> Non
 def test_decisions_are_judged_together_as_by_themselves() -> None:
     game = play_out(Game(PRESETS["guide"], 4, seed_from_text("some")), Chooser("some", takes=True))
     decisions = [
-        Played(view_for(step.before.state, step.seat), step.action, Stream(f"{step.decision}", 4))
-        for step in course(game)
+        PlayedDecision(
+            view_for(step.before.state, step.seat), step.action, Stream(f"{step.decision}", 4)
+        )
+        for step in game_steps(game)
         if step.action is not None and step.decision is not None and step.decision % 9 == 0
     ]
     effort = Effort(0.1, 200)
@@ -103,6 +105,6 @@ def test_an_action_has_a_mark_if_it_truly_cost_so_much(line: str) -> None:
     cost, action, *rest = line.split()
     state = at(position := " ".join(rest))
     view = view_for(state, state.to_move)
-    found = judge(Played(view, action, Stream(position, view.players)), Effort.to(0.03))
+    found = judge(PlayedDecision(view, action, Stream(position, view.players)), Effort.to(0.03))
     assert bool(found.mark) == (float(cost) > 0.05)
     assert found.regret.mean == pytest.approx(float(cost), abs=0.04)

@@ -30,11 +30,11 @@ from deepsea_sdk.coach.decisions import (
     Estimate,
     Judgement,
     Mark,
-    Played,
+    PlayedDecision,
     judge_many,
     mark_of,
 )
-from deepsea_sdk.coach.luck import Step, course, luck_of_many
+from deepsea_sdk.coach.luck import Step, game_steps, luck_of_many
 from deepsea_sdk.coach.roll_outs import Stream
 from deepsea_sdk.policies import steady
 
@@ -342,7 +342,7 @@ class _Job:
 
 def steps_of(record: GameRecord) -> list[Step]:
     """The steps of a recorded game. Raises InvalidRecord if the re-run of the record differs."""
-    return list(course(verify(record)))
+    return list(game_steps(verify(record)))
 
 
 def _is_wanted(step: Step, record: GameRecord, settings: AnalysisSettings) -> bool:
@@ -367,7 +367,7 @@ def findings(
         for number, step in steps.items()
     }
     choices = {
-        number: Played(view_for(step.before.state, step.seat), step.action, streams[number])
+        number: PlayedDecision(view_for(step.before.state, step.seat), step.action, streams[number])
         for number, step in steps.items()
         if step.action is not None
     }

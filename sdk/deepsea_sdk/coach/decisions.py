@@ -1,9 +1,10 @@
 """What a decision was worth: every legal action tried out from what the seat could know.
 
-Invariants: a judgement comes from a view, so that what the seat could not know changes nothing, and
-depends on nothing that is judged with it; a decision is marked only if it surely lost something.
-Options are compared by paired differences, trial by trial; one that is dropped has the first trials
-of those that stay; whole numbers go in, so that results are the same on every machine.
+Invariants: a judgement comes from a view, so hidden information changes nothing; and it does not
+depend on the decisions that are judged with it. A decision is marked only if it surely lost
+something. Options are compared by paired differences, trial by trial; an option that is dropped has
+the first trials of the others. Scores of trials are whole numbers, so that results are the same on
+every machine.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from .roll_outs import ONE, Scores, Stream, Trials, one_by_one
 
 Mark = Literal["", "?!", "?", "??"]
 MARKS: tuple[tuple[float, Mark], ...] = ((0.0475, "?!"), (0.10, "?"), (0.20, "??"))
-"""Thresholds of the marks, in placement score: an inaccuracy, a mistake, a blunder. The first is
-below 0.05, so that nine of ten that cost 0.05 are found: docs/dev/field.md."""
+"""Thresholds of the marks in placement score: an inaccuracy, a mistake, a blunder. The first is
+below 0.05, so that nine of ten decisions that cost 0.05 are marked: docs/dev/field.md."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One action and the placement score that it leads to."""
+    """An action with the placement score that it leads to."""
 
     action: str
     score: Estimate
@@ -35,43 +36,44 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A decision and what its options are worth, in placement score."""
+    """A decision with the worth of its options, in placement score."""
 
     kind: Kind
     dive: int
     played: str
     best: str
-    """The option with the highest score; of options that are equal the first."""
+    """The option with the highest score; of equal options the first."""
     options: tuple[Option, ...]
-    """The legal actions; an order may have been played that is not listed, it is the last then."""
+    """The legal actions. An order that is not listed as legal comes last if it was played."""
     regret: Estimate
     """How far the action that was played is behind the best one."""
     loss: Estimate
-    """The same without the bias of picking the best of noisy scores: for sums, may be negative."""
+    """Regret without the bias of picking the best of noisy scores; for sums, and it may be
+    negative."""
 
     @property
     def mark(self) -> Mark:
-        """The mark of what the decision lost."""
+        """The mark for what the decision lost."""
         return mark_of(self.regret)
 
     @property
     def is_level(self) -> bool:
-        """Whether another option seems better, but the interval does not show it."""
+        """True if another option seems better, but the interval does not show it."""
         return self.played != self.best and self.regret.low <= 0
 
 
 def mark_of(regret: Estimate) -> Mark:
-    """The last mark whose threshold the mean is beyond; none if it may be that nothing was lost."""
+    """Return the highest mark whose threshold the regret passes; "" if nothing may be lost."""
     reached = [name for threshold, name in MARKS if regret.mean > threshold]
     return reached[-1] if reached and regret.low > 0 else ""
 
 
-class Played(NamedTuple):
+class PlayedDecision(NamedTuple):
     """A decision to be judged.
 
-    view    that of the seat to move
-    action  what it did; an order need not be listed
-    stream  the luck of its trials
+    view    view of the seat that moved
+    action  its action; an order need not be listed as legal
+    stream  source of the luck of the trials
     """
 
     view: View
@@ -80,41 +82,46 @@ class Played(NamedTuple):
 
     @property
     def options(self) -> Sequence[str]:
+        """The legal actions, and the one that was played if it is an order that is not listed."""
         legal = self.view.legal
         return legal if self.action in legal else (*legal, self.action)
 
 
-def judge(decision: Played, effort: Effort) -> Judgement:
-    """Try every option; in all futures each seat plays by the policy of the trials."""
+def judge(decision: PlayedDecision, effort: Effort) -> Judgement:
+    """Judge a decision by trials of every option, in which all seats play by one policy."""
     return judge_many([decision], effort)[0]
 
 
-def judge_many(decisions: Iterable[Played], effort: Effort) -> list[Judgement]:
-    """Judge decisions of one rule set and number of seats, in less time than one by one."""
-    judging = [_Judging(decision) for decision in decisions]
-    going = judging
-    while going := [one for one in going if one.race.wanted(effort)]:
-        wanted = [one.trials(one.race.wanted(effort)) for one in going]
-        for one, scores in zip(going, try_out(wanted), strict=True):
-            one.race.add([by_seat[one.decision.view.to_move] for by_seat in scores], effort)
-    return [one.judgement() for one in judging]
+def judge_many(decisions: Iterable[PlayedDecision], effort: Effort) -> list[Judgement]:
+    """Judge decisions with the same rules and seats, in less time than one by one.
+
+    Trials go in rounds: each round has the next trials of all races that are not settled, as one
+    batch.
+    """
+    races = [_Judging(decision) for decision in decisions]
+    unsettled = races
+    while unsettled := [judging for judging in unsettled if judging.race.next_trials(effort)]:
+        requests = [judging.trials(judging.race.next_trials(effort)) for judging in unsettled]
+        for judging, scores in zip(unsettled, try_out(requests), strict=True):
+            judging.race.add([by_seat[judging.decision.view.to_move] for by_seat in scores], effort)
+    return [judging.judgement() for judging in races]
 
 
-def try_out(wanted: Sequence[Trials]) -> list[Scores]:
-    """The scores of trials: by batches where numpy is installed."""
+def try_out(requests: Sequence[Trials]) -> list[Scores]:
+    """Return the scores of trials, in batches where numpy is installed."""
     try:
         from .batched_roll_outs import scores
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
-        return [one_by_one(trials) for trials in wanted]
-    return scores(wanted)
+        return [one_by_one(trials) for trials in requests]
+    return scores(requests)
 
 
 class _Judging:
-    """A decision that is being judged."""
+    """A decision that is being judged: the positions after its options, and their race."""
 
-    def __init__(self, decision: Played) -> None:
+    def __init__(self, decision: PlayedDecision) -> None:
         self.decision = decision
         view, actions = decision.view, decision.options
         dealt = view.sample(decision.stream.luck(0))
@@ -129,13 +136,13 @@ class _Judging:
         )
 
     def trials(self, numbers: range) -> Trials:
-        """The next trials of the options that are in the race."""
+        """Return the trials with these numbers, for the options that are still in the race."""
         decision = self.decision
         states = [self.after[option] for option in self.race.running]
         return Trials(decision.view, decision.stream, numbers, states, decision.view.dive)
 
     def judgement(self) -> Judgement:
-        """What was found when the race is over."""
+        """Return the judgement; the race has to be over."""
         race, actions = self.race, self.decision.options
         kind = self.decision.view.kind
         assert kind is not None  # there is a choice
@@ -145,7 +152,7 @@ class _Judging:
             played=self.decision.action,
             best=actions[race.best],
             options=tuple(
-                Option(action, race.score(option), len(race.found[option]))
+                Option(action, race.score(option), len(race.scores[option]))
                 for option, action in enumerate(actions)
             ),
             regret=race.regret,
@@ -156,16 +163,17 @@ class _Judging:
 # A race of options
 
 SURE = 1.96
-"""Standard errors on each side of an interval of 95 %."""
+"""Standard errors on each side of a 95 % interval."""
 BEHIND = 3.0
 """Standard errors by which an option is behind when it is dropped."""
 FEWEST = 50
+"""Trials of each option before anything is decided."""
 PRECISION = 0.03
-"""The precision of an analysis, unless another one is asked for."""
+"""Precision of an analysis by default."""
 
 
 class Estimate(NamedTuple):
-    """An estimate with an interval of 95 %: mean - error to mean + error."""
+    """An estimate with a 95 % interval: mean - error to mean + error."""
 
     mean: float
     error: float
@@ -183,10 +191,10 @@ class Estimate(NamedTuple):
 class Effort:
     """How long a race goes on; numbers are in units of the score.
 
-    precision   enough where an interval of a difference is this wide on each side; near a mark's
-                threshold half of it
-    most        trials of an option at most
-    fewest      trials of each option before anything is decided
+    precision  half the width of an interval of a difference that is exact enough; half of this near
+               a mark's threshold
+    most       most trials of an option
+    fewest     trials of each option before anything is decided
     """
 
     precision: float
@@ -195,67 +203,75 @@ class Effort:
 
     @classmethod
     def to(cls, precision: float = PRECISION) -> Effort:
-        """Race to a precision: 1600 trials at most for the usual one, in proportion for another."""
+        """Return the effort for a precision: 1600 trials at most for the default one.
+
+        The trials that an interval needs grow with the square of its precision.
+        """
         return cls(precision, max(FEWEST, round(1600 * (PRECISION / precision) ** 2)))
 
     @classmethod
     def of(cls, trials: int) -> Effort:
-        """So many trials for each option, whatever they show."""
+        """Return an effort of so many trials for each option, whatever they show."""
         return cls(0.0, trials, trials)
 
 
 @dataclass(slots=True)
 class Race:
-    """A race of options.
+    """A race of options: trials go on until it is clear how far the chosen one is behind the best.
 
     count   the number of options
-    scale   what a trial's number is divided by to be a score from 0 to 1
-    chosen  the option of which is wanted how far it is behind the best one
-    steps   thresholds: near them that difference is wanted more exactly
+    scale   the number of a trial that stands for a score of 1
+    chosen  the option whose distance from the best one is measured
+    steps   thresholds near which that distance is measured more exactly
     """
 
     count: int
     scale: int
     chosen: int
     steps: Sequence[float] = ()
-    found: list[list[int]] = field(init=False)
-    """By option, what its trials came to."""
+    scores: list[list[int]] = field(init=False)
+    """By option, the numbers of its trials."""
     running: list[int] = field(init=False)
-    """The options that were not dropped."""
+    """The options that have not been dropped."""
     settled: bool = False
+    """True when the differences are known well enough."""
 
     def __post_init__(self) -> None:
-        self.found = [[] for _ in range(self.count)]
+        self.scores = [[] for _ in range(self.count)]
         self.running = list(range(self.count))
 
     @property
     def done(self) -> int:
-        """How many trials the options have that were not dropped."""
-        return len(self.found[self.running[0]])
+        """The number of trials of the options that have not been dropped."""
+        return len(self.scores[self.running[0]])
 
-    def wanted(self, effort: Effort) -> range:
-        """The trials that the options in the race need next: twice as many each time."""
+    def next_trials(self, effort: Effort) -> range:
+        """Return the trials that the options in the race need next; none if the race is over.
+
+        The number of trials doubles each time, so a race has few rounds and is settled not much too
+        late.
+        """
         if self.settled or len(self.running) < 2:
             return range(0)
         return range(self.done, min(max(effort.fewest, 2 * self.done), effort.most))
 
-    def add(self, scores: Sequence[Sequence[int]], effort: Effort) -> None:
-        """Take the scores of the trials that were wanted, for each option in the race."""
-        for option, more in zip(self.running, scores, strict=True):
-            self.found[option].extend(more)
+    def add(self, by_option: Sequence[Sequence[int]], effort: Effort) -> None:
+        """Add the scores of the next trials, for each option in the race."""
+        for option, new_scores in zip(self.running, by_option, strict=True):
+            self.scores[option].extend(new_scores)
         if self.done < effort.most:
             self._settle(effort.precision)
 
     def _settle(self, precision: float) -> None:
-        """Drop options that are clearly behind; settled is what is known well enough then."""
+        """Drop options that are clearly behind; set `settled` if all others are known well."""
         best = self.best
         self.settled = True
         for option in [option for option in self.running if option != best]:
             gap = self.gap(best, option)
-            near = any(abs(gap.mean - step) < gap.error for step in self.steps)
-            if option == self.chosen and near and gap.error > precision / 2:
+            is_near_step = any(abs(gap.mean - step) < gap.error for step in self.steps)
+            if option == self.chosen and is_near_step and gap.error > precision / 2:
                 self.settled = False
-            # Standard errors are those of the interval.
+            # More than BEHIND standard errors; the error of the interval is SURE of them.
             elif gap.mean * SURE > BEHIND * gap.error:
                 self.running.remove(option)
             elif gap.error > precision:
@@ -263,17 +279,20 @@ class Race:
 
     @property
     def best(self) -> int:
-        """The option with the best mean of those that were not dropped; of equals the first."""
-        return max(self.running, key=lambda option: sum(self.found[option]))
+        """The option with the highest mean in the race; of equal options the first.
+
+        All options in the race have the same number of trials, so sums are compared.
+        """
+        return max(self.running, key=lambda option: sum(self.scores[option]))
 
     def score(self, option: int) -> Estimate:
-        """The mean score of an option."""
-        return interval(self.found[option], self.scale)
+        """Return the mean score of an option."""
+        return interval(self.scores[option], self.scale)
 
     def gap(self, better: int, option: int) -> Estimate:
-        """How far an option is behind a better one, by the trials that both have."""
-        pairs = zip(self.found[better], self.found[option], strict=False)
-        return interval([one - other for one, other in pairs], self.scale)
+        """Return how far an option is behind a better one, by the trials that both have."""
+        pairs = zip(self.scores[better], self.scores[option], strict=False)
+        return interval([high - low for high, low in pairs], self.scale)
 
     @property
     def regret(self) -> Estimate:
@@ -282,36 +301,40 @@ class Race:
         return self.gap(best, self.chosen) if best != self.chosen else Estimate(0.0, 0.0)
 
     def loss(self) -> Estimate:
-        """What the chosen option lost, without the bias of the best of noisy means.
+        """Return what the chosen option lost, without the bias of picking the best of noisy means.
 
-        One half of the trials says which option is best and the other half how far the chosen one
-        is behind it, and the other way round. So noise makes no losses; where options are nearly
-        level a loss is a little too low, because a half may pick the wrong one.
+        One half of the trials says which option is best, and the other half how far the chosen
+        option is behind it; then the halves change places. So noise makes no losses on average.
+        Where options are nearly level a loss is a little too low, because a half may pick the wrong
+        one.
         """
         rivals = sorted({*self.running, self.chosen})
-        common = min(len(self.found[option]) for option in rivals)
+        common = min(len(self.scores[option]) for option in rivals)
         if len(rivals) < 2 or common < 2:
             return Estimate(0.0, 0.0)
-        parts = [
-            {option: self.found[option][start:common:2] for option in rivals} for start in (0, 1)
+        trials_of_halves = [
+            {option: self.scores[option][start:common:2] for option in rivals} for start in (0, 1)
         ]
         halves = []
-        for picks, measures in (parts, parts[::-1]):
+        for picks, measures in (trials_of_halves, trials_of_halves[::-1]):
             best = max(rivals, key=lambda option: sum(picks[option]))
             pairs = zip(measures[best], measures[self.chosen], strict=True)
-            halves.append(interval([one - other for one, other in pairs], self.scale, doubt=0))
-        (one, its_error), (other, error) = halves
-        return Estimate((one + other) / 2, sqrt(its_error * its_error + error * error) / 2)
+            halves.append(interval([high - low for high, low in pairs], self.scale, doubt=0))
+        first, second = halves
+        error = sqrt(first.error * first.error + second.error * second.error) / 2
+        return Estimate((first.mean + second.mean) / 2, error)
 
 
 def interval(numbers: Sequence[int], scale: int, *, doubt: float = 0.5) -> Estimate:
-    """The mean of some trials; a number that is `scale` stands for a score of 1.
+    """Return the mean of some trials with its interval; a number equal to `scale` is a score of 1.
 
-    doubt  what is added to the sum of squares, as if there had been two more trials, half a score
-           below the mean and above it: a few trials that agree do not make a difference certain
+    doubt  added to the sum of squares, as if there had been two more trials, half a score below the
+           mean and above it: a few trials that agree do not make a difference certain
     """
     count = len(numbers)
     total = sum(numbers)
     squares = sum([number * number for number in numbers])
-    spread = (squares * count - total * total) / count + doubt * scale * scale
-    return Estimate(total / count / scale, SURE * sqrt(spread / count / count) / scale)
+    # The sum of squared distances from the mean
+    square_sum = (squares * count - total * total) / count + doubt * scale * scale
+    standard_error = sqrt(square_sum / count / count)
+    return Estimate(total / count / scale, SURE * standard_error / scale)

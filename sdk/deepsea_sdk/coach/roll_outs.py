@@ -1,8 +1,8 @@
 """Trials: positions that a seat could be in, played on to the end of their dive by `steady`.
 
-Invariants: a trial's luck follows from its stream's label and its number alone, and a roll of it
-belongs to a seat's turn in a dive, so that positions differ in what was done, not in who rolls
-what; scores are whole numbers; with numpy and without it they are the same ones.
+Invariants: a trial's luck follows from its stream's label and its number alone. A roll belongs to a
+seat's turn in a dive, so that positions differ in what was done, not in who rolls what. Scores are
+whole numbers, and the same with numpy and without it.
 
 A lead at the end of a dive counts by how often steady divers win from there. That says the same as
 playing on to the end of the game, with a third to a half of the noise (docs/dev/field.md).
@@ -24,70 +24,80 @@ from deepsea_rules.view import View
 from deepsea_sdk.policies import STEADY_VERSION, dice_length, dice_of, play_on, steady
 
 COACH_VERSION = f"{STEADY_VERSION}-leads-1"
-"""The policy of the trials and the worth of leads at a dive's end, with their versions."""
+"""Version of the coach's numbers: the policy of the trials, and the worth of leads at a dive's
+end."""
 ONE = 1_000_000
-"""The score of being ahead of one other seat."""
+"""Score for being ahead of one other seat."""
 
 
 class Trials(NamedTuple):
-    """Positions of one rule set and number of seats that are to be tried out on common luck."""
+    """Positions with the same rules and seats that are to be tried out with common luck."""
 
     view: View
-    """What is known: the rest is dealt anew in each trial."""
+    """The view that the trials start from: hidden values are dealt anew in each trial."""
     stream: Stream
+    """Source of the trials' luck."""
     numbers: range
+    """Numbers of the trials in the stream."""
     states: Sequence[GameState]
-    """Not to be changed; their own values do not matter."""
+    """Positions to play on; they are not changed, and their own values do not matter."""
     dive: int
     """The dive with which a trial ends."""
 
 
 Scores: TypeAlias = Sequence[Sequence[Sequence[int]]]
-"""By state, by seat, by trial: for each other seat that it is ahead of `ONE`."""
+"""By state, seat and trial: the score of the seat, `ONE` for each other seat that it is ahead
+of."""
 
 
 def one_by_one(trials: Trials) -> Scores:
-    """The scores of trials without numpy."""
+    """Return the scores of trials, played one after another without numpy."""
     by_trial = []
     for number in trials.numbers:
         luck = trials.stream.luck(number)
         values = trials.view.sample(luck).values
-        row = []
-        for untried in trials.states:
-            state = untried.clone()
+        by_state = []
+        for position in trials.states:
+            state = position.clone()
             state.values = values
             play_on(state, luck.dice, steady, trials.dive)
-            row.append(_scores(state, trials.dive))
-        by_trial.append(row)
+            by_state.append(_scores(state, trials.dive))
+        by_trial.append(by_state)
+    # From [trial][state][seat] to [state][seat][trial]
     return [
-        [[row[state][seat] for row in by_trial] for seat in range(trials.view.players)]
+        [[by_state[state][seat] for by_state in by_trial] for seat in range(trials.view.players)]
         for state in range(len(trials.states))
     ]
 
 
 def _scores(state: GameState, dive: int) -> list[int]:
-    """The score of each seat at the end of a dive."""
+    """Return the score of each seat at the end of a dive, by the leads over the other seats."""
     if state.phase == "over":
         return [half * (ONE // 2) for half in halves(state)]
     players = state.players
     shares = lead_shares(players, dive)
+    # The place of each seat in the order of turns of the next dive
     turns = [(seat - state.to_move) % players for seat in range(players)]
     seats = list(zip(turns, state.points(), strict=True))
+    # The sums include each seat against itself, which counts half a win.
     return [
-        sum([shares[turn - other][own - their] for other, their in seats]) - ONE // 2
-        for turn, own in seats
+        sum(
+            [shares[turn - other_turn][points - other_points] for other_turn, other_points in seats]
+        )
+        - ONE // 2
+        for turn, points in seats
     ]
 
 
 def halves(state: GameState) -> Sequence[int]:
-    """For each seat of a finished game a 2 for every seat that it is ahead of, a 1 for a tie.
+    """Return for each seat of a finished game 2 for each seat it is ahead of, 1 for a tie.
 
-    Nobody has forfeited: in a future that was tried out all play to the end.
+    No seat has forfeited: in roll-outs all seats play to the end.
     """
     points = state.points()
-    order = sorted(points)
-    if len(set(order)) == len(order):
-        return [2 * order.index(own) for own in points]
+    ascending = sorted(points)
+    if len(set(ascending)) == len(ascending):
+        return [2 * ascending.index(own) for own in points]  # no ties
     return halves_ahead(final_result(state.rules.tiebreak, state.bank, state.values).placements)
 
 
@@ -95,12 +105,12 @@ def halves(state: GameState) -> Sequence[int]:
 
 
 class Lead(NamedTuple):
-    """Points of a lead over one other seat, fitted to games of the policy (bench/leads.py)."""
+    """Worth of a lead over one other seat, fitted to games of the policy (bench/leads.py)."""
 
     spread: float
-    """A lead of so many wins 73 of 100 games."""
+    """Points of a lead that wins 73 of 100 games."""
     turn: float
-    """What it costs to move one turn later in the next dive."""
+    """Points that it costs to move one turn later in the next dive."""
 
 
 LEADS: Mapping[int, tuple[Lead, Lead]] = {
@@ -110,19 +120,20 @@ LEADS: Mapping[int, tuple[Lead, Lead]] = {
     5: (Lead(6.7, 0.6), Lead(5.3, 0.6)),
     6: (Lead(5.9, -0.2), Lead(4.6, -0.2)),
 }
-"""By the number of seats, after the first dive and after the second."""
+"""By the number of seats, the worth of leads after the first dive and after the second."""
 
 
 @cache
 def lead_shares(players: int, dive: int) -> Sequence[Sequence[int]]:
-    """How often a seat is ahead of another one in the end, in parts of `ONE`.
+    """Return a table of how often a seat is ahead of another one in the end, in parts of `ONE`.
 
-    By how many turns later it moves in the next dive, and by its lead; of both a negative number
-    counts from the end.
+    The first index says how many turns later the seat moves in the next dive, the second is its
+    lead in points. Both may be negative, as indices that count from the end.
     """
-    most = sum(map(sum, map(values_of_level, LEVELS)))
+    highest_points = sum(map(sum, map(values_of_level, LEVELS)))
     spread, turn = LEADS[players][dive - 1]
-    leads = (*range(most + 1), *range(-most, 0))
+    # Index -1 is the last entry: numbers below 0 follow those from 0 on.
+    leads = (*range(highest_points + 1), *range(-highest_points, 0))
     return [
         [round(ONE / (1 + exp(-(lead - turn * later) / spread))) for lead in leads]
         for later in (*range(players), *range(1 - players, 0))
@@ -132,11 +143,11 @@ def lead_shares(players: int, dive: int) -> Sequence[Sequence[int]]:
 # Luck
 
 DRAWS = 28
-"""To deal eight chips takes seven numbers, and there are four levels."""
+"""Numbers to deal the chips: seven for the eight chips of each of the four levels."""
 
 
 class Luck:
-    """The luck of one trial: a source of numbers to deal with, and `dice` for `play_on`."""
+    """Luck of one trial: a source of numbers for a deal, and `dice` for `play_on`."""
 
     __slots__ = ("_numbers", "dice")
 
@@ -145,23 +156,26 @@ class Luck:
         self.dice = dice_of(digest[4 * DRAWS :])
 
     def random(self) -> float:
-        """A number from 0 up to, but not including, 1; enough of them for one deal."""
+        """Return the next number, from 0 up to but not including 1.
+
+        There are enough for one deal.
+        """
         return next(self._numbers) / 2**32
 
 
 class Stream:
-    """The luck of trials under a label, for a number of players."""
+    """Source of the luck of trials under a label, for a number of players."""
 
     def __init__(self, label: str, players: int) -> None:
         self._hash = shake_256(f"{label}:".encode())
         self._length = 4 * DRAWS + dice_length(players)
 
     def digest(self, number: int) -> bytes:
-        """The random bytes of a trial, by its number."""
+        """Return the random bytes of a trial, by its number."""
         hashed = self._hash.copy()
         hashed.update(b"%d" % number)
         return hashed.digest(self._length)
 
     def luck(self, number: int) -> Luck:
-        """The luck of a trial, by its number."""
+        """Return the luck of a trial, by its number."""
         return Luck(self.digest(number))

@@ -1,11 +1,12 @@
-"""What a position is worth for each seat, by a small net that was trained in games with itself.
+"""Evaluation of positions: the expected score of each seat, by a small net.
 
     from deepsea_sdk.evaluation import choices
 
     values = choices(view)      # {"leave": 0.52, "take": 0.57}
 
 A value is a placement score: the share of the others that a seat ends ahead of, 0.5 on average.
-`arrays` has the same for many positions at once, `deepsea_sdk.train` trains weights.
+The net was trained in games with itself. `arrays` does the same for many positions at once, and
+`deepsea_sdk.train` trains weights.
 """
 
 from .net import EVALUATION, Weights, WeightsError, read_weights, sdk_weights

@@ -1,7 +1,7 @@
-"""Values of many positions at once, and a policy that goes by them: needs numpy.
+"""Evaluation of many positions at once, and a policy by it; needs numpy.
 
-Invariants: for a position that is in a batch and in a view the values of `plain` are the same, but
-for the accuracy of floats; `values` of a batch count only where the viewer may know them.
+Invariants: for the same position in a batch and in a view, the values are those of `plain` up to
+the accuracy of floats. `values` of a batch count only for chips that the viewer may know.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ _HALF = F32(0.5)
 
 
 def _turns(air: Array, breath: Array) -> Array:
+    """Return the turns that the air leaves if all divers breathe so much in a round."""
     index = breath * PER_BREATH + np.maximum(air, 0)
     turns: Array = _TURNS_LEFT.take(index.astype(np.int64))
     return turns
 
 
 def _home_chance(load: Array, turns: Array, distance: Array) -> Array:
+    """Return the chances to come home with this load, so many turns and this distance."""
+    # `_HOME` is flat, of [load, turns, distance].
     index = (load * _TURNS + turns) * _FARTHEST + distance
     chances: Array = _HOME.take(index.astype(np.int64))
     return chances
@@ -48,42 +51,43 @@ _ARITHMETIC = Arithmetic(np.maximum, np.tanh, _turns, _home_chance)
 
 
 class Net:
-    """The net on arrays; training changes it."""
+    """The net on arrays; training changes its layers in place."""
 
     def __init__(self, layers: Sequence[tuple[Array, Array]], spreads: tuple[float, float]) -> None:
-        """layers: of each the matrix [inputs, outputs], and what is added."""
+        """Make a net of layers, each a matrix [inputs, outputs] and a bias [outputs]."""
         self.layers, self.spreads = list(layers), spreads
 
     @classmethod
     def of(cls, weights: Weights) -> Net:
+        """Return the net with these weights, whose rows are outputs."""
         layers = [
-            (np.array(rows, F32).T.copy(), np.array(added, F32)) for rows, added in weights.layers
+            (np.array(rows, F32).T.copy(), np.array(bias, F32)) for rows, bias in weights.layers
         ]
         return cls(layers, weights.spreads)
 
     def __call__(self, inputs: Array) -> Array:
-        """The values of positions: inputs [positions, INPUTS]."""
-        *hidden, (matrix, added) = self.layers
-        for into, more in hidden:
-            inputs = np.maximum(inputs @ into + more, 0)
-        result: Array = (inputs @ matrix + added)[:, 0]
+        """Return the values of positions with these inputs, [positions, INPUTS]."""
+        *hidden, (matrix, bias) = self.layers
+        for hidden_matrix, hidden_bias in hidden:
+            inputs = np.maximum(inputs @ hidden_matrix + hidden_bias, 0)
+        result: Array = (inputs @ matrix + bias)[:, 0]
         return result
 
 
 def columns(facts: Facts) -> Array:
-    """The inputs of positions, [positions, INPUTS]."""
-    found = inputs(_ARITHMETIC, facts)
+    """Return the inputs of positions as an array [positions, INPUTS]."""
+    by_input = inputs(_ARITHMETIC, facts)
     array = np.empty((len(facts.air), INPUTS), F32)
-    for i, column in enumerate(found):
-        array[:, i] = column
+    for number, column in enumerate(by_input):
+        array[:, number] = column
     return array
 
 
 def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
-    """Positions for the seats that are `own` turns after `first`, the seats next to breathe.
+    """Return the positions of games, each from the side of one seat.
 
-    Each is seen by the seat whose value is asked. After a declaration the air is used already: add
-    the mover's load to it.
+    That seat moves `own` turns after the seat `first` [games], which is the next to breathe. After
+    a declaration the mover has breathed already: its load has to be added to `air`.
     """
     players = batch.players
     ring = (first[:, None] + np.arange(players)) % players
@@ -92,19 +96,22 @@ def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
     points = points_at(batch, games, diver, own)
     worth = (batch.carried.take(diver) >> WORTH_AT).astype(F32) * _HALF
     load, homeward = batch.load.take(diver), batch.homeward.take(diver)
+    # By column, the seats in the order of their turns; [games, seats]
     by_field = (np.maximum(place, 0), place >= 0, load, worth, homeward, points)
     divers = [*map(Diver, *(array.T.astype(F32) for array in by_field))]
     dive = batch.dive[games]
     space = np.maximum(place[:, own], 0).astype(np.int64)
-    # Sums of worth up to a space: what lies between two is a difference of sums.
+    # sums[:, n] is the worth of the spaces before n, so that the worth between two spaces is a
+    # difference of two sums. Columns beyond the trail repeat the last sum.
     sums = np.zeros((len(games), batch.trail.shape[1] + 1 + max(REACH)), F32)
     units = (batch.trail.take(games, axis=0) >> WORTH_AT).astype(F32) * _HALF
     width = units.shape[1]
     np.cumsum(units, axis=1, out=sums[:, 1 : width + 1])
     sums[:, width + 1 :] = sums[:, width : width + 1]
     row = np.arange(len(games)) * sums.shape[1]
-    upto = sums.ravel()
-    before, here = upto.take(row + space), upto.take(row + space + 1)
+    worth_upto = sums.ravel()
+    # Up to the own space without it, and with it
+    before, including = worth_upto.take(row + space), worth_upto.take(row + space + 1)
     return Facts(
         divers=divers,
         own=own,
@@ -116,13 +123,18 @@ def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
         free=not batch.rules.turn_needs_treasure,
         barred=batch.rules.home_empty_handed == "barred",
         below=batch.last[games] - divers[own].place,
-        down=[upto.take(row + space + 1 + reach) - here for reach in REACH],
-        up=[before - upto.take(row + np.maximum(space - reach, 0)) for reach in REACH[:2]],
+        down=[worth_upto.take(row + space + 1 + reach) - including for reach in REACH],
+        up=[before - worth_upto.take(row + np.maximum(space - reach, 0)) for reach in REACH[:2]],
     )
 
 
 def points_at(batch: Batch, games: Array, diver: Array, own: int) -> Array:
-    """What is banked, as far as the diver in column `own` knows it; diver [games, seats]."""
+    """Return the points of the banks, as far as the diver in column `own` knows them.
+
+    Chips of unknown value count as the mean of their level.
+
+    diver  [games, seats] indices of the divers
+    """
     banks = batch.bank.take(diver)
     known = np.zeros(len(games), U64)
     if batch.rules.reveal == "dive_end":
@@ -130,7 +142,7 @@ def points_at(batch: Batch, games: Array, diver: Array, own: int) -> Array:
     if batch.rules.owner_peek == "on_return":
         known |= banks[:, own]
     seen = banks & known[:, None]
-    points = levels(banks ^ seen) @ _MEANS
+    points = levels(banks ^ seen) @ _MEANS  # chips that are not seen
     row, seat = seen.nonzero()
     if len(row):
         points[row, seat] += points_of(seen[row, seat][:, None], batch.values[games[row]])[:, 0]
@@ -138,72 +150,92 @@ def points_at(batch: Batch, games: Array, diver: Array, own: int) -> Array:
 
 
 def mover_values(net: Net, batch: Batch, games: Array) -> Array:
-    """The values of games between two turns for the seats to move, which declare their best."""
+    """Return the values for the seats to move between two turns, with their best declaration."""
     facts = facts_of(batch, games, batch.to_move[games], 0)
     facts.rolls = 1.0
     values = net(columns(facts))
-    may = batch.may_declare(batch.turn(games))
-    if may.any():
+    has_choice = batch.may_declare(batch.turn(games))
+    if has_choice.any():
         back = net(columns(facts.with_own(homeward=np.ones(len(games), F32))))
-        values[may] = np.maximum(values, back)[may]
+        values[has_choice] = np.maximum(values, back)[has_choice]
     return values
 
 
 def standings_of(points: Array, spread: Array) -> Array:
-    """As `plain.standings` before the last dive, [games, seats]; spread [games]."""
+    """Return [games, seats] the values of points after dives 1 and 2, as `plain.standings` does.
+
+    points  [games, seats]
+    spread  [games]
+    """
     gaps = points[:, :, None] - points[:, None, :]
+    # The logistic curve, written as a tanh; a seat against itself adds 0.
     ahead = np.tanh(gaps / (2 * spread)[:, None, None]).sum(axis=2)
     standing: Array = 0.5 + 0.5 * ahead / (points.shape[1] - 1)
     return standing
 
 
 class Evaluated(Policy):
-    """Chooses what the net values most; of the units to drop it looks at the poorest."""
+    """Policy that chooses the option with the highest value of the net.
+
+    Of the units that may be dropped, only the one with the least worth is considered.
+    """
 
     def __init__(self, net: Net) -> None:
         self.net = net
 
     def choose(self, batch: Batch, turn: Turn, options: Sequence[Facts]) -> Array:
-        """The index of the option that each takes."""
+        """Return the number of the option that each diver takes.
+
+        options  positions after each option, for all divers
+        """
         inputs = np.concatenate([columns(facts) for facts in options])
         values = self.net(inputs).reshape(len(options), -1)
         return self.chosen(batch, turn, values, inputs)
 
     def chosen(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
-        """The best option of each; values [options, games], inputs [options × games, INPUTS]."""
+        """Return the best option of each diver; a training overrides it to vary the choices.
+
+        values  [options, games]
+        inputs  [options × games, INPUTS]
+        """
         best: Array = values.argmax(axis=0)
         return best
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
+        """Return which divers turn back, by the values of the position with and without it."""
         facts = facts_of(batch, turn.diver // batch.players, turn.of(batch.to_move), 0)
         facts.rolls = 1.0
-        ways = [facts.with_own(homeward=np.full(len(turn.diver), up, F32)) for up in (0, 1)]
-        back: Array = self.choose(batch, turn, ways) == 1
+        options = [
+            facts.with_own(homeward=np.full(len(turn.diver), homeward, F32)) for homeward in (0, 1)
+        ]
+        back: Array = self.choose(batch, turn, options) == 1
         return back
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
+        """Return which divers take the unit on their space."""
         worth = (units >> WORTH_AT).astype(F32) * _HALF
         return self._with_cargo(batch, turn, 1, worth)
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        twice = (batch.cargo.take(turn.diver, axis=0) >> WORTH_AT).astype(np.int64)
-        twice[~BELOW[turn.load]] = 999
-        poorest = twice.argmin(axis=1)
-        least = twice[np.arange(len(poorest)), poorest].astype(F32) * _HALF
-        drops = self._with_cargo(batch, turn, -1, -least)
+        """Return the slot of each diver's poorest unit if dropping it is better, otherwise -1."""
+        twice_worth = (batch.cargo.take(turn.diver, axis=0) >> WORTH_AT).astype(np.int64)
+        twice_worth[~BELOW[turn.load]] = 999  # above any unit's
+        poorest = twice_worth.argmin(axis=1)
+        poorest_worth = twice_worth[np.arange(len(poorest)), poorest].astype(F32) * _HALF
+        drops = self._with_cargo(batch, turn, -1, -poorest_worth)
         return np.where(drops, poorest, -1)
 
     def _with_cargo(self, batch: Batch, turn: Turn, units: int, worth: Array) -> Array:
-        """Whether each goes on with this change of its cargo."""
+        """Return which divers prefer to change their cargo by so many units and so much worth."""
         next_seat = (turn.of(batch.to_move) + 1) % batch.players
         facts = facts_of(batch, turn.diver // batch.players, next_seat, batch.players - 1)
         own = facts.divers[-1]
-        other = facts.with_own(load=own.load + F32(units), worth=own.worth + worth)
-        changes: Array = self.choose(batch, turn, [facts, other]) == 1
-        return changes
+        changed = facts.with_own(load=own.load + F32(units), worth=own.worth + worth)
+        prefers_change: Array = self.choose(batch, turn, [facts, changed]) == 1
+        return prefers_change
 
 
 @cache
 def sdk_policy(players: int) -> Evaluated:
-    """The policy by the weights of the SDK."""
+    """Return the policy by the SDK's weights for a number of seats."""
     return Evaluated(Net.of(sdk_weights(players)))

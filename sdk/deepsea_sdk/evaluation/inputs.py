@@ -1,9 +1,8 @@
-"""What the net looks at: one list of formulas, for one position and for arrays of many.
+"""Inputs of the net: one list of formulas, for one position and for arrays of many.
 
-Invariants: a number here is a number, or an array with an entry for each of many positions, and the
-same lines compute both; only what a view shows goes in, and a chip whose value it does not show
-counts as the mean of its level; other formulas are another `VERSION`, for which weights are trained
-anew.
+Invariants: a number here is a plain number, or an array with an entry for each of many positions,
+and the same lines compute both. Only what a view shows goes in; a chip of unknown value counts as
+the mean of its level. Other formulas need another `VERSION`, and weights that are trained anew.
 """
 
 from __future__ import annotations
@@ -13,81 +12,85 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 Number: TypeAlias = Any
-"""An int, a float, or an array."""
+"""An int, a float, or an array of many positions."""
 
 VERSION = 1
-"""Of the inputs: weights of another one are refused."""
+"""Version of the inputs; weights for another one are refused."""
 INPUTS = 49
-"""How many there are."""
+"""Number of inputs."""
 STEEPNESS = (1 / 18, 1 / 13, 1 / 5)
-"""By dive: how fast a larger lead becomes a sure one, as far as the inputs go."""
+"""For each dive, how fast a larger lead becomes a sure one in the inputs."""
 REACH = (3, 8, 16)
-"""As far ahead the worth of units is summed up, for an input each."""
+"""Distances in spaces up to which the worth of units is summed up, for one input each."""
 
 
 class Arithmetic(NamedTuple):
-    """What numbers and arrays do in different ways."""
+    """Operations that differ between numbers and arrays."""
 
     maximum: Callable[[Number, Number], Number]
     tanh: Callable[[Number], Number]
     turns: Callable[[Number, Number], Number]
-    """By air and breath: the turns that are left."""
+    """Turns that are left, by air and breath."""
     home_chance: Callable[[Number, Number, Number], Number]
-    """By load, turns and distance."""
+    """Chance to come home, by load, turns and distance."""
 
 
 @dataclass(slots=True)
 class Diver:
-    """A diver as it stands."""
+    """A diver in a position."""
 
     place: Number
-    """Its distance from home; 0 aboard and at home."""
+    """Distance from home; 0 in the submarine and at home."""
     out: Number
     """1, or 0 if it is home."""
     load: Number
+    """Number of carried units."""
     worth: Number
-    """The mean worth of its cargo."""
+    """Mean worth of its cargo in points."""
     homeward: Number
+    """1 if it has turned back."""
     points: Number
-    """What it has banked."""
+    """Points that it has banked."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """A position from one diver's side."""
+    """A position as one diver sees it."""
 
     divers: list[Diver]
-    """In the order of their turns, from the next one on."""
+    """The divers in the order of their turns, from the next one on."""
     own: int
-    """The diver whose value is asked, as an index of `divers`."""
+    """The diver whose value is computed, as an index of `divers`."""
     rolls: float
-    """1 if it has declared and rolls now."""
+    """1 if the own diver has declared and rolls now."""
     air: Number
-    """Before the first of `divers` breathes."""
+    """The air before the first of `divers` breathes."""
     first_dive: Number
+    """1 in dive 1."""
     second_dive: Number
+    """1 in dive 2."""
     steepness: Number
-    """Of `STEEPNESS`, for the dive."""
+    """The entry of `STEEPNESS` for the dive."""
     free: bool
-    """A diver may turn back without treasure."""
+    """Set if a diver may turn back without treasure."""
     barred: bool
-    """A diver without treasure has to wait outside the submarine."""
+    """Set if a diver without treasure has to wait outside the submarine."""
     below: Number
-    """Spaces below the own diver."""
+    """Number of spaces below the own diver."""
     down: Sequence[Number]
-    """The mean worth of the units on the way down, as far as each of `REACH`."""
+    """Mean worth of the units below the own diver, up to each distance of `REACH`."""
     up: Sequence[Number]
-    """The same on the way home, as far as the first two of it."""
+    """Mean worth of the units above the own diver, up to the first two distances of `REACH`."""
 
     def with_own(self, **changes: Number) -> Facts:
-        """The same with another own diver."""
+        """Return the same position with changes to the own diver."""
         divers = self.divers.copy()
         divers[self.own] = replace(divers[self.own], **changes)
         return replace(self, divers=divers)
 
 
 def inputs(do: Arithmetic, facts: Facts) -> list[Number]:
-    """The inputs of the net, `INPUTS` of them, most of them between -1 and 1."""
+    """Return the `INPUTS` inputs of the net; most of them are between -1 and 1."""
     own = facts.divers[facts.own]
     breath = sum([diver.load for diver in facts.divers])
     with_cargo = own.points + own.worth
@@ -107,6 +110,7 @@ def inputs(do: Arithmetic, facts: Facts) -> list[Number]:
             saving = saving + chance * diver.worth
             places = places + diver.place
             chances = chances + diver.out * chance
+            # -maximum(-a, -b) is the minimum: the second best hope is the lower of the best two.
             second = do.maximum(second, -do.maximum(-hope, -best))
             best = do.maximum(best, hope)
             going_down = going_down + diver.out * (1 - diver.homeward)
@@ -121,7 +125,8 @@ def inputs(do: Arithmetic, facts: Facts) -> list[Number]:
         second = best
     lost, saved = lost / rivals, saved / rivals
     turns = do.turns(own_air, breath)
-    # Others on the way are skipped; deeper is where the next move may lead.
+    # Spaces of other divers are skipped on the way home. `deeper` is the distance after one more
+    # move downwards.
     way = own.place - between
     chance = do.home_chance(own.load, turns, way)
     deeper = way + do.maximum(5 - own.load, 1)
@@ -185,7 +190,10 @@ def inputs(do: Arithmetic, facts: Facts) -> list[Number]:
 
 
 def _ahead(do: Arithmetic, facts: Facts, points: Number, rival: Diver, chance: Number) -> Number:
-    """How sure a lead these points are over a rival that may lose its cargo, from -1 to 1."""
+    """Return how sure a lead these points are over a rival, from -1 to 1.
+
+    The rival brings its cargo home with probability `chance`.
+    """
     lost = do.tanh((points - rival.points) * facts.steepness)
     saved = do.tanh((points - rival.points - rival.worth) * facts.steepness)
     return lost + chance * (saved - lost)

@@ -1,9 +1,10 @@
-"""The net of the evaluation: its weights, their file, and what it answers, in plain Python.
+"""The net of the evaluation in plain Python: its weights, their file, and its output.
 
-A file of weights is a line of JSON and then numbers as 16-bit floats, lowest byte first: of each
-layer a row for each of its outputs, and then what is added to them.
+A file of weights is a line of JSON and then numbers as 16-bit floats, lowest byte first. Each layer
+has a row for each of its outputs, and then its biases.
 
-Invariants: what is read is checked, and an error is one sentence with the file; no numpy is needed.
+Invariants: files are checked when they are read, and an error is one sentence with the file; no
+numpy is needed.
 """
 
 from __future__ import annotations
@@ -24,52 +25,53 @@ from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 from .inputs import INPUTS, VERSION
 
 EVALUATION = "pearl-1"
-"""The name and version of the SDK's weights, for results that depend on them."""
+"""Name and version of the SDK's weights, for results that depend on them."""
 _FOLDER = Path(__file__).parent
 _LONGEST_HEADER = 65536
-"""Bytes, with a long list of rule sets."""
+"""Most bytes of the line of JSON; a long list of rule sets fits in."""
 
 
 class WeightsError(ValueError):
-    """Why a file has no weights that can be used, in one sentence."""
+    """Raised for a file without usable weights; the message is one sentence."""
 
 
 class Layer(NamedTuple):
-    """Each output is its row times the inputs, plus what is added."""
+    """A layer of the net: an output is its row times the inputs, plus its bias."""
 
     rows: tuple[tuple[float, ...], ...]
-    added: tuple[float, ...]
+    biases: tuple[float, ...]
 
 
 class Weights(NamedTuple):
-    """What training finds, for one number of seats."""
+    """Weights of a trained net, for one number of seats."""
 
     name: str
     players: int
     spreads: tuple[float, float]
-    """After dive 1 and dive 2: 73 of 100 rivals stay behind whom one leads by so many points."""
+    """For the ends of dives 1 and 2, the points of a lead that keeps 73 of 100 rivals behind."""
     layers: tuple[Layer, ...]
     training: object = None
-    """What `deepsea_sdk.train` noted of the training that found them; None in the SDK's own."""
+    """Settings and progress of the training, as `deepsea_sdk.train` stored them; None in the SDK's
+    own."""
 
 
 def output(weights: Weights, inputs: Sequence[float]) -> float:
-    """What the net answers to these inputs."""
+    """Return the output of the net for these inputs."""
     *hidden, last = weights.layers
     for layer in hidden:
-        sums = [sum(map(mul, row, inputs), add) for row, add in zip(*layer, strict=True)]
+        sums = [sum(map(mul, row, inputs), bias) for row, bias in zip(*layer, strict=True)]
         inputs = [total if total > 0 else 0.0 for total in sums]
-    return sum(map(mul, last.rows[0], inputs), last.added[0])
+    return sum(map(mul, last.rows[0], inputs), last.biases[0])
 
 
 @cache
 def sdk_weights(players: int) -> Weights:
-    """The weights that come with the SDK, for a number of seats."""
+    """Return the weights that come with the SDK for a number of seats."""
     return read_weights(_FOLDER / f"{EVALUATION}.{players}.weights")
 
 
 def read_weights(path: Path) -> Weights:
-    """The weights in a file. Raises OSError, or `WeightsError` with the file."""
+    """Return the weights in a file. Raise OSError, or `WeightsError` with the file's path."""
     with path.open("rb") as file:
         header, body = file.readline(_LONGEST_HEADER), file.read()
     try:
@@ -83,6 +85,10 @@ def read_weights(path: Path) -> Weights:
 
 
 def _checked(header: bytes, body: bytes) -> Weights:
+    """Return the weights in a file's header and body.
+
+    Raise WeightsError, or one of the errors of json and struct for a damaged file.
+    """
     fields = json.loads(header)
     if fields["inputs"] != VERSION:
         raise WeightsError(
@@ -94,40 +100,40 @@ def _checked(header: bytes, body: bytes) -> Weights:
         raise WeightsError(f"weights for {players!r} seats; there are 2 to 6")
     if (sizes[0], sizes[-1]) != (INPUTS, 1):
         raise WeightsError(f"layers of {sizes!r}; the net has {INPUTS} inputs and 1 output")
-    count = sum((before + 1) * after for before, after in pairwise(sizes))
+    count = sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
     numbers = struct.unpack(f"<{count}e", body)
     spreads = float(fields["spreads"][0]), float(fields["spreads"][1])
     if not all(map(math.isfinite, (*numbers, *spreads))) or min(spreads) <= 0:
         raise WeightsError("a number in it is not finite, or a spread not above 0: train again")
     layers = []
-    for before, after in pairwise(sizes):
-        rows, numbers = numbers[: before * after], numbers[before * after :]
-        by_output = [rows[at : at + before] for at in range(0, len(rows), before)]
-        layers.append(Layer(tuple(by_output), numbers[:after]))
-        numbers = numbers[after:]
+    for inputs, outputs in pairwise(sizes):
+        rows, numbers = numbers[: inputs * outputs], numbers[inputs * outputs :]
+        by_output = [rows[start : start + inputs] for start in range(0, len(rows), inputs)]
+        layers.append(Layer(tuple(by_output), numbers[:outputs]))
+        numbers = numbers[outputs:]
     training = fields.get("training")
     return Weights(str(fields["name"]), players, spreads, tuple(layers), training)
 
 
 def half_written(path: Path) -> Path:
-    """Where the new content of a file is written first, under a name that nobody else has."""
+    """Return a temporary path beside a file, of this process alone, to write new content to."""
     return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def write_weights(path: Path, weights: Weights) -> None:
-    """Write weights to a file, which is there whole or as it was before."""
+    """Write weights to a file. It is replaced as a whole, so it is never seen half written."""
     fields = {
         "name": weights.name,
         "players": weights.players,
         "spreads": weights.spreads,
         "inputs": VERSION,
-        "sizes": [INPUTS, *(len(layer.added) for layer in weights.layers)],
+        "sizes": [INPUTS, *(len(layer.biases) for layer in weights.layers)],
         "training": weights.training,
     }
     numbers = [
-        number for rows, added in weights.layers for part in (*rows, added) for number in part
+        number for rows, biases in weights.layers for part in (*rows, biases) for number in part
     ]
-    new = half_written(path)
+    temporary = half_written(path)
     body = struct.pack(f"<{len(numbers)}e", *numbers)
-    new.write_bytes(json.dumps(fields).encode() + b"\n" + body)
-    new.replace(path)
+    temporary.write_bytes(json.dumps(fields).encode() + b"\n" + body)
+    temporary.replace(path)
