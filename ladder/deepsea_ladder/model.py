@@ -409,8 +409,6 @@ class QueueLoad(Struct, frozen=True):
     """Expired leases that no run has taken over yet."""
     oldest_wait_ms: int
     """The age of the oldest one that waits."""
-    owners: frozenset[str]
-    """The runners that have renewed their leases in time."""
 
 
 class QueueCounts(QueueLoad, frozen=True):
@@ -436,7 +434,9 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
     expired: dict[str, int]
     oldest_wait_seconds: dict[str, float]
     runners: int
-    """Those that have renewed a lease in time; one that has nothing to do has none."""
+    """Those that have renewed a lease in time, and those that rest."""
+    resting_runners: tuple[str, ...]
+    """A line for each runner that has no lease on purpose, with the reason."""
     recent_submissions: dict[TaskState, int]
     recent_games: int
     """The newest games, which the next three are about."""
@@ -458,7 +458,7 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def is_stalled(self) -> bool:
-        """True if something waits, and no runner has renewed a lease."""
+        """True if something waits, and no runner has renewed a lease or rests."""
         return is_stalled(self.waiting, self.expired, self.runners)
 
 

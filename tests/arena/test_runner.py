@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from deepsea_arena.play.run_report import RunEnd, RunReport
-from deepsea_arena.play.runner import RunGoal, RunnerSettings
+from deepsea_arena.play.runner import RunGoal, RunnerSettings, Source, no_source
 from deepsea_arena.play.shutdown import Stop, StopRequest
 from deepsea_arena.play.tasks import (
     FinishedGame,
@@ -23,11 +23,20 @@ from deepsea_arena.play.tasks import (
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable, WorkerError
 from deepsea_ladder.matchmaker import Matchmaker
-from deepsea_ladder.model import AttemptEnd, Job, Receipt, SeatLog, StoredSeason, TaskState
+from deepsea_ladder.model import (
+    AttemptEnd,
+    Job,
+    LadderCounts,
+    Receipt,
+    Rotation,
+    SeatLog,
+    StoredSeason,
+    TaskState,
+)
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules import record
 from deepsea_rules.record import GameRecord
-from helpers import ladder
+from helpers import ladder, submissions
 from helpers.inline import InlineWorker, Watcher, run_with
 
 EMPTY = pytest.mark.parametrize("contents", [ladder.nothing], ids=["empty"])
@@ -547,6 +556,83 @@ def test_a_run_without_end_that_waits_notices_that_its_season_is_closed(
     summary = run(store, stop, goal=goal, watcher=watcher)
     assert summary == RunReport(season="s1", ended=RunEnd.CLOSED)
     assert watcher.troubles == ["season s1 is not played on: its time is over"]
+
+
+class NobodyComes(InlineWorker):
+    """A pool in which no worker is ever free."""
+
+    def free(self) -> Sequence[int | None]:
+        return []
+
+
+def host_is_full(job: Job) -> Outcome:
+    return HostTrouble("OSError: no space left on device")
+
+
+def pause(store: Store) -> None:
+    store.seasons.set_paused("s1", MACHINE, paused=True)
+
+
+def others_play(store: Store) -> None:
+    for _ in range(6):
+        ladder.claim(store, store.seasons.get("s1"), "elsewhere")
+
+
+def end_games(store: Store) -> None:
+    ladder.write(store, "UPDATE tasks SET state = 'done' WHERE kind = 'game'")
+
+
+def too_few(number: int, wanted: int) -> Sequence[Rotation]:
+    raise PairingError("it needs 4 bots")
+
+
+ENDLESS = RunGoal(wait_for_work=True)
+SETTLED = RunGoal(settled=lambda: True, wait_for_work=True)
+OVER = RunGoal(until=0, wait_for_work=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "goal", "pool", "source", "reason"),
+    [
+        (ladder.nothing, SETTLED, InlineWorker(play), no_source, "its order is settled"),
+        (ladder.nothing, OVER, InlineWorker(play), no_source, "its time is over"),
+        (pause, ENDLESS, InlineWorker(play), no_source, "season s1 is paused"),
+        (ladder.nothing, ENDLESS, InlineWorker(host_is_full), no_source, "no space left on device"),
+        (ladder.nothing, ENDLESS, NobodyComes(play), no_source, "no worker is free"),
+        (others_play, ENDLESS, InlineWorker(play), no_source, "are played by other runs"),
+        (end_games, ENDLESS, InlineWorker(play), no_source, "season s1 has no games to play"),
+        (end_games, ENDLESS, InlineWorker(play), too_few, "waits for bots: it needs 4 bots"),
+    ],
+)
+def test_a_run_that_rests_is_not_missed_until_it_has_ended(
+    store: Store,
+    stop: Stop,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Store], None],
+    goal: RunGoal,
+    pool: InlineWorker,
+    source: Source,
+    reason: str,
+) -> None:
+    """While a submission waits, which nobody checks here."""
+    submissions.add(store, store.authors.id_of("anna-senior"), "mine")
+    change(store)
+    looks: list[LadderCounts] = []
+
+    def look(seconds: float) -> None:
+        looks.append(store.counts.read())
+        if len(looks) == 3:
+            stop.ask(StopRequest.FINISH)
+
+    monkeypatch.setattr(stop, "pause", look)
+    run_with(pool, store, stop, goal=goal, source=source)
+    for counts in looks:
+        (line,) = counts.resting_runners
+        assert line.startswith("the runner runner rests: ")
+        assert line.endswith(reason)
+        assert not counts.is_stalled
+    assert store.counts.read().resting_runners == ()
+    assert store.counts.is_stalled() == (change is not others_play)
 
 
 def test_a_run_gives_way_to_a_tournament_with_its_next_heartbeat(store: Store, stop: Stop) -> None:

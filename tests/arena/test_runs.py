@@ -179,6 +179,22 @@ def test_a_run_without_end_stops_while_it_waits_for_a_season(store: Store, stop:
     assert watcher.seen == []
 
 
+def test_a_run_that_waits_for_a_season_is_not_missed_until_it_has_ended(
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.seasons.close("s1")
+    looks: list[tuple[str, ...]] = []
+
+    def look(seconds: float) -> None:
+        looks.append(store.counts.read().resting_runners)
+        stop.ask(StopRequest.FINISH)
+
+    monkeypatch.setattr(stop, "pause", look)
+    run(store, RunRequest(forever=True), pool(fairly), Watcher(troubles=True), stop)
+    assert looks == [(f"the runner {lease_owner.own_name()} rests: no season is open",)]
+    assert store.counts.read().runners == 0
+
+
 def test_games_of_a_run_that_was_killed_are_taken_back(store: Store, stop: Stop) -> None:
     season = store.seasons.get("s1")
     store.jobs.add(season, ladder.rotations(ladder.ids(store)[:2], 2))

@@ -107,6 +107,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         comparisons.add(store, comparisons.claim(store), verdict="better")
         for name in ("bots", "verdict_seconds"):
             store.settings.change(name, 600, MACHINE)
+        store.tasks.rest("runner", "its order is settled", 60)
         with store.database.write() as connection:
             left = {"season_id": season.id, "version_id": ladder.ids(store)[0]}
             left |= {"after_number": 1, "place": 0}

@@ -555,6 +555,12 @@ def test_status_says_what_is_to_be_done(
             connection.exec_driver_sql(days)
     monkeypatch.setattr(Database, "free_bytes", lambda _: 1000)
     assert said() == {old, stalled, full}
+    rests = "the runner a/1/2 rests: season s1 is not played on: its order is settled"
+    with Store.open(played) as store:
+        store.tasks.rest("a/1/2", rests.partition(" rests: ")[2], 60)
+    assert said() == {old, full}
+    assert f"\n{rests}\n" in run("ladder", "status").out
+    assert rests in run("ladder", "doctor").out
 
 
 def test_leases_are_released_by_the_name_of_the_run(run: Run, played: Path) -> None:

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from deepsea_arena.lease_owner import take_back
+from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import AttemptEnd, Job, StoredSeason, TaskState
-from deepsea_ladder.store import Store
-from helpers import ladder
+from deepsea_ladder.store import Store, schema
+from helpers import ladder, submissions
+from helpers.counting import counted
+from helpers.full_ladder import StoreClock
 from helpers.steps import Work
 
 Call = Callable[[Store, StoredSeason], object]
@@ -55,6 +59,69 @@ def test_a_ladder_is_counted_over_its_seasons_and_queues(store: Store) -> None:
     assert (queue, found.recent_games, found.is_stalled) == ((1, 1, 1), 1, False)
     assert found.recent_decision_seconds == {"0.5": 0.0001, "0.9": 0.0001, "0.99": 0.0001}
     assert found.store_bytes > 0
+
+
+def runners(store: Store) -> tuple[int, tuple[str, ...], bool]:
+    """The number of runners, those that rest, and whether one is missed."""
+    counts = store.counts.read()
+    assert counts.is_stalled == store.counts.is_stalled()
+    return counts.runners, counts.resting_runners, counts.is_stalled
+
+
+@pytest.mark.databases
+def test_a_runner_that_rests_is_not_missed_until_it_has_ended_or_was_lost(store: Store) -> None:
+    season = ladder.to_play(store)
+    assert runners(store) == (0, (), True)
+    store.tasks.rest("ann", "season s1 is\npaused", 60)
+    store.tasks.rest("ann", "its order is settled", 60)
+    ann = "the runner ann rests: its order is settled"
+    assert runners(store) == (1, (ann,), False)
+    store.tasks.rest("bob", "no worker is free", 60)
+    bob = "the runner bob rests: no worker is free"
+    assert runners(store) == (2, (ann, bob), False)
+    job = ladder.claim(store, season, "bob")
+    assert runners(store) == (2, (ann,), False)  # whatever it had noted
+    store.tasks.end_rest("ann")
+    assert runners(store) == (1, (), False)
+    store.jobs.hand_back("bob", job)
+    store.tasks.rest("bob", "its order is settled", 0)  # a lease ago, and then it was killed
+    assert runners(store) == (0, (), True)
+
+
+@pytest.mark.databases
+def test_a_runner_of_a_paused_season_is_not_missed_by_other_tasks(store: Store) -> None:
+    season = ladder.to_play(store)
+    submissions.add(store, store.authors.id_of("anna-senior"), "mine")
+    assert runners(store) == (0, (), True)
+    ladder.claim(store, season, "ann")
+    store.seasons.set_paused("s1", MACHINE, paused=True)
+    assert runners(store) == (1, (), False)
+
+
+def test_a_rest_is_written_once_in_a_third_of_a_lease(pattern: Path, tmp_path: Path) -> None:
+    shutil.copy(pattern, tmp_path / "ladder.db")
+    clock = StoreClock()
+    with clock.installed(), Store.open(tmp_path / "ladder.db") as store:
+
+        def written(owner: str, words: str) -> bool:
+            with counted(store) as sent:
+                store.tasks.rest(owner, words, 60)
+            return any(statement.startswith("INSERT") for statement in sent.statements)
+
+        assert written("ann", "paused")
+        clock.tick(seconds=19)
+        assert not written("ann", "paused")
+        assert written("bob", "paused")
+        assert written("ann", "settled")
+        clock.tick(seconds=21)
+        assert written("ann", "settled")
+        clock.tick(seconds=50)
+        assert runners(store) == (1, ("the runner ann rests: settled",), False)
+        clock.tick(seconds=10)
+        assert runners(store) == (0, (), False)
+        assert written("cleo", "paused")
+        with store.database.read() as connection:
+            assert connection.execute(select(schema.rests.c.owner)).scalars().all() == ["cleo"]
 
 
 @pytest.fixture(scope="module")

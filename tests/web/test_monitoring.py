@@ -56,6 +56,7 @@ def test_metrics_are_those_of_the_store_and_of_the_server(world: World, tmp_path
     store.jobs.fail(ladder.claim(store, season), "no luck", 0)
     ladder.claim(store, season, "runner")
     ladder.claim(store, season, "late", seconds=0)
+    store.tasks.rest("another", "its order is settled", 60)
     backup.back_up(store, tmp_path / "copy.db")
     for url in ("/bots/anna", "/bots/nobody", "/games/s1-2", "/api/v1/bots/anna", "/x/anna"):
         get(site, url)
@@ -80,7 +81,8 @@ EXPECTED: Samples = {
     ("deepsea_waiting", ("submissions",)): 1,
     ("deepsea_waiting", ("analyses",)): 0,
     ("deepsea_recent_submissions", ("queued",)): 1,
-    ("deepsea_runners", ()): 1,
+    ("deepsea_runners", ()): 2,
+    ("deepsea_resting_runners", ()): 1,
     ("deepsea_quarantined_games", ()): 0,
     ("deepsea_requests_total", ("/bots/{name}", "200")): 1,
     ("deepsea_requests_total", ("/bots/{name}", "404")): 1,
@@ -138,6 +140,15 @@ def a_runner_was_lost(store: Store) -> None:
     a_runner_plays(store, seconds=0)
 
 
+def a_runner_rests(store: Store, seconds: float = 60) -> None:
+    jobs_wait(store)
+    store.tasks.rest("runner", "its order is settled", seconds)
+
+
+def a_resting_runner_was_lost(store: Store) -> None:
+    a_runner_rests(store, seconds=0)
+
+
 def a_record_is_damaged(store: Store) -> None:
     ladder.write(store, "UPDATE games SET record = substr(record, 1, 9) WHERE seq = 8")
 
@@ -157,6 +168,8 @@ NO_STORE = (503, "the store cannot be written\n")
         (jobs_wait_in_a_pause, (200, "ready\n"), (200, "ready\n")),
         (a_runner_plays, (200, "ready\n"), (200, "ready\n")),
         (a_runner_was_lost, (503, "no runner\n"), (200, "ready\n")),
+        (a_runner_rests, (200, "ready\n"), (200, "ready\n")),
+        (a_resting_runner_was_lost, (503, "no runner\n"), (200, "ready\n")),
         (a_record_is_damaged, (200, "ready\n"), (200, "ready\n")),
         (the_file_is_gone, NO_STORE, NO_STORE),
     ],

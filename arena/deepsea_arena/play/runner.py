@@ -9,6 +9,7 @@ work on one store.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from itertools import count
@@ -137,7 +138,7 @@ class Runner:
         self._renewed = self._paused_until = self.clock()
         self._settled = self._closed = self._paused = False
         self._waits = False  # for more to play than the goal asked for
-        self._unplayable = False  # as was reported
+        self._unplayable = ""  # why there are no games, as was reported
         self._failures_in_a_row = 0  # games in a row without a result
         self._troubles = 0  # in a row, of this machine
         self._newest = self.season.name  # the season that the pages show, as far as it was said
@@ -151,6 +152,7 @@ class Runner:
             self.pool.close()
             try:
                 self._report.handed_back = self.store.jobs.hand_back(self.owner)
+                self.store.tasks.end_rest(self.owner)
             except StoreUnavailable as error:
                 self.watcher.trouble(f"{error}; leases were not handed back and will run out")
         return self._report
@@ -184,31 +186,46 @@ class Runner:
 
     def _idle(self, *, anybody: bool) -> bool:
         """Wait until a game may be started; returns whether that may happen."""
+        season, idle = f"season {self.season.name}", self.settings.idle
         if self._is_over():
-            self._await_more()
+            why = "its order is settled" if self._settled else "its time is over"
+            self._await_more(f"{season} is not played on: {why}")
         elif self._paused:
-            self.stop.pause(self.settings.idle)
+            self._rest(f"{season} is paused", idle)
         elif (pause := self._paused_until - self.clock()) > 0:
-            self.stop.pause(pause)
+            self._rest(self._report.trouble, pause)
         elif not anybody:  # the pool knows for how long to wait for somebody
+            self._note_rest("no worker is free")
             self.pool.wait(self._until_due(), self.stop)
             self._look_after()
+        elif self._retry(lambda: self.store.queue.leased(self.season)):
+            self._rest(f"the last games of {season} are played by other runs", idle)
+        elif self.goal.wait_for_work:
+            self._rest(self._unplayable or f"{season} has no games to play", idle)
         else:
-            return self._wait_for_work()
+            return False
         return True
+
+    def _rest(self, words: str, seconds: float) -> None:
+        """Pause, and note why."""
+        self._note_rest(words)
+        self.stop.pause(min(seconds, self.settings.beat))
+
+    def _note_rest(self, words: str) -> None:
+        """Note why no game is played: without a lease this run would count as lost."""
+        self._retry(lambda: self.store.tasks.rest(self.owner, words, self.settings.lease))
 
     def _is_over(self) -> bool:
         """True if the order is settled, or the time has come."""
         until = self.goal.until
         return self._settled or (until is not None and self._retry(self.store.now) >= until)
 
-    def _await_more(self) -> None:
+    def _await_more(self, words: str) -> None:
         """Wait, and look whether somebody has unsettled the order or closed the season."""
         if not self._waits:
-            why = "its order is settled" if self._settled else "its time is over"
-            self.watcher.trouble(f"season {self.season.name} is not played on: {why}")
+            self.watcher.trouble(words)
         self._waits = True
-        self.stop.pause(self.settings.idle)
+        self._rest(words, self.settings.idle)
         if self.goal.settled is not None:
             self._settled = self._retry(self.goal.settled)
         season = self._retry(lambda: self.store.seasons.get(self.season.name))
@@ -273,10 +290,10 @@ class Runner:
             if not self._playing and not self.goal.wait_for_work:
                 raise
             if not self._playing and not self._unplayable:
-                self.watcher.trouble(f"season {self.season.name} waits for bots: {error}")
-                self._unplayable = True
+                self._unplayable = f"season {self.season.name} waits for bots: {error}"
+                self.watcher.trouble(self._unplayable)
             return False
-        self._unplayable = False
+        self._unplayable = ""
         try:
             # If another runner was quicker, its jobs are there instead.
             self._retry(lambda: self.store.jobs.add(self.season, rotations, after=number))
@@ -399,14 +416,6 @@ class Runner:
         due.append(self._renewed + self.settings.beat)
         return max(0.0, min(due) - self.clock())
 
-    def _wait_for_work(self) -> bool:
-        """Handle that nothing can be played now; returns whether that may change."""
-        others = self._retry(lambda: self.store.queue.leased(self.season))
-        if not others and not self.goal.wait_for_work:
-            return False
-        self.stop.pause(self.settings.idle)
-        return True
-
     def _retry(self, call: Callable[[], _T]) -> _T:
         """Call the store, with retries while it is unavailable; every call may be repeated."""
         return retry_until_available(call, self.stop, self.watcher.trouble)
@@ -465,6 +474,8 @@ def run(
                     return report
             elif not play_tournament(found):
                 given_up.add(found.id)
+        with suppress(StoreUnavailable):
+            store.tasks.end_rest(own_name())
     return RunReport()
 
 
@@ -493,6 +504,11 @@ def _await_season(
             if not waits:
                 watcher.trouble("no season is open; waiting for one: `ladder season NAME`")
             waits = True
+            retry_until_available(
+                lambda: store.tasks.rest(own_name(), "no season is open", Times().lease),
+                stop,
+                watcher.trouble,
+            )
             stop.pause(_IDLE_S)
     return None
 

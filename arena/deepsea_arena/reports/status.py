@@ -181,7 +181,8 @@ def upkeep(counts: LadderCounts) -> list[CheckResult]:
     good = "no bot wanted for a CPU lately"
     found = "a machine that plays was too busy: a bot got no CPU, and its game is void"
     checks.append(_shortage("CPU", counts.starved_age_seconds, good, found, remedy))
-    found = "no runner does what waits" if counts.is_stalled else "nothing waits without a runner"
+    resting = "; ".join(counts.resting_runners) or "nothing waits without a runner"
+    found = "no runner does what waits" if counts.is_stalled else resting
     remedy = "start `ladder run --forever`, or `ladder serve`"
     checks.append(CheckResult("runner", not counts.is_stalled, True, found, remedy))
     remedy = "`ladder refold --records` names all damage; restore a backup: `ladder restore`"
@@ -201,7 +202,7 @@ def not_ready(store: Store, *, has_runner: bool) -> str | None:
     """The reason for which a ladder cannot do its work now, in a word or two; None if it can.
 
     has_runner  whether a runner's process runs beside the caller; one elsewhere is known by its
-                leases, of which it has none when there is nothing to do
+                leases and its rests
     """
     try:
         store.database.check_writable()

@@ -136,6 +136,8 @@ def _show_counts(found: LadderCounts) -> None:
     for check in upkeep(found):
         if not check.ok:
             echo(f"{check.found}: {check.remedy}")
+    for line in found.resting_runners:
+        echo(line)
     if times := found.recent_decision_seconds:
         slow = [f"{float(part):.0%} within {1000 * time:.1f} ms" for part, time in times.items()]
         faults = [f"{number} {kind}" for kind, number in found.recent_faults.items()]

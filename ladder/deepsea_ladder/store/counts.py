@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ LATELY = 1_000
 """The number of newest submissions that are counted by state."""
 NEWEST_GAMES = 100
 """The number of newest games whose records are read."""
-_ratings, _tasks = schema.ratings.c, schema.tasks.c
+_ratings, _tasks, _rests = schema.ratings.c, schema.tasks.c, schema.rests.c
 _played = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
 QUEUES = {
     TaskKind.GAME: "games",
@@ -60,12 +59,16 @@ _NEWEST_STATES = (
 
 class Counts(StorePart):
     def is_stalled(self) -> bool:
-        """True if something waits, and no runner has renewed a lease; reads only the queues."""
+        """True if something waits, and no runner has renewed a lease or rests.
+
+        Reads only the queues, and who rests.
+        """
         with self._database.read() as connection:
-            queues = _queues(connection, now(connection))
+            at = now(connection)
+            queues, runners = _queues(connection, at), _runners(connection, at)
         waiting = {name: load.waiting for name, load in queues.items()}
         expired = {name: load.expired for name, load in queues.items()}
-        return is_stalled(waiting, expired, len(_owners(queues)))
+        return is_stalled(waiting, expired, len(runners))
 
     def read(self) -> LadderCounts:
         damage = Seasons(self._database, self._policy).damages()
@@ -73,7 +76,7 @@ class Counts(StorePart):
             values = damage_at_a_glance(connection)
             damage = [line for line in damage if not any(value[:-10] in line for value in values)]
             at = now(connection)
-            queues = _queues(connection, at)
+            queues, runners = _queues(connection, at), _runners(connection, at)
             sums = connection.execute(_SUMS).one()
             play, damaged_records = _recent_play(connection)
             backup_age, shortage_age, starved_age = _ages(connection, at)
@@ -89,7 +92,14 @@ class Counts(StorePart):
                 oldest_wait_seconds={
                     name: load.oldest_wait_ms / 1000 for name, load in queues.items()
                 },
-                runners=len(_owners(queues)),
+                runners=len(runners),
+                resting_runners=tuple(
+                    sorted(
+                        f"the runner {owner} rests: {words}"
+                        for owner, words in runners.items()
+                        if words is not None
+                    )
+                ),
                 recent_submissions=dict(Counter(connection.execute(_NEWEST_STATES).scalars())),
                 store_bytes=_size(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
@@ -108,9 +118,14 @@ def _queues(connection: Connection, at: int) -> dict[str, QueueLoad]:
     return {name: by_kind.get(kind, NO_LOAD) for kind, name in QUEUES.items()}
 
 
-def _owners(queues: Mapping[str, QueueLoad]) -> frozenset[str]:
-    """The runners that have renewed a lease in time."""
-    return frozenset().union(*(load.owners for load in queues.values()))
+def _runners(connection: Connection, at: int) -> dict[str, str | None]:
+    """The runners that have renewed a lease in time, and those that rest, with the reason."""
+    is_leased = _tasks.state == TaskState.RUNNING
+    leases = select(_tasks.owner).where(_tasks.kind.in_(TaskKind), is_leased, _tasks.until > at)
+    owners = dict.fromkeys(connection.execute(leases.distinct()).scalars())
+    resting = connection.execute(select(_rests.owner, _rests.words).where(_rests.until > at))
+    # A runner that has a lease again rests no more, until whenever it had noted.
+    return {row.owner: row.words for row in resting} | owners
 
 
 def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:

@@ -646,6 +646,7 @@ _SMALL = (
     schema.bots,
     schema.bot_versions,
     schema.ratings,
+    schema.rests,
     schema.settings,
 )
 _OF_COLUMNS = ("CHECK constraint failed in ", "NULL value in ", "non-")

@@ -495,6 +495,15 @@ Index(
     sqlite_where=tasks.c.author_id.is_not(None),
 )
 
+# Runners that do nothing on purpose: without a lease they would count as lost.
+rests = Table(
+    "rests",
+    metadata,
+    Column("owner", Text, primary_key=True),  # as that of leases
+    Column("until", BigInteger, nullable=False),  # as that of a lease
+    Column("words", Text, nullable=False),  # why
+)
+
 # What an operator has changed; a setting that is not here has its default.
 settings = Table(
     "settings",

@@ -10,7 +10,7 @@ Theory of operation: a row of `tasks` has the state of a task and its lease; the
 has the request and the result. `Tasks` has the statements of a kind. `TaskQueue` is the base of
 the part of the store for a kind: its methods write what else changes when a task waits again or
 has failed. `TaskLine` is that of all kinds but games, and reads a task, too. `AllTasks` gives up
-the leases of all kinds at once.
+the leases of all kinds at once, and has the rests of runners, which hold no lease meanwhile.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    delete,
     func,
     insert,
     or_,
@@ -43,10 +44,11 @@ from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.printable import printable
 
-NO_LOAD = QueueLoad(0, 0, 0, 0, frozenset())
+NO_LOAD = QueueLoad(0, 0, 0, 0)
 _tasks = schema.tasks
 _columns = _tasks.c
 _others = _tasks.alias()
+_rests = schema.rests
 
 
 class Lease(Protocol):
@@ -251,8 +253,7 @@ def loads(
             age = max(load.oldest_wait_ms, at - since)
             load = structs.replace(load, waiting=load.waiting + count, oldest_wait_ms=age)
         elif until is not None and until > at:  # a damaged lease may have no end
-            owners = load.owners | {owner}
-            load = structs.replace(load, leased=load.leased + count, owners=owners)
+            load = structs.replace(load, leased=load.leased + count)
         else:
             load = structs.replace(load, expired=load.expired + count)
         loads[value] = load
@@ -430,6 +431,29 @@ class AllTasks(StorePart):
         )
         with self._database.read() as connection:
             return sorted(connection.execute(query.distinct()).scalars())
+
+    def rest(self, owner: str, words: str, seconds: float) -> None:
+        """Note that a runner does nothing on purpose, and why; it counts for `seconds` from now.
+
+        As often as it is called, it writes for the same words once in a third of that time.
+        """
+        words, duration = printable(words, schema.LONGEST_NOTE), round(1000 * seconds)
+        is_noted = and_(_rests.c.owner == owner, _rests.c.words == words)
+        with self._database.read() as connection:
+            lasting = _rests.c.until > now(connection) + duration * 2 // 3
+            if connection.execute(select(_rests.c.owner).where(is_noted, lasting)).first():
+                return
+        with self._database.write() as connection:
+            at = now(connection)
+            is_over = or_(_rests.c.owner == owner, _rests.c.until <= at)
+            connection.execute(delete(_rests).where(is_over))
+            values = {"owner": owner, "until": at + duration, "words": words}
+            connection.execute(insert(_rests), values)
+
+    def end_rest(self, owner: str) -> None:
+        """Note that a runner has ended."""
+        with self._database.write() as connection:
+            connection.execute(delete(_rests).where(_rests.c.owner == owner))
 
     def hand_back(self, owner: str) -> int:
         """Give up an owner's leases of all kinds at once; their number."""

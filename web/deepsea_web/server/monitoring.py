@@ -146,6 +146,7 @@ def metrics(counts: LadderCounts, gateway: Gateway) -> Iterator[Metric]:
     }
     values = asdict(counts) | {
         "damage": len(counts.damage),
+        "resting_runners": len(counts.resting_runners),
         "requests": gateway.requests,
         "refusals": limits,
         "streams": {"events": gateway.streams.open, "downloads": gateway.heavy.open},
