@@ -2,8 +2,8 @@
 
 Invariants: pure; the store asks it within each change of a bot, and pages offer what it allows;
 what an operator has decided only an operator undoes; what the ladder did because of strikes is
-undone by other files or by an operator; a bot's name never changes, and its state does not when
-its author is renamed, blocked or anonymised.
+undone by other files or by an operator, and because of damaged files by the same files, too; a
+bot's name never changes, and its state does not when its author is renamed, blocked or anonymised.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ class BotDeed(StrEnum):
 
     OTHER_FILES = "its author submits other files"
     SAME_FILES = "its author submits the same files"
+    WHOLE_FILES = "its author submits the same files, and the stored ones are damaged"
     WITHDRAW = "its author withdraws it"
     DISABLE = "an operator disables it"
     ENABLE = "an operator enables it"
-    STRIKE = "it has too many strikes, or its stored files are damaged"
+    STRIKE = "it has too many strikes"
+    DAMAGE = "its stored files are damaged"
 
 
 _ACTIVE, _WITHDRAWN = BotState.ACTIVE, BotState.WITHDRAWN
@@ -34,10 +36,12 @@ _UNLESS_TAKEN_OUT = frozenset({_ACTIVE, _WITHDRAWN})
 RIGHTS: Mapping[BotDeed, tuple[BotState, frozenset[BotState]]] = {
     BotDeed.OTHER_FILES: (_ACTIVE, _ALWAYS - {_DISABLED}),
     BotDeed.SAME_FILES: (_ACTIVE, _UNLESS_TAKEN_OUT),
+    BotDeed.WHOLE_FILES: (_ACTIVE, _ALWAYS - {_DISABLED}),
     BotDeed.WITHDRAW: (_WITHDRAWN, _UNLESS_TAKEN_OUT),
     BotDeed.DISABLE: (_DISABLED, _ALWAYS),
     BotDeed.ENABLE: (_ACTIVE, _ALWAYS),
     BotDeed.STRIKE: (_SUSPENDED, frozenset({_ACTIVE})),
+    BotDeed.DAMAGE: (_SUSPENDED, frozenset({_ACTIVE})),
 }
 """The state after each deed, and the states in which it may be done."""
 _REMEDIES = {

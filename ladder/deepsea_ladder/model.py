@@ -183,6 +183,8 @@ class LadderBot(Struct, frozen=True):
     state: BotState
     reason: str | None
     """The reason for which it is not active."""
+    is_damaged: bool
+    """True if it is suspended for damaged files."""
     changed_at: int
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import select, update
 
+from deepsea_bundle.bot_cache import stored_files
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import SeasonError, StoreDamaged, StoreError, SubmissionError
@@ -236,3 +237,32 @@ def test_a_bot_whose_files_are_damaged_is_taken_out_and_the_others_play_on(
     assert bot.reason is not None
     assert bot.reason.startswith("the stored files of ben v1 are damaged: ")
     assert store.queue.counts(season).quarantined == 0
+
+
+@pytest.mark.parametrize("author_first", ["ben-senior", "eve-senior"])
+def test_authors_bring_damaged_files_back_by_submitting_them_again(
+    store: Store, author_first: str
+) -> None:
+    """Two authors with the same files: each gets the own bot back, in either order."""
+    season = ladder.stocked(store)
+    ladder.submit(store, "copy", "ben", "eve-senior")
+    digest = store.bots.get("ben").current.digest
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[1:], 4))
+    damage = "UPDATE archives SET content = :content WHERE digest = :digest"
+    ladder.write(store, damage, content=b"no zlib", digest=digest)
+    receipt = store.jobs.fail(ladder.claim(store, season), "its files are damaged")
+    assert receipt.suspended == ("ben", "copy")
+    by_author = {"ben-senior": "ben", "eve-senior": "copy"}
+    for author in sorted(by_author, key=lambda name: name != author_first):
+        name, files = by_author[author], ladder.a_bundle("ben")
+        with pytest.raises(SubmissionError, match="submit it again; submit them under that name"):
+            store.bots.submit("another", author, files)
+        version = store.bots.submit(name, author, files)
+        bot = store.bots.get(name)
+        assert (version, bot.state, bot.reason) == (bot.current, BotState.ACTIVE, None)
+        assert version.number == 1
+        assert stored_files(store.bots.archive(digest), digest) == files.files
+    # Of one that was suspended since then, for its strikes, the same files are not enough.
+    ladder.write(store, "UPDATE bots SET state = 'suspended', reason = 'x' WHERE name = 'ben'")
+    with pytest.raises(SubmissionError, match="submit it with other files"):
+        store.bots.submit("ben", "ben-senior", ladder.a_bundle("ben"))

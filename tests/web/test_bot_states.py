@@ -9,13 +9,16 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.submissions import Archive
+from deepsea_bundle.bot_cache import stored_files
 from deepsea_ladder.bot_states import RIGHTS, BotDeed, changes_state
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import BotState
+from deepsea_ladder.store import schema
 from helpers import ladder
 from helpers.commands import called
 from helpers.members import forms_of, multipart
@@ -23,7 +26,7 @@ from helpers.submissions import zipped
 from helpers.world import ANNA, World
 
 BOT, REASON, KEY = "anna", "as its reason says", "k" * 20
-TEXTS = {BotDeed.SAME_FILES: BOT, BotDeed.OTHER_FILES: "better"}
+TEXTS = {BotDeed.SAME_FILES: BOT, BotDeed.WHOLE_FILES: BOT, BotDeed.OTHER_FILES: "better"}
 """The texts of the bots that anna submits."""
 
 
@@ -33,6 +36,18 @@ def bring(world: World, state: BotState) -> None:
     change = "UPDATE bots SET state = :state, reason = :reason WHERE name = :bot"
     ladder.write(world.service.store, change, state=state, reason=reason, bot=BOT)
     ladder.write(world.service.store, "UPDATE tasks SET state = 'failed' WHERE kind = 'check'")
+
+
+def damage(world: World, state: BotState) -> None:
+    """Damage the stored files of anna's bot, which is suspended for that if it is suspended."""
+    digest = world.service.store.bots.get(BOT).current.digest
+    ladder.write(
+        world.service.store,
+        update(schema.archives).where(schema.archives.c.digest == digest).values(content=b"no zip"),
+        update(schema.bots)
+        .where(schema.bots.c.name == BOT)
+        .values(is_damaged=state is BotState.SUSPENDED),
+    )
 
 
 def check(world: World, text: str) -> None:
@@ -101,16 +116,19 @@ WAYS: dict[str, Callable[[World, BotDeed], None]] = {
     "page": by_page,
     "command": by_command,
 }
-DEEDS = tuple(deed for deed in BotDeed if deed is not BotDeed.STRIKE)
+DEEDS = tuple(deed for deed in BotDeed if deed not in (BotDeed.STRIKE, BotDeed.DAMAGE))
 
 
 @pytest.mark.parametrize(("state", "deed", "way"), [*product(BotState, DEEDS, WAYS)])
 def test_who_may_do_what_to_a_bot(world: World, state: BotState, deed: BotDeed, way: str) -> None:
     store, (after, allowed) = world.service.store, RIGHTS[deed]
     bring(world, state)
+    if deed is BotDeed.WHOLE_FILES:
+        damage(world, state)
     if state in allowed:
         WAYS[way](world, deed)
         bot = store.bots.get(BOT)
+        stored_files(store.bots.archive(bot.current.digest), bot.current.digest)
         assert bot.state is after
         assert bot.current.number == (2 if deed is BotDeed.OTHER_FILES else 1)
         if deed is BotDeed.WITHDRAW and state is after:

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 _CURRENT = SELECT_VERSIONS.where(IS_CURRENT)
 """Selects the version of each bot that plays."""
 _ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
+_PLAYS = {"state": BotState.ACTIVE, "reason": None, "is_damaged": False}
+"""The values of a bot that plays."""
 _SHARED_DIGESTS = (
     select(schema.bot_versions.c.digest)
     .join(schema.bots, schema.bots.c.id == schema.bot_versions.c.bot_id)
@@ -215,7 +217,9 @@ def admissible(
         _check_another_bot(connection, author_id, limits)
     if bot is not None:
         is_same = bot.current.digest == digest
-        deed = BotDeed.SAME_FILES if is_same else BotDeed.OTHER_FILES
+        deed = BotDeed.OTHER_FILES
+        if is_same:
+            deed = BotDeed.WHOLE_FILES if bot.is_damaged else BotDeed.SAME_FILES
         state_after(deed, bot.name, bot.state, bot.reason)
     plays = bot is not None and bot.current.digest == digest and bot.state is BotState.ACTIVE
     if digest is not None and not plays:
@@ -239,13 +243,13 @@ def accept(
 
     packed  zlib of the packed files
     """
+    _keep(connection, digest, packed)
     if bot is not None and bot.current.digest == digest:
-        if bot.state is BotState.WITHDRAWN:
+        if bot.state is not BotState.ACTIVE:
             enable(connection, bot.name, at, by)
         return bot.current
-    _keep(connection, digest, packed)
     number = bot.current.number + 1 if bot else 1
-    state = {"version": number, "state": BotState.ACTIVE, "reason": None, "changed_at": at}
+    state = {"version": number, **_PLAYS, "changed_at": at}
     if bot:
         bot_id = _row(connection, name).bot_id
         connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(state))
@@ -325,14 +329,27 @@ def _check_copy(connection: Connection, author_id: int, name: str, digest: str) 
     if row.state is BotState.ACTIVE:
         remedy = "withdraw that bot, or submit other files"
         raise SubmissionError(f"{these} plays already", remedy)
-    raise SubmissionError(f"{these} is {row.state}: {row.reason}", "submit other files")
+    remedy = "submit them under that name" if row.is_damaged else "submit other files"
+    raise SubmissionError(f"{these} is {row.state}: {row.reason}", remedy)
 
 
 def _keep(connection: Connection, digest: str, packed: bytes) -> None:
-    """Store the files, unless somebody's version has the same."""
+    """Store the files, unless somebody's version has the same and they are not damaged."""
     table = schema.archives
     if not connection.execute(select(table.c.digest).where(table.c.digest == digest)).first():
         connection.execute(insert(table).values(digest=digest, content=packed))
+    elif _damage(connection, digest) is not None:
+        connection.execute(update(table).where(table.c.digest == digest).values(content=packed))
+
+
+def _damage(connection: Connection, digest: str) -> Exception | None:
+    """The damage of stored files; None if they are whole."""
+    query = select(schema.archives.c.content).where(schema.archives.c.digest == digest)
+    try:
+        stored_files(zlib.decompress(connection.execute(query).scalar_one()), digest)
+    except (zlib.error, BundleDamaged, TypeError) as error:
+        return error
+    return None
 
 
 def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> None:
@@ -340,7 +357,7 @@ def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> No
     row = _row(connection, name)
     # A number and not a time: the clock may have been wrong, then or since.
     last_job = select(func.coalesce(func.max(schema.jobs.c.id), 0)).scalar_subquery()
-    state = {"state": BotState.ACTIVE, "reason": None, "changed_at": at, "pardoned_job": last_job}
+    state = {**_PLAYS, "changed_at": at, "pardoned_job": last_job}
     connection.execute(update(schema.bots).where(schema.bots.c.id == row.bot_id).values(state))
     words = f"was {row.state}: {row.reason}" if row.reason else f"was {row.state}"
     note(connection, at, AuditKind.ENABLED, row.name, words, author_id=row.author_id, by=by)
@@ -361,7 +378,12 @@ def _take_out(
     connection.execute(
         update(schema.bots)
         .where(schema.bots.c.id == bot.bot_id)
-        .values(state=state, reason=printable(reason, schema.LONGEST_NOTE), changed_at=at)
+        .values(
+            state=state,
+            reason=printable(reason, schema.LONGEST_NOTE),
+            is_damaged=deed is BotDeed.DAMAGE,
+            changed_at=at,
+        )
     )
     note(connection, at, AuditKind(state), bot.name, reason, author_id=bot.author_id, by=by)
     cancel_games_of(connection, bot.bot_id, f"{bot.name} is {state}", at)
@@ -423,6 +445,7 @@ def _bot(row: Row[Any]) -> LadderBot:
         current=version_of(row),
         state=row.state,
         reason=row.reason,
+        is_damaged=row.is_damaged,
         changed_at=row.changed_at,
     )
 
@@ -531,14 +554,11 @@ def suspend_damaged(
     """Suspend those of the versions' bots whose stored files are damaged; returns their names."""
     suspended = []
     for version in versions:
-        query = select(schema.archives.c.content).where(schema.archives.c.digest == version.digest)
-        try:
-            stored_files(zlib.decompress(connection.execute(query).scalar_one()), version.digest)
-        except (zlib.error, BundleDamaged, TypeError) as error:
+        if (damage := _damage(connection, version.digest)) is not None:
             found = _ACTIVE.where(schema.bot_versions.c.id == version.id)
             if (bot := connection.execute(found).first()) is not None:
-                words = f"the stored files of {version.label} are damaged: {error}; submit it again"
-                _take_out(connection, bot, BotDeed.STRIKE, words, at)
+                words = f"the stored files of {version.label} are damaged: {damage}"
+                _take_out(connection, bot, BotDeed.DAMAGE, f"{words}; submit it again", at)
                 suspended.append(version.bot)
     return tuple(suspended)
 

@@ -53,6 +53,7 @@ SELECT_VERSIONS: Select[Any] = (
         schema.bots.c.name_key,
         schema.bots.c.state,
         schema.bots.c.reason,
+        schema.bots.c.is_damaged,
         schema.bots.c.changed_at,
         schema.bots.c.author_id,
         schema.authors.c.name.label("author"),

@@ -108,6 +108,7 @@ bots = Table(
     Column("version", Integer, nullable=False),  # the number of the version that plays
     Column("state", Choice(BotState), nullable=False),
     Column("reason", Text),  # why it is not active
+    Column("is_damaged", Boolean, nullable=False),  # whether it was suspended for damaged files
     Column("created_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),  # when it was submitted, taken out or enabled
     # The last job when it was enabled, of any bot: jobs up to it are no strikes. 0 until then.

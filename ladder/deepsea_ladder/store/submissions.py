@@ -187,7 +187,7 @@ class Submissions(TaskLine[SubmissionLease]):
         False if it has yet to play them, or the lease is lost. Raises as `admissible`; then nothing
         has changed.
         """
-        packed = zlib.compress(bundle.archive) if has_played else b""
+        packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
             if _TASKS.held(connection, lease) is None:
                 return False
