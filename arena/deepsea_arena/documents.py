@@ -1,4 +1,5 @@
-"""Documents: structs as JSON, the same for the command line, pages and the API, and as CSV.
+"""Documents: structs as JSON, the same for the command line, pages and the API, and as CSV; and the
+columns of tables that the terminal and pages draw of them.
 
 Invariants: a struct, dataclass or named tuple is an object with all of its fields, by their names,
 empty ones too; a time is RFC 3339 in UTC with milliseconds; every number is finite and survives a
@@ -18,7 +19,7 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -165,6 +166,33 @@ def _decoded(kind: type, value: object) -> object:
 
 def _refused(error: Exception) -> DocumentError:
     return DocumentError(one_line(str(error), 200))
+
+
+# ---------------------------------------------------------------------------------------- tables
+
+
+class TableColumn(NamedTuple):
+    """A column of a table of structs: what the terminal, the page and the docs have in common."""
+
+    head: str
+    """The heading in the terminal and in the docs, and with a capital letter on the page."""
+    field: str
+    """The field of the struct that a cell shows."""
+    form: Literal["", "text", "percent", "change"] = ""
+    """The cells: as its type is written; texts, which may be shortened; shares in percent; numbers
+    with a sign."""
+    digits: int = 1
+    """Behind the point, of a number that is not whole."""
+    spare: int = 0
+    """0: always there. The higher, the sooner a narrow terminal leaves it out."""
+    title: str = ""
+    """The heading on the page, if it is another."""
+    on_page: bool = True
+    """False if the page has no such column, since another one shows it or there is no room."""
+    beside: tuple[str, ...] = ()
+    """Other fields that belong to it: a cell may show them, too, and the docs name them."""
+    meaning: str = ""
+    """The text of the docs."""
 
 
 # ------------------------------------------------------------------------------------------- CSV

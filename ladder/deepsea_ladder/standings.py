@@ -8,8 +8,8 @@ standings are apart if the upper one is more skilled with the requested confiden
 that confidence their difference is too small to matter; if any two are neither, the order is open.
 Without "level" a ladder with equal bots would never settle.
 
-However many games were played, standings need one row per bot: the sums over its games are kept
-up in the transaction that stores a game.
+However many games were played, standings need for each bot one row of sums, which the transaction
+that stores a game updates, and the ratings after its last `RECENT_GAMES`.
 """
 
 from __future__ import annotations

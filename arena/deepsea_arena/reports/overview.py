@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from deepsea_arena.documents import TableColumn
 from deepsea_arena.reports.standings import eligible, listed
 from deepsea_arena.seasons import find_season
 from deepsea_ladder.accounts import AuthorLine, AuthorState
@@ -62,32 +63,41 @@ class Overview(Struct, frozen=True, kw_only=True):
     authors: tuple[AuthorOverview, ...]
 
 
-class OverviewColumn(NamedTuple):
-    """A column of the table."""
-
-    field: str
-    """Of `AuthorOverview`."""
-    head: str
-    spare: int = 0
-    """0: always there. The higher, the sooner a narrow terminal leaves it out."""
-    is_text: bool = False
-    """True if it may be shortened, and is no number."""
-
-
 COLUMNS = (
-    OverviewColumn("author", "author", is_text=True),
-    OverviewColumn("joined_at", "joined", 2),
-    OverviewColumn("submissions", "tries", 6),
-    OverviewColumn("submitted_at", "submitted"),
-    OverviewColumn("rank", "rank"),
-    OverviewColumn("bot", "bot", is_text=True),
-    OverviewColumn("version", "version", 3),
-    OverviewColumn("bot_state", "state", 5, is_text=True),
-    OverviewColumn("games", "games"),
-    OverviewColumn("rating", "rating", 4),
-    OverviewColumn("refused_at", "refused", 7),
-    OverviewColumn("refusal", "last refusal", is_text=True),
-    OverviewColumn("same_files", "same files as", is_text=True),
+    TableColumn(
+        "author",
+        "author",
+        "text",
+        beside=("state",),
+        meaning="all authors, by name; on the page with the state",
+    ),
+    TableColumn(
+        "joined", "joined_at", spare=2, meaning="when a code was redeemed for the first token"
+    ),
+    TableColumn("tries", "submissions", spare=6, meaning="the number of submissions"),
+    TableColumn("submitted", "submitted_at", meaning="the newest submission"),
+    TableColumn("rank", "rank", meaning="the rank of that version in the season"),
+    TableColumn(
+        "bot",
+        "bot",
+        "text",
+        beside=("bots",),
+        meaning="the author's bot that stands best, on the page with the number of all",
+    ),
+    TableColumn("version", "version", spare=3, meaning="the version of that bot in the season"),
+    TableColumn("state", "bot_state", "text", spare=5, meaning="the state of that bot"),
+    TableColumn("games", "games", meaning="games of that version in the season"),
+    TableColumn("rating", "rating", spare=4, meaning="mu − 3 sigma; none before the first game"),
+    TableColumn(
+        "refused", "refused_at", spare=7, meaning="the newest submission that was not accepted"
+    ),
+    TableColumn("last refusal", "refusal", "text", meaning="the reason why that was not accepted"),
+    TableColumn(
+        "same files as",
+        "same_files",
+        "text",
+        meaning="versions of other authors that have the same files to the last byte",
+    ),
 )
 CSV_COLUMNS = AuthorOverview.__struct_fields__
 SharedFiles = Sequence[tuple[BotVersion, ...]]

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from deepsea_arena.documents import Json, to_object
+from deepsea_arena.documents import Json, TableColumn, to_object
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
 from deepsea_ladder.model import BotState, RatedVersion, StoredSeason
 from deepsea_ladder.standings import (
     CONFIDENCE,
     RECENT_GAMES,
+    TREND_GAMES,
     Neighbours,
     PairCell,
     StandingLine,
@@ -30,8 +31,94 @@ from deepsea_ladder.standings import (
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
+COLUMNS = (
+    TableColumn(
+        "rank",
+        "rank",
+        beside=("best_rank", "worst_rank"),
+        meaning="by the rating; equal ratings share one, and a bot without games has none; "
+        "`best_rank` and `worst_rank` count those ahead or behind with less than 95 % certainty "
+        "as either",
+    ),
+    TableColumn(
+        "bot",
+        "bot",
+        "text",
+        beside=("state", "is_current", "provisional"),
+        meaning="the name of the bot",
+    ),
+    TableColumn(
+        "ver",
+        "version",
+        spare=7,
+        on_page=False,
+        meaning="the version of the bot, beside it on pages",
+    ),
+    TableColumn(
+        "author",
+        "author",
+        "text",
+        spare=8,
+        on_page=False,
+        meaning="the author of the bot, beside it on pages",
+    ),
+    TableColumn(
+        "rating",
+        "rating",
+        meaning="mu − 3 sigma, the skill that a bot has with 99.9 % certainty; it sets the rank",
+    ),
+    TableColumn(
+        "skill",
+        "mu",
+        beside=("low", "high"),
+        spare=3,
+        meaning="mu ± 2 sigma, the interval of 95 %",
+    ),
+    TableColumn("games", "games", spare=1, meaning="rated games of the season"),
+    TableColumn(
+        "wins",
+        "wins",
+        spare=5,
+        on_page=False,
+        meaning="first places, shared ones too; pages have them on the bot's own",
+    ),
+    TableColumn(
+        "placement",
+        "mean_placement",
+        digits=2,
+        spare=2,
+        title="Place",
+        meaning="the mean over all games; with tables of several sizes, see the bot's page for "
+        "each size",
+    ),
+    TableColumn("points", "mean_points", spare=4, meaning="the mean over all games"),
+    TableColumn(
+        "faults",
+        "fault_rate",
+        "percent",
+        beside=("forfeits",),
+        spare=6,
+        meaning="faults per decision; they and forfeits do not change the rating",
+    ),
+    TableColumn(
+        "trend",
+        "trend",
+        "change",
+        beside=("recent",),
+        spare=9,
+        meaning=f"change of mu over the bot's last {TREND_GAMES} games; `recent`, of JSON alone, "
+        f"is mu after each of the last {RECENT_GAMES}",
+    ),
+    TableColumn(
+        "last game",
+        "last_played_at",
+        spare=10,
+        meaning="when the last of these games was played",
+    ),
+)
+"""The columns of the table in the terminal, on the page and in docs/rating.md."""
 CSV_COLUMNS = tuple(name for name in StandingLine.__struct_fields__ if name != "recent")
-"""The columns of the standings as a table: fields with one value."""
+"""The columns of the standings as CSV: fields with one value."""
 LOOKS = 4
 """During a run the order is computed after so many games of a table each; on a large ladder it
 takes too long to do it after every game."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +19,10 @@ from deepsea_cli.ladder.options import (
     season_option,
     store_option,
 )
-from deepsea_cli.ladder.tables import minute
+from deepsea_cli.ladder.tables import columns_of, minute
 from deepsea_cli.lazy import LazyCommand, LazyGroup
 from deepsea_cli.options import number_option, path_option, read_text
-from deepsea_cli.output import Column, count, echo, grid, number, print_document
+from deepsea_cli.output import Column, count, echo, grid, print_document
 from deepsea_ladder.limits import CODE_DAYS
 from deepsea_referee.errors import UserError
 
@@ -102,31 +101,7 @@ def overview(*, place: Place, season_name: str | None, as_csv: bool, as_json: bo
         return
     echo(f"season {page.season}; times are UTC")
     click.echo()
-    grid(
-        *(
-            Column(
-                column.head,
-                [_cell(getattr(one, column.field)) for one in page.authors],
-                text=column.is_text,
-                spare=column.spare,
-            )
-            for column in COLUMNS
-        )
-    )
-
-
-def _cell(value: object) -> str:
-    """A value of the overview as the terminal shows it."""
-    match value:
-        case datetime():
-            return minute(value)
-        case float():
-            return number(value)
-        case tuple():
-            return ", ".join(value)
-        case None | "":
-            return "-"
-    return str(value)
+    grid(*columns_of(COLUMNS, page.authors))
 
 
 @click.command("tokens")

@@ -1,19 +1,22 @@
 """Times and standings, as the commands of the ladder show them.
 
-Invariant: rounding, units and widths only; what is shown, and in which order, comes from the arena.
+Invariant: rounding, units and widths only; what is shown, in which columns and in which order,
+comes from the arena.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from deepsea_cli.output import Column, count, echo, grid, number, percent
 
 if TYPE_CHECKING:
+    from deepsea_arena.documents import TableColumn
     from deepsea_arena.reports.standings import Standings
     from deepsea_arena.seasons import SeasonInfo
     from deepsea_ladder.model import Extension
@@ -69,24 +72,54 @@ def print_extensions(extensions: Sequence[Extension]) -> None:
         echo(f"  {one.author} may submit until {minute(one.until)} UTC")
 
 
+def columns_of(
+    columns: Iterable[TableColumn],
+    lines: Sequence[Any],
+    cells: Mapping[str, Callable[[Any], str]] | None = None,
+) -> Iterator[Column]:
+    """The columns of a table of structs; if it is too wide, less important ones are left out.
+
+    cells  what is shown of a line in the column of a field, where that is more than its value
+    """
+    for column in columns:
+        shown = (cells or {}).get(column.field) or partial(_cell, column)
+        yield Column(
+            column.head, [shown(line) for line in lines], column.form == "text", column.spare
+        )
+
+
+def _cell(column: TableColumn, line: object) -> str:
+    """The value of a line in a column, in few characters."""
+    value = getattr(line, column.field)
+    match value:
+        case None | "":
+            return "-"
+        case datetime():
+            return minute(value)
+        case tuple():
+            return ", ".join(value)
+        case int() | float() if column.form == "percent":
+            return percent(value, column.digits)
+        case float():
+            return number(value, column.digits, sign=column.form == "change")
+    return str(value)
+
+
 def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
-    """The table; if it is too wide, less important columns are left out."""
-    several = len({line.bot for line in lines}) < len(lines)  # versions of a bot, told by number
-    return [
-        Column("rank", [number(line.rank, 0) for line in lines]),
-        Column("bot", [line.bot for line in lines], text=True),
-        Column("ver", [str(line.version) for line in lines], spare=0 if several else 7),
-        Column("author", [line.author for line in lines], text=True, spare=8),
-        Column("rating", [number(line.rating) for line in lines]),
-        Column("skill", [skill(line.mu, line.high) for line in lines], spare=3),
-        Column("games", [str(line.games) for line in lines], spare=1),
-        Column("wins", [str(line.wins) for line in lines], spare=5),
-        Column("placement", [number(line.mean_placement, 2) for line in lines], spare=2),
-        Column("points", [number(line.mean_points) for line in lines], spare=4),
-        Column("faults", [percent(line.fault_rate, 1) for line in lines], spare=6),
-        Column("trend", [number(line.trend, sign=True) for line in lines], spare=9),
-        Column("last game", [minute(line.last_played_at) for line in lines], spare=10),
-    ]
+    """The columns of the standings; versions of one bot differ by their numbers."""
+    from deepsea_arena.reports.standings import COLUMNS
+
+    several = len({line.bot for line in lines}) < len(lines)
+    return list(
+        columns_of(
+            [
+                one._replace(spare=0) if one.field == "version" and several else one
+                for one in COLUMNS
+            ],
+            lines,
+            {"mu": lambda line: skill(line.mu, line.high)},
+        )
+    )
 
 
 def print_table(page: Standings, *, whole_head: bool = False) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from deepsea_arena.documents import TableColumn
 from deepsea_arena.reports.overview import same_files_as as same_files_as
 from deepsea_ladder.bot_states import changes_state as changes_state
 from deepsea_ladder.model import GameLine, LadderAnalysis, Submission, TaskState
@@ -141,13 +142,21 @@ def field_time(time: datetime | None) -> str:
     return "" if time is None else time.strftime("%Y-%m-%dT%H:%M")
 
 
-def cell(value: object) -> str:
-    """A value of a table without links."""
+def head(column: TableColumn) -> str:
+    """The heading of a column."""
+    return column.title or column.head.capitalize()
+
+
+def cell(line: object, column: TableColumn) -> str:
+    """The value of a line in a column, without links."""
+    value = getattr(line, column.field)
     match value:
         case None | "" | ():
             return NOTHING
+        case int() | float() if column.form == "percent":
+            return percent(value, column.digits)
         case float():
-            return number(value)
+            return number(value, column.digits, sign=column.form == "change")
         case int():
             return number(value, 0)
         case tuple():

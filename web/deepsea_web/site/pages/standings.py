@@ -11,7 +11,7 @@ from msgspec import structs
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.documents import to_object
 from deepsea_arena.reports.bots import BotProfile
-from deepsea_arena.reports.standings import CSV_COLUMNS, PairTable, Standings, csv_rows
+from deepsea_arena.reports.standings import COLUMNS, CSV_COLUMNS, PairTable, Standings, csv_rows
 from deepsea_arena.reports.tournaments import ScoreLine, TournamentLine, TournamentReport
 from deepsea_ladder.standings import StandingLine
 from deepsea_web.charts.course import WIDE, Moment, area, course, moments
@@ -47,6 +47,7 @@ def _standings_extras(data: Standings) -> Mapping[str, Any]:
     scale = Scale.of([(line.low, line.high) for line in known])
     span = span_of([line.recent for line in known])
     return {
+        "columns": COLUMNS,
         "axes": axis(scale) + axis(scale, NARROW),
         "bars": [bar(scale, line.low, line.mu, line.high) for line in lines],
         "sparks": [sparkline(line.recent, span) for line in lines],
@@ -84,6 +85,7 @@ def _bot_extras(data: BotProfile) -> Mapping[str, Any]:
     courses = {one.version: one for one in data.course}
     listed = data.versions[::-1][:VERSIONS]
     return {
+        "columns": COLUMNS,
         "versions": [(one, courses.get(one.version)) for one in listed],
         **_pictures(data),
     }
