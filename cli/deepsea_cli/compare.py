@@ -111,7 +111,7 @@ def command(
     drawn.begin_pair(settings)
     page = PlayedGamesPage(wanted=browser)
     with ExitStack() as opened:
-        folder = kept_folder(opened, out, settings.asked(), settings.kind, settings.bots)
+        folder = kept_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
         if folder is None:
             games = CompareGames(settings)
         else:

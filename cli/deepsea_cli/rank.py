@@ -97,7 +97,7 @@ def command(
             f"--games {most}: a round of {settings.size} bots has {settings.size} games"
         )
     with ExitStack() as opened:
-        folder = kept_folder(opened, out, settings.asked(), settings.kind, settings.bots)
+        folder = kept_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
         played = RankGames(settings, folder)
         ranking = played.ranking
         progress = opened.enter_context(Progress(max(played.left, 1), printed=True))

@@ -315,7 +315,7 @@ def test_a_late_answer_is_reported_once_the_session_has_its_outcome(
     session = Recorder()
     heard: list[TimedAnswer | BotFault | RefereeError] = []
     disturbed = TooLate(cast(Session, session))
-    for _ in range(TooLate.QUESTION):
+    for _ in range(TooLate.REQUEST):
         disturbed.ask(b"", TIME_LEFT, heard.append)
     # A notice of a fault before its request was written would name a request nobody knows.
     assert heard == []
@@ -324,14 +324,14 @@ def test_a_late_answer_is_reported_once_the_session_has_its_outcome(
     (reported,) = heard
     assert isinstance(reported, BotFault)
     assert reported.fault is fault
-    assert (reported.detail == TooLate.SAID) == (fault is Fault.TIMEOUT)
+    assert (reported.detail == TooLate.MESSAGE) == (fault is Fault.TIMEOUT)
 
 
 def test_the_bot_may_use_all_its_time_before_it_reads_the_request_after_a_late_answer() -> None:
     session = Recorder()
     heard: list[TimedAnswer | BotFault | RefereeError] = []
     disturbed = TooLate(cast(Session, session))
-    for _ in range(TooLate.QUESTION):
+    for _ in range(TooLate.REQUEST):
         disturbed.ask(b"", TIME_LEFT, heard.append)
     disturbed.ask(b"", TimeLeft(1_000, 0), heard.append)
     disturbed.ask(b"", TimeLeft(1_000, 0), heard.append)

@@ -20,7 +20,7 @@ import pytest
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.results.folder import (
-    _WAITING,
+    _LONGEST_QUEUE,
     LOCK,
     FolderWriter,
     ResultsFolder,
@@ -300,9 +300,9 @@ def test_things_are_done_in_order() -> None:
 def test_who_is_too_fast_is_told_what_to_wait_for() -> None:
     go_on = threading.Event()
     thread = WriteBehind("test")
-    answers = [thread.do(go_on.wait) for _ in range(_WAITING + 2)]
-    assert answers[:_WAITING] == [None] * _WAITING
-    first = answers[_WAITING]
+    answers = [thread.do(go_on.wait) for _ in range(_LONGEST_QUEUE + 2)]
+    assert answers[:_LONGEST_QUEUE] == [None] * _LONGEST_QUEUE
+    first = answers[_LONGEST_QUEUE]
     assert first is not None
     assert not first.done()
     go_on.set()

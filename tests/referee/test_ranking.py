@@ -240,7 +240,7 @@ def test_a_ranking_goes_on_where_it_was(tmp_path: Path) -> None:
 
     def part(most: int) -> tuple[int, Ranking]:
         settings = wanted(4, 2, most, margin=0.2)
-        with ComparisonFolder(tmp_path, settings.asked(), settings.kind) as folder:
+        with ComparisonFolder(tmp_path, settings.fields_to_match(), settings.kind) as folder:
             playing = RankGames(settings, folder)
             left = playing.left
             playing.play(lambda games: None, play=Table().play)

@@ -1,11 +1,11 @@
 """The results of a match: the numbers per bot, and the first faults and void games.
 
-Invariants: the numbers are derived only from the games' results; games are summed and not kept, so
-that a match of any length uses the same memory; the order of games does not change the result. All
-games are in results.json (folder.py). Faults of the same bot are of one kind if they say the same,
-or come from the same place in the author's code; of each kind the first one is kept. A time is only
-counted in a bucket: up to 1,023 us a bucket is one microsecond, above that it spans at most 1/512
-of the time; the slowest time is exact.
+Invariants: the numbers are derived only from the games' results; games are summed and not stored,
+so that a match of any length uses the same memory; the order of games does not change the result.
+All games are in results.json (folder.py). Faults of the same bot are of one kind if their messages
+are equal, or if they come from the same place in the author's code; of each kind the first fault is
+stored. A time is only counted in a bucket: up to 1,023 us a bucket is one microsecond, above that
+it spans at most 1/512 of the time; the slowest time is exact.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from deepsea_sdk.notes import Note
 from deepsea_sdk.refereed_game import PlayedGame
 
 EXPLAINED = 10
-"""How many void games are kept to be explained; of the rest there is a count."""
+"""The number of void games that are stored to be explained; the others are only counted."""
 MOST_KINDS = 100
-"""Kinds that are kept apart; what else there is counts as one more kind of its fault."""
-_LONGEST = 160
+"""The largest number of kinds of faults that are distinguished. Later ones are combined by bot,
+fault, and stage of the game."""
+_LONGEST_MESSAGE = 160
+"""The largest number of characters of a fault's message in a line."""
 _BITS = 10
 """The number of leading binary digits of a time that determine its bucket."""
 _EXACT_US = 1 << _BITS
@@ -44,18 +46,21 @@ _EXACT_US = 1 << _BITS
 
 @dataclass(slots=True)
 class FaultKind:
-    """Faults of one bot that are the same."""
+    """Faults of one bot that are alike."""
 
     bot: int
     game: int
-    """The first game with it, from 1,"""
+    """The number of the first game with such a fault, from 1."""
     first: FaultReport
-    """and the first fault of this kind in it."""
+    """The first fault of this kind in that game."""
     count: int = 0
     forfeits: int = 0
 
     def line(self, name: str) -> str:
-        """What happened, how often and where first, in one short line; `name` is the bot's."""
+        """Describe the faults in one line: the kind, the number, and the first place.
+
+        `name` is the name of the bot.
+        """
         first, times = self.first, f" ×{self.count}" if self.count > 1 else ""
         where = f"{', first' if times else ''} in game {self.game}, seat {SEAT_LETTERS[first.seat]}"
         if first.when == "decision":
@@ -64,24 +69,24 @@ class FaultKind:
         if self.forfeits and first.when != "absent":
             games = f" {self.forfeits} games" if self.forfeits > 1 else ""
             forfeits = f"; forfeited{games}"
-        what = "forfeited" if first.when == "absent" else str(first.fault)
-        return f"{name}: {what}{times}{where}: {one_line(first.came, _LONGEST)}{forfeits}"
+        kind = "forfeited" if first.when == "absent" else str(first.fault)
+        return f"{name}: {kind}{times}{where}: {one_line(first.came, _LONGEST_MESSAGE)}{forfeits}"
 
 
 class FaultKinds:
-    """All faults of a match."""
+    """The faults of a match, combined into kinds."""
 
     def __init__(self) -> None:
         self.count = 0
-        """How many faults there were; games that a bot was not there for are not counted."""
+        """The number of faults. Forfeits of a bot that was absent from a game are not faults."""
         self._kinds: dict[tuple[object, ...], FaultKind] = {}
 
     def add(self, game: int, bot: int, report: FaultReport) -> None:
-        """Count one fault; those of one game come in order, games in any order."""
+        """Count one fault of a bot. Games may come in any order, the faults of a game in order."""
         self.count += report.when != "absent"
-        key: tuple[object, ...] = (bot, report.fault, report.when, _said(report))
+        key: tuple[object, ...] = (bot, report.fault, report.when, _cause(report))
         if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
-            key = key[:3]
+            key = key[:3]  # combines all further faults, whatever their cause
         kind = self._kinds.setdefault(key, FaultKind(bot, game, report))
         if game < kind.game:
             kind.game, kind.first = game, report
@@ -89,13 +94,18 @@ class FaultKinds:
         kind.forfeits += report.forfeit
 
     def __iter__(self) -> Iterator[FaultKind]:
-        """In the order in which they first happened."""
+        """Yield the kinds of faults in the order in which they first happened."""
         return iter(sorted(self._kinds.values(), key=lambda kind: (kind.game, kind.first.decision)))
 
 
-def _said(report: FaultReport) -> object:
+def _cause(report: FaultReport) -> object:
+    """Return a value that is equal for faults with the same cause.
+
+    That is the place in the author's code if the fault has a traceback, else its message. All
+    timeouts are alike, since their messages differ in the limit only.
+    """
     if report.fault is Fault.TIMEOUT:
-        return None  # the limit differs from one to the next
+        return None
     return frames(report.error) or report.came
 
 
@@ -103,12 +113,12 @@ def _said(report: FaultReport) -> object:
 
 
 class LatencyHistogram:
-    """The times of many decisions, in microseconds."""
+    """Counts the times of many decisions, in microseconds, with little memory."""
 
     def __init__(self) -> None:
         self._slowest = 0
         self._counts: Counter[int] = Counter()
-        """Decisions by the middle of their bucket of times."""
+        """The number of decisions in each bucket, by the middle of the bucket."""
 
     def add(self, times_us: Iterable[int]) -> None:
         """Count the times of some decisions."""
@@ -118,32 +128,39 @@ class LatencyHistogram:
 
     @property
     def count(self) -> int:
+        """The number of decisions."""
         return self._counts.total()
 
     @property
     def slowest_us(self) -> int | None:
-        """The slowest one; None if there is none."""
+        """The slowest time; None if there is no decision."""
         return self._slowest if self._counts else None
 
     def quantile_us(self, percent: int) -> int | None:
-        """What this percentage does not exceed, for 50 the lower median; None without any.
+        """Return the shortest time that at least `percent` of the decisions do not exceed.
 
-        It is exact up to 1,023 us, else off by at most 0.1 %: the middle of its bucket.
+        For 50 it is the lower median. None if there is no decision. The time is exact up to 1,023
+        us; a longer one is the middle of its bucket, which is off by at most 0.1 %.
         """
-        before, total = 0, self.count
+        not_slower, total = 0, self.count
         for us, count in self.counts():
-            before += count
-            if 100 * before >= percent * total:
+            not_slower += count
+            if 100 * not_slower >= percent * total:
                 return us
         return None
 
     def counts(self) -> list[tuple[int, int]]:
-        """Times, each the middle of its bucket, and how many there are, from the fastest one."""
+        """Return a sorted list of times with their numbers; a time is the middle of its bucket."""
+        # The middle of the last bucket may be longer than the slowest time.
         return [(min(us, self._slowest), count) for us, count in sorted(self._counts.items())]
 
 
 def _middle(us: int) -> int:
-    """The middle of the bucket of a longer time; each doubling of it has 2**_BITS / 2 buckets."""
+    """Return the middle of the bucket of a time of at least `_EXACT_US`.
+
+    The first `_BITS` binary digits of a time determine its bucket, so the width of the buckets
+    doubles whenever the time does.
+    """
     shift = us.bit_length() - _BITS
     return (us >> shift << shift) + (1 << shift >> 1)
 
@@ -153,10 +170,10 @@ def _middle(us: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GameResult:
-    """One game that counts."""
+    """The result of a game that counts."""
 
     game: int
-    """Its number in the match, from 1."""
+    """The number of the game in the match, from 1."""
     game_id: str
     seats: tuple[int, ...]
     """The index of the bot in each seat."""
@@ -165,13 +182,17 @@ class GameResult:
     forfeits: tuple[Forfeit, ...]
     faults: tuple[FaultReport, ...]
     drowned: tuple[tuple[int, ...], ...] = ()
-    """For each dive that was played, how many units each seat lost at its end."""
+    """For each dive that was played, the number of units that each seat lost at its end."""
     notes: Mapping[int, Note] = field(default_factory=dict)
-    """What bots noted, by the number of the decision; in a file of its own."""
+    """The notes of bots, by the number of the decision."""
 
     @classmethod
     def of(cls, number: int, seats: Sequence[int], played: PlayedGame) -> Self:
-        """The result of a game whose `number` counts from 0."""
+        """Return the result of a played game.
+
+        number  the number of the game in the match, from 0
+        seats   the index of the bot in each seat
+        """
         record = played.record
         return cls(
             game=number + 1,
@@ -194,41 +215,41 @@ class VoidGame:
     game_id: str
     reason: str
     seat: int | None = None
-    """The seat whose bot could not be timed, if that was the reason."""
+    """The seat whose bot could not be timed; None for other reasons."""
     out_of_memory: bool = False
-    """Whether the reason was that this machine had no memory left."""
+    """True if the reason is that this machine had no free memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class BotSummary:
-    """One row of the table."""
+    """The numbers of one bot in a match: a row of the table."""
 
     name: str
     games: int
     wins: int
-    """Games in placement 1, shared ones too."""
+    """The number of games in placement 1, shared or alone."""
     mean_placement: float | None
     mean_points: float | None
     drowned: tuple[int, ...]
-    """Games in which it drowned in dive 1, 2 and 3: lost units at the end of the dive."""
+    """For each dive, the number of games in which the bot lost units at the end of the dive."""
     faults: int
     forfeits: int
     decisions: int
     median_us: int | None
     slowest_us: int | None
     off_turn: float | None
-    """CPU seconds per second outside of its turns; None if that was not measured."""
+    """The CPU seconds per second that the bot used outside of its turns; None if not measured."""
 
 
 class VoidGames:
-    """The number of void games, and the first ones."""
+    """The number of void games, and the first `EXPLAINED` of them."""
 
     def __init__(self) -> None:
         self.count = 0
         self._first: list[VoidGame] = []
 
     def add(self, void: VoidGame) -> None:
-        """Count a game; they come in any order."""
+        """Count a void game. Games may come in any order; those with the lowest numbers stay."""
         self.count += 1
         insort(self._first, void, key=lambda void: void.game)
         del self._first[EXPLAINED:]
@@ -238,7 +259,7 @@ class VoidGames:
 
 
 class _Tally:
-    """The sums of one bot."""
+    """The sums of one bot over all games."""
 
     def __init__(self) -> None:
         self.games = 0
@@ -253,7 +274,7 @@ class _Tally:
 
 @dataclass(slots=True)
 class MatchResult:
-    """The results of a match so far."""
+    """The results of a match, to which games are added."""
 
     bots: tuple[BotSpec, ...]
     rules: RuleSet
@@ -265,16 +286,17 @@ class MatchResult:
     games: int = 0
     """The number of games that count."""
     first_game: GameResult | None = None
-    """The game that counts with the lowest number."""
+    """The game with the lowest number of all that count; None before the first game."""
     faults: FaultKinds = field(default_factory=FaultKinds)
     voids: VoidGames = field(default_factory=VoidGames)
     logs: list[BotLog] = field(default_factory=list)
     off_turn: list[OffTurn] = field(default_factory=list)
     interrupted: bool = False
     tables: int = 1
-    """The most games that were on at once over the same streams."""
+    """The largest number of games that were played at the same time over the same streams."""
     late_share: float = 0.0
-    """The part of the time in which the referee was late, where no kernel tells it of delays."""
+    """The share of the time in which the referee itself was late. It is only measured where the
+    kernel does not report how long processes wait."""
     _tallies: list[_Tally] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -285,7 +307,7 @@ class MatchResult:
         return f"<MatchResult, {self._facts}: {rows}>"
 
     def _repr_html_(self) -> str:
-        """The table, for a notebook."""
+        """Return the table as HTML, for a notebook."""
         head = ("bot", "games", "wins", "placement", "points", "drowned in dive 1, 2, 3", "faults")
         rows = [
             (
@@ -307,7 +329,10 @@ class MatchResult:
         return f"{self.games} of {self.games_asked} games, {self.rules.name} rules{ended}"
 
     def add(self, result: GameResult, decisions: Iterable[Decision]) -> None:
-        """Add a finished game."""
+        """Add a finished game with its decisions, whose times count.
+
+        Decisions that a bot was not asked for have no time.
+        """
         self.games += 1
         if self.first_game is None or result.game < self.first_game.game:
             self.first_game = result
@@ -337,11 +362,11 @@ class MatchResult:
         self.voids.add(void)
 
     def fault_lines(self) -> list[str]:
-        """The kinds of faults, each in one line, for people."""
+        """Return the kinds of faults, each described in one line."""
         return [kind.line(self.bots[kind.bot].name) for kind in self.faults]
 
     def summaries(self) -> list[BotSummary]:
-        """The table's rows, in the order of the bots."""
+        """Return the rows of the table, in the order of the bots."""
         return [
             BotSummary(
                 name=spec.name,
@@ -361,7 +386,10 @@ class MatchResult:
         ]
 
     def ranked(self) -> list[BotSummary]:
-        """The same rows, best bot first."""
+        """Return the rows of the table, the best bot first.
+
+        Bots are sorted by mean placement, then by mean points; bots without games come last.
+        """
         return sorted(
             self.summaries(),
             key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_points or 0)),
@@ -369,12 +397,12 @@ class MatchResult:
 
 
 def record_name(game: int) -> str:
-    """The file of a game's record; `game` counts from 1."""
+    """Return the name of the file with a game's record; `game` counts from 1."""
     return f"game-{game:04}.json"
 
 
 class BotHangs(UserError):
-    """A bot in this process does not return; `detail` is its stack."""
+    """Raised if a bot in this process does not return from a call; `detail` is its stack."""
 
     result: MatchResult
-    """The complete games of the match that it ended."""
+    """The result of the match up to then: its complete games."""

@@ -1,4 +1,4 @@
-"""What can be said of a bot's files before it is started, and what its author can do about faults.
+"""Checks of a bot's files before it is started, and advice to its author about faults.
 
 Invariants: every command and option that is named exists where the text is shown, which a test
 checks; nothing is said that needs a record where none was kept.
@@ -22,11 +22,11 @@ REMEDIES = {
     Fault.PROTOCOL_ERROR: "answer each request once, with its id; see docs/protocol.md",
     Fault.RESOURCE_LIMIT: "use less memory, or fewer processes, threads and files",
 }
-"""As `check` tells them."""
+"""Advice of the `check` command to the author, by the kind of fault."""
 FLUSH = "write it first and flush stdout after each line; see docs/protocol.md"
-"""For a bot that speaks lines and does not start."""
+"""Advice for a bot of the lines protocol that does not start."""
 MOST_PATHS = 5
-"""So many paths are named in one line."""
+"""The largest number of paths that one line of output names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class CheckResult:
     name: str
     ok: bool
     needed: bool
-    """False for advice."""
+    """True if a bot that fails this check cannot play; False if the check only gives advice."""
     found: str
     remedy: str = ""
     """What to do if it is not ok."""
@@ -45,24 +45,30 @@ class CheckResult:
 
 
 def files(bundle: BotBundle) -> CheckResult:
-    """The size of a bot's files and their limits; skipped files, and links that were copied."""
+    """Report the size of a bot's files, the limits, skipped files, and links stored as copies.
+
+    The result is always ok: files above a limit are refused when the bundle is read.
+    """
     collection = bundle.collection
     mib = 1 << 20
-    size = f"{-(-collection.total_bytes // 1000)} kB"
+    size = f"{-(-collection.total_bytes // 1000)} kB"  # rounded up
     if collection.total_bytes >= mib:
         size = f"{collection.total_bytes / mib:.1f} MiB"
     counts = f"{collection.entries:,} files and folders"
     limits = f"(limits: {LIMITS.entries:,}, {LIMITS.total_bytes // mib} MiB, {LIMITS.depth})"
     parts = [f"{counts}, {size}, {collection.depth} deep {limits}"]
     if collection.skipped:
-        parts.append(f"left out {some([*collection.skipped])}")
+        parts.append(f"left out {first_paths([*collection.skipped])}")
     if collection.links:
-        parts.append(f"kept as copies, being links: {some(collection.links)}")
-    return CheckResult("files", True, True, "; ".join(parts))
+        parts.append(f"kept as copies, being links: {first_paths(collection.links)}")
+    return CheckResult("files", ok=True, needed=True, found="; ".join(parts))
 
 
 def requirements(bundle: BotBundle) -> list[CheckResult]:
-    """The required packages that this environment has; nothing if the bot requires none."""
+    """Check that the packages of a bot's requirements.txt are installed in this environment.
+
+    Returns a list with one result, which is advice, or an empty list if the bot requires nothing.
+    """
     if bundle.requirements is None:
         return []
     # Most bots require none, and it takes a while to import.
@@ -74,24 +80,33 @@ def requirements(bundle: BotBundle) -> list[CheckResult]:
 
     needed = parse_requirements(bundle.requirements)
     missing = missing_here(needed)
-    here = [f"{need.name} {installed_version(need)}" for need in needed if str(need) not in missing]
-    parts = [f"{', '.join(here)} installed"] if here else []
+    installed = [
+        f"{need.name} {installed_version(need)}" for need in needed if str(need) not in missing
+    ]
+    parts = [f"{', '.join(installed)} installed"] if installed else []
     if missing:
         parts = [f"{', '.join(missing)} required but not installed here", *parts]
-    found = "; ".join(parts)
     remedy = "install them where deepsea-referee is; a season names those that it offers"
-    return [CheckResult("requirements", not missing, False, found, remedy)]
+    return [
+        CheckResult(
+            "requirements", ok=not missing, needed=False, found="; ".join(parts), remedy=remedy
+        )
+    ]
 
 
-def some(paths: Sequence[str]) -> str:
-    """The first paths, and the number of the others."""
+def first_paths(paths: Sequence[str]) -> str:
+    """Return the first `MOST_PATHS` paths as text, followed by the number of the others."""
     shown = ", ".join(paths[:MOST_PATHS])
     more = len(paths) - MOST_PATHS
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def ladder_remedy(fault: Fault, clock: str) -> str:
-    """The same on a ladder, where nobody can choose the clock."""
+    """Return advice about a fault in a ladder game, where the season sets the clock.
+
+    Only the advice about timeouts differs from `REMEDIES`: it names the clock of the season
+    instead of the option `--clock`.
+    """
     if fault is Fault.TIMEOUT:
         return f"keep to self.clock.deadline(): this season's clock is {clock}"
     return REMEDIES[fault]

@@ -1,4 +1,4 @@
-"""A comparison as it is played: blocks of games on one seed, in which two bots swap their seats.
+"""Games of a comparison: blocks of games on one seed, in which two bots swap their seats.
 
 Invariants: a block is closed under swapping the two bots, so that bots that play alike differ only
 by their own random numbers; blocks differ only in their seeds; they are reported in the order of
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 PlayedBlock: TypeAlias = Sequence[tuple[GameResult, GameRecord]]
 OnBlock: TypeAlias = Callable[[int, PlayedBlock], bool]
 """Receives a block's number and games; returns True to stop."""
-Keep: TypeAlias = Callable[[int, PlayedBlock, Mapping[str, Any]], object]
-"""Keeps a block that was counted: its number, its games, and what was measured in them."""
+SaveBlock: TypeAlias = Callable[[int, PlayedBlock, Mapping[str, Any]], object]
+"""Stores a counted block; receives its number, its games, and the measurements of the games."""
 ATTEMPTS = 3
-"""How often a block is played that has a void game each time."""
+"""The number of times that a block is tried if it has a void game each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,59 +44,67 @@ class GroupSettings(MatchSettings):
     """A match of whole groups of games that count together: blocks, or the rounds of a ranking."""
 
     kind: ClassVar[str]
-    """What it is called in its folder."""
+    """The name of the file in the results folder, without its suffix."""
     seed_text: str = ""
-    """The text that `seed` was made from."""
+    """The text from which `seed` was derived."""
     margin: float = MARGIN
     """The largest difference in placement score that counts as none."""
     alpha: float = ALPHA
-    """The probability of a wrong verdict that is accepted."""
+    """The accepted probability of a wrong verdict."""
     until_decided: bool = False
-    """Stop at the verdict."""
+    """True to stop as soon as there is a verdict."""
     done: int = 0
-    """Groups before this one were played earlier."""
+    """The number of the first group to play; those before it were played in earlier runs."""
 
     @property
     def size(self) -> int:
-        """The games of a group."""
+        """The number of games in a group."""
         raise NotImplementedError
 
     @property
     def blocks(self) -> Sequence[int]:
-        """The numbers of the groups that are played."""
+        """The numbers of the groups to play: those of `part` if it is set, else all from `done`."""
         if self.part is None:
             return range(self.done, self.block_of(self.games))
+        # Several games of `part` have the same group: a dictionary keeps the order without repeats.
         return [*dict.fromkeys(map(self.block_of, self.part))]
 
     def block_of(self, game: int) -> int:
-        """The group that a game belongs to; both count from 0."""
+        """Return the number of the group that a game belongs to; both numbers count from 0."""
         return game // self.size
 
     def games_of(self, blocks: Iterable[int]) -> Iterator[int]:
-        """The numbers of the games of these groups."""
-        return (block * self.size + place for block in blocks for place in range(self.size))
+        """Return the numbers of the games that belong to these groups."""
+        return (block * self.size + index for block in blocks for index in range(self.size))
 
     def numbers(self) -> Iterable[int]:
+        """The numbers of the games to play."""
         return self.games_of(self.blocks) if self.part is None else self.part
 
     def worker_of(self, place: int, workers: int) -> int:
-        # Not a whole group: the fewer of its games a worker has, the fewer processes it needs.
+        """Return the worker that plays the game at this place of the list of games to play."""
+        # The games of a group go to different workers: no process of a bot may meet a seed twice,
+        # so a worker needs more processes, the more games of a group it has.
         return place % workers
 
     def check_kept(self, block: KeptBlock) -> None:
-        """Raise UserError if a block that was kept has other games than these settings give it."""
-        games = [(game + 1, self.line_up(game)) for game in self.games_of([block.number])]
-        if [(game.game, game.seats) for game in block.kept] != games:
+        """Raise UserError if a stored block has other games or seats than these settings give it.
+
+        Stored games count from 1, the games of the settings from 0.
+        """
+        expected = [(game + 1, self.line_up(game)) for game in self.games_of([block.number])]
+        if [(game.game, game.seats) for game in block.kept] != expected:
             raise UserError(
                 f"block {block.number} of the folder is damaged, its games are not those that "
                 "are played in it: name another folder"
             )
 
     def game_seed(self, game: int) -> bytes:
+        """Return the seed of a game, which all games of its group have in common."""
         return game_seed(self.seed, self.block_of(game), self.attempt)
 
-    def asked(self) -> dict[str, object]:
-        """What has to be the same for a run to go on from its folder."""
+    def fields_to_match(self) -> dict[str, object]:
+        """Return the settings that a run must share with its folder to continue there."""
         return {
             "seats": len(self.line_up(0)),
             "rules": {"name": self.rules.name, **self.rules.options()},
@@ -115,13 +123,13 @@ class BlockSettings(GroupSettings):
     line_ups: tuple[tuple[int, ...], ...] = ()
     """The games of a block: the bot in each seat."""
     ours: tuple[int, ...] = (0,)
-    """The bots that are copies of A,"""
+    """The indices in `bots` of the copies of A."""
     theirs: tuple[int, ...] = (1,)
-    """and those of B."""
+    """The indices in `bots` of the copies of B."""
     field: tuple[BotSpec, ...] = ()
-    """The bots that were named for the other seats."""
+    """The bots that the user named for the other seats."""
     luck_adjusted: bool = False
-    """Decide by the lead less the luck in it."""
+    """True to decide by the lead minus the luck in it."""
 
     @classmethod
     def of(
@@ -134,7 +142,12 @@ class BlockSettings(GroupSettings):
         blocks: int,
         **others: Any,
     ) -> BlockSettings:
-        """At most so many blocks between a and b; `others` are fields of the settings."""
+        """Return the settings of at most `blocks` blocks between bots a and b.
+
+        field   the bots for the other seats
+        seats   the number of seats; None chooses it by the size of the field
+        others  further fields of the settings
+        """
         bots, line_ups, ours, theirs = seated(a, b, field, seats)
         return cls(
             bots=bots,
@@ -148,21 +161,26 @@ class BlockSettings(GroupSettings):
 
     @property
     def pair(self) -> tuple[BotSpec, BotSpec]:
+        """Bots A and B."""
         return self.bots[self.ours[0]], self.bots[self.theirs[0]]
 
     @property
     def names(self) -> list[str]:
-        """Of A and B, each its own."""
+        """The names of A and B; they differ even if both bots have the same name."""
         return [bot.name for bot in with_unique_names(self.pair)]
 
     @property
     def luck_by(self) -> str:
-        """What the luck is measured by, with its version, since others give other sums."""
+        """The version of the formula that measures the luck; "no" if luck is not measured.
+
+        Blocks that were measured by another version cannot be added up with new ones.
+        """
         from deepsea_sdk.coach.formula import VERSION
 
         return VERSION if self.luck_adjusted else "no"
 
-    def asked(self) -> dict[str, object]:
+    def fields_to_match(self) -> dict[str, object]:
+        """Return the settings of a comparison that a run must share with its folder."""
         a, b = self.pair
         return {
             "bot_A": a.name,
@@ -171,7 +189,7 @@ class BlockSettings(GroupSettings):
             "program_of_A": a.digest,
             "program_of_B": b.digest,
             "programs_of_the_field": [bot.digest for bot in self.field],
-            **GroupSettings.asked(self),
+            **GroupSettings.fields_to_match(self),
             "luck_adjusted": self.luck_by,
         }
 
@@ -183,6 +201,7 @@ class BlockSettings(GroupSettings):
         return self.line_ups[game % self.size]
 
     def worker_of(self, place: int, workers: int) -> int:
+        """Return the worker that plays the game at this place of the list of games to play."""
         if len({tuple(sorted(line_up)) for line_up in self.line_ups}) > 1:
             # A has more seats in one game than in the next: each worker gets as many of both.
             return self.block_of(place) % workers
@@ -192,11 +211,17 @@ class BlockSettings(GroupSettings):
 def seated(
     a: BotSpec, b: BotSpec, field: Sequence[BotSpec], seats: int | None
 ) -> tuple[list[BotSpec], tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]]:
-    """The bots of a comparison, the line-ups of a block, and which bots are a's and b's copies.
+    """Seat bots a and b, and the field, in the games of a block.
 
-    With a field, a and b have a seat each, the field has the rest, and all rotate, once in the
-    order a b and once in the order b a. Without one, a and b share all seats in turns, once
-    beginning with a and once with b: that makes two games, whatever the number of seats.
+    Returns four values: the list of bots, the line-ups (for each game the index in that list of
+    the bot in each seat), the indices of a's copies, and the indices of b's copies.
+
+    With a field, a and b have one seat each, and the field has the others. A block has a game for
+    each rotation of the circle a, b, field and of the circle b, a, field. Without a field, copies
+    of a and b alternate around the table, and a block has two games: one in which a has the first
+    seat, and one in which b has it.
+
+    Raises UserError if the number of seats is not allowed, or the field has too many bots.
     """
     players = seats or (2 + len(field) if field else USUAL_PLAYERS)
     if not MIN_PLAYERS <= players <= MAX_PLAYERS:
@@ -209,32 +234,40 @@ def seated(
     if field:
         others = [field[i % len(field)] for i in range(players - 2)]
         circles = [(*pair, *range(2, players)) for pair in ((0, 1), (1, 0))]
-        line_ups = [c[-i:] + c[:-i] for c in circles for i in range(players)]
+        line_ups = [
+            circle[-shift:] + circle[:-shift] for circle in circles for shift in range(players)
+        ]
         return [a, b, *others], tuple(line_ups), (0,), (1,)
+    # With an odd number of seats, the bot in the first seat has one seat more than the other one.
     copies = (players + 1) // 2
     ours, theirs = tuple(range(copies)), tuple(range(copies, 2 * copies))
     pairs = [(ours, theirs), (theirs, ours)]
-    line_ups = [tuple(pair[s % 2][s // 2] for s in range(players)) for pair in pairs]
+    # Even seats have the copies of the first bot of the pair, odd seats those of the second one.
+    line_ups = [tuple(pair[seat % 2][seat // 2] for seat in range(players)) for pair in pairs]
     return [a] * copies + [b] * copies, tuple(line_ups), ours, theirs
 
 
 class BlockLuck:
-    """Measures the luck of A: how far dice and hidden values moved its lead over B in a block."""
+    """Measures how far dice and hidden chip values moved the lead of A over B in a block."""
 
     def __init__(
         self, line_ups: Sequence[Sequence[int]], ours: Collection[int], theirs: Collection[int]
     ) -> None:
-        """`ours` and `theirs` are the bots in the line-ups that are copies of A and of B."""
+        """`ours` and `theirs` are the indices in the line-ups of the copies of A and of B."""
+        # The weight of a bot's score in the lead: the mean of all seats of A less that of B.
         self._share = {
             bot: sign / sum(bot in side for line_up in line_ups for bot in line_up)
             for side, sign in ((ours, 1), (theirs, -1))
             for bot in side
         }
         self.bound = LUCK_BOUND * largest_lead(line_ups, ours, theirs)
-        """The luck of a block is at most that, or at least minus that."""
+        """The limit of the luck of a block, in placement score."""
 
     def of(self, played: PlayedBlock) -> Luck:
-        """The luck of A in a block, as placement score."""
+        """Return the luck of A in a block, in placement score.
+
+        The first value is limited to at most `bound`, the second one to at least `-bound`.
+        """
         from deepsea_sdk.coach.chance_sum import chance_sum  # seldom needed
         from deepsea_sdk.coach.formula import formula
 
@@ -246,15 +279,19 @@ class BlockLuck:
 
 
 class CompareGames:
-    """The games of a comparison: blocks that were kept count, and it goes on from there."""
+    """The games of a comparison, which continues after the blocks of earlier runs."""
 
     def __init__(
         self,
         settings: BlockSettings,
         kept: Iterable[KeptBlock] = (),
-        keep: Keep = lambda *block: None,
+        keep: SaveBlock = lambda *block: None,
     ) -> None:
-        """`kept` has the blocks of earlier runs, in order."""
+        """Count the blocks of earlier runs.
+
+        kept  the blocks of earlier runs, in order
+        keep  stores each new block once it is counted
+        """
         sides = settings.line_ups, settings.ours, settings.theirs
         self.comparison = Comparison(
             *sides,
@@ -273,7 +310,7 @@ class CompareGames:
 
     @property
     def left(self) -> int:
-        """The blocks that are still to be played, at most."""
+        """The largest number of blocks that are still to be played; 0 once it is decided."""
         decided = self.settings.until_decided and self.comparison.verdict is not None
         return 0 if decided else len(self.settings.blocks)
 
@@ -284,7 +321,7 @@ class CompareGames:
         workers: int = 1,
         in_process: bool = False,
     ) -> bool:
-        """Play on to the end; returns whether Ctrl-C ended it before.
+        """Play the remaining blocks; return True if Ctrl-C interrupted them.
 
         on_block  receives each block once it is counted; returns True to stop
         Raises UserError for a bot that cannot be started or imported.
@@ -303,7 +340,7 @@ class CompareGames:
 
 
 class _Enough(Exception):
-    """Ends a match of which enough was played."""
+    """Raised in the callback of a game to end the match: no more games are needed."""
 
 
 def play_blocks(
@@ -314,9 +351,11 @@ def play_blocks(
     in_process: bool = False,
     play: Callable[..., MatchResult] = run_match,
 ) -> bool:
-    """Play all blocks, or until `on_block` stops it; returns whether Ctrl-C ended it before.
+    """Play all blocks, or until `on_block` returns True; return True if Ctrl-C interrupted them.
 
-    play  plays a match, as `shared_match.run_match` does
+    Blocks with a void game are played again, whole and on new luck, at most `ATTEMPTS` times.
+
+    play  plays a match, with the signature of `shared_match.run_match`
     Raises UserError for a bot that cannot be started or imported.
     """
     for attempt in range(ATTEMPTS):
@@ -337,9 +376,10 @@ def play_blocks(
 
 
 class _InOrder:
-    """Combines games that come in any order into blocks in the given order, each in its own order.
+    """Collects games, which end in any order, into blocks, and reports the blocks in their order.
 
-    Raises `_Enough` once a block was enough.
+    The games of a block are sorted by number. A block with a void game is not reported but listed
+    in `void`. Adding a game raises `_Enough` if `on_block` returns True.
     """
 
     def __init__(
@@ -355,22 +395,25 @@ class _InOrder:
         self._block_of = block_of
         self._on_block = on_block
         self.void: list[int] = []
-        """Blocks with a void game."""
+        """The numbers of the blocks with a void game."""
         self._games: dict[int, list[tuple[GameResult, GameRecord] | None]] = {}
-        """By block; None for a void game."""
+        """The games of each block that is not complete or not its turn; None for a void game."""
 
     def add(self, result: GameResult, record: GameRecord) -> None:
+        """Add a game that counts."""
         self._add(result.game - 1, (result, record))
 
     def leave_out(self, void: VoidGame) -> None:
+        """Add a void game, because of which its block does not count."""
         self._add(void.game - 1, None)
 
     def _add(self, number: int, game: tuple[GameResult, GameRecord] | None) -> None:
+        """Add a game (None if it is void), and report all blocks that are complete and next."""
         self._games.setdefault(self._block_of(number), []).append(game)
         while self._next is not None and len(self._games.get(self._next, ())) == self._size:
             block, self._next = self._next, next(self._blocks, None)
             games = [game for game in self._games.pop(block) if game is not None]
-            games.sort(key=lambda game: game[0].game)  # workers share it
+            games.sort(key=lambda game: game[0].game)  # workers end their games in any order
             if len(games) < self._size:
                 self.void.append(block)
             elif self._on_block(block, games):

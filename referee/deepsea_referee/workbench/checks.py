@@ -44,30 +44,33 @@ SEED = seed_from_text("check")
 TABLES = 16
 """The number of games at once in the test of whether the bot keeps games apart."""
 TIME_US = 60_000_000
-"""How long the checks may take with the usual clock, about."""
+"""About how long the checks may take with the default clock."""
 GAMES_IN_TIME = 15
-"""The part of that time, one fifteenth, after which a bot is asked no more in a game."""
+"""A bot that has thought for this fraction of the time, a fifteenth, in one game is not asked again
+in that game, so that one slow game does not use up the time of the other checks."""
 MORE_TIME = 4
-"""How many times the clock a search gets that does not repeat its game with it."""
+"""The factor by which the clock is extended for a bot whose search may end by the clock."""
 LONGEST_LOG = 20
 """The number of lines of the bot's output that are shown."""
 NO_TIME = TimeLeft(0, 0)
 FIRST = Slot(0)
-"""The process that plays all games but those that another one has played."""
+"""The bot's first process, which plays all games unless the check needs a fresh process."""
 
-Between: TypeAlias = Callable[[Session], AskedSeat]
-"""Who is asked in the bot's seat: its session in a wrapper."""
+WrapSession: TypeAlias = Callable[[Session], AskedSeat]
+"""Wraps the bot's session, to disturb its requests."""
 
 DECLARE = {
     "grpc": "so you may set `concurrent_games = True` in its class (faster matches)",
     "lines": 'so its first line may have `"features":["concurrent_games"]` (faster matches)',
 }
-"""The way to declare it, by the bot's protocol."""
+"""How a bot declares that it plays several games at once, by its protocol."""
 DIFFERS = "the bot does not repeat its own games"
+"""The reason why games of a bot cannot be compared, as the report says it."""
 APART = (
     "keep all that it knows of a game in self, and nothing in its class or module; or do not "
     "declare concurrent_games, and a match plays its games one by one"
 )
+"""Advice for a bot that mixes up games that are played at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class CheckReport:
 
     findings: list[CheckResult]
     log: list[str]
-    """The end of its output, if it was ever at fault."""
+    """The last lines of the bot's output; empty unless it was at fault."""
 
     @property
     def fine(self) -> bool:
@@ -97,9 +100,9 @@ async def examine(
 ) -> CheckReport:
     """Run all checks of a bot.
 
-    rules    each is played with every number of seats, or some if the bot is slow
-    tables   the number of games that are played one by one and at once; fewer if it is slow
-    time_us  about the time to take
+    rules    the rules to play; each with every number of seats, or with some if the bot is slow
+    tables   how many games are played both one by one and at once; fewer if the bot is slow
+    time_us  about how long the checks may take
     on_game  called after each game with the name of the check
 
     Raises HostTooBusy if the host is too busy to time the bot.
@@ -116,9 +119,9 @@ async def examine(
                 found = f"it did not {process.greeting} within {limit} s{process.place()}"
                 remedy = REMEDIES[Fault.START_TIMEOUT] if bot.protocol == "grpc" else FLUSH
                 error = process.error_text()
-                findings.append(CheckResult("start", False, True, found, remedy, error))
+                findings.append(_failed("start", found, remedy, error))
             else:
-                findings.append(CheckResult("start", True, True, "it starts and connects"))
+                findings.append(_passed("start", "it starts and connects"))
                 findings += await examination.presets(tuple(rules))
                 findings += examination.clock()
                 findings += examination.play()
@@ -131,20 +134,39 @@ async def examine(
                 ]
     except BotStartError as error:
         remedy = REMEDIES[Fault.CRASH]
-        findings.append(CheckResult("start", False, True, str(error), remedy, error.detail))
+        findings.append(_failed("start", str(error), remedy, error.detail))
     log = "".join(log.text for log in pool.logs if log.bot == 0)
     return CheckReport(findings, log.splitlines()[-LONGEST_LOG:])
 
 
 def hints(log: str) -> list[CheckResult]:
-    """Warnings of the SDK in the bot's stderr, such as a misspelt method name."""
+    """Return advice for each warning of the SDK in a bot's log, such as a misspelt method name."""
     remedy = "rename the method; give a helper a name that is not similar"
-    return [CheckResult("methods", False, False, hint, remedy) for hint in hints_in(log)]
+    return [_advice("methods", hint, remedy) for hint in hints_in(log)]
+
+
+def _passed(name: str, found: str, *, needed: bool = True) -> CheckResult:
+    """Return the result of a check that the bot has passed."""
+    return CheckResult(name, ok=True, needed=needed, found=found)
+
+
+def _failed(name: str, found: str, remedy: str, error: str = "") -> CheckResult:
+    """Return the result of a check that a bot must pass and has not."""
+    return CheckResult(name, ok=False, needed=True, found=found, remedy=remedy, error=error)
+
+
+def _advice(name: str, found: str, remedy: str) -> CheckResult:
+    """Return the result of a check that the bot has not passed, but need not pass."""
+    return CheckResult(name, ok=False, needed=False, found=found, remedy=remedy)
 
 
 @dataclass
 class _Examination:
-    """The checks of a bot that has started; it is the only one in the pool."""
+    """The checks of a bot that has started, which is the only bot of the pool.
+
+    The order of the checks matters: `presets` collects what `clock` and `play` report, and `tables`
+    needs to know from `forgets` whether the bot repeats its games.
+    """
 
     pool: BotPool
     control: TimeControl
@@ -152,105 +174,121 @@ class _Examination:
     time_us: int
     on_game: Callable[[str], object]
     check: str = ""
-    """The name of the check that is on."""
+    """The name of the check that is running."""
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    """The numbers of the next games; a game's seed follows from its number."""
     times_us: list[int] = field(default_factory=list)
+    """The times of the bot's decisions in the games of `presets`."""
     timeouts: list[FaultReport] = field(default_factory=list)
+    """The bot's timeouts in the games of `presets`."""
     points: int = 0
+    """The points that the bot has scored in the games of `presets`."""
     games: int = 0
-    idle: bool = True
-    """Whether it has decided everywhere as a bot does that overrides nothing."""
-    sound: bool = True
-    """Whether it has played without a fault so far."""
-    repeats: bool = False
-    """Whether it has played the same game in the same way twice."""
+    """The number of the games of `presets`."""
+    plays_default: bool = True
+    """True while all decisions of the bot are those of a bot class that overrides nothing."""
+    is_sound: bool = True
+    """True while the bot has played without a fault."""
+    repeats_games: bool = False
+    """True once the bot has played the same game in the same way twice."""
 
     async def presets(self, rules: Sequence[RuleSet]) -> list[CheckResult]:
-        """Play each preset with every number of seats; if time runs short, with some of them.
+        """Play each preset with every number of seats, and return one result for each preset.
 
-        The first round has a game of each preset, and as far as it goes each number of seats.
+        The first round always has a game of each preset, with different numbers of seats. Later
+        rounds change the number of seats, and end when two fifths of the time are used up. A preset
+        in which the bot was at fault is not played again.
         """
-        until_us = self.time.now_us() + self.time_us * 2 // 5
+        deadline_us = self.time.now_us() + self.time_us * 2 // 5
         sizes = range(MIN_PLAYERS, MAX_PLAYERS + 1)
-        played: dict[str, dict[int, int]] = {each.name: {} for each in rules}
-        failed: dict[str, CheckResult] = {}
+        decision_counts: dict[str, dict[int, int]] = {preset.name: {} for preset in rules}
+        failures: dict[str, CheckResult] = {}
         for turn in range(len(sizes)):
             for number, preset in enumerate(rules):
-                if preset.name in failed or (turn and self.time.now_us() > until_us):
+                if preset.name in failures or (turn and self.time.now_us() > deadline_us):
                     continue
                 size = sizes[(turn + number) % len(sizes)]
-                found = await self._preset(preset, size)
-                if isinstance(found, CheckResult):
-                    failed[preset.name] = found
+                outcome = await self._preset(preset, size)
+                if isinstance(outcome, CheckResult):
+                    failures[preset.name] = outcome
                 else:
-                    played[preset.name][size] = found
+                    decision_counts[preset.name][size] = outcome
         return [
-            failed.get(name) or CheckResult(f"rules {name}", True, True, _no_fault(found))
-            for name, found in played.items()
+            failures.get(name) or _passed(f"rules {name}", _no_fault(counts))
+            for name, counts in decision_counts.items()
         ]
 
     async def _preset(self, rules: RuleSet, players: int) -> CheckResult | int:
-        """Play a game; the number of the bot's decisions, or the first fault."""
+        """Play a game; return the number of the bot's decisions, or a failure with its first fault.
+
+        The game also counts for the checks of the clock and of the bot's play.
+        """
         self.check = name = f"rules {rules.name}"
-        seat = players % 3 % players  # the first, a middle and the last one
-        played, faults, own = await self._play(rules, players, seat)
+        seat = players % 3 % players  # the first, a middle or the last one, by the number of seats
+        played, faults, decisions = await self._play(rules, players, seat)
         self.games += 1
         self.points += played.record.points[seat]
-        again = RefereedGame(Game(rules, players, played.record.seed), "", self.control)
-        self.idle = self.idle and _decides_nothing(again, played.record, seat, len(own))
-        self.times_us += [decision.us for decision in own]
+        fresh = RefereedGame(Game(rules, players, played.record.seed), "", self.control)
+        if not _decides_like_default_bot(fresh, played.record, seat, len(decisions)):
+            self.plays_default = False
+        self.times_us += [decision.us for decision in decisions]
         self.timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
         for fault in faults:
-            self.sound = False
+            self.is_sound = False
             found = f"with {players} seats, decision {fault.decision}: {fault.explanation()}"
-            return CheckResult(name, False, True, found, REMEDIES[fault.fault], fault.error)
-        return len(own)
+            return _failed(name, found, REMEDIES[fault.fault], fault.error)
+        return len(decisions)
 
     def clock(self) -> list[CheckResult]:
-        """Judge the times of all these games."""
+        """Check the times of the bot's decisions in the games of `presets`.
+
+        Returns one result: a failure after a timeout, advice if decisions drew on the bank. The
+        list is empty if the bot made no decision.
+        """
         if not self.times_us:
             return []
         slowest, median = max(self.times_us), statistics.median_low(self.times_us)
-        budget = self.control.budget_us
-        over = sum(us > budget for us in self.times_us)
+        budget_us = self.control.budget_us
+        over_budget = sum(us > budget_us for us in self.times_us)
         found = (
             f"median {median / 1000:.1f} ms, slowest {slowest / 1000:.1f} ms, "
             f"the clock is {self.control.format()}"
         )
         if self.timeouts:
-            remedy = REMEDIES[Fault.TIMEOUT]
-            return [CheckResult("clock", False, True, f"timeouts: {found}", remedy)]
-        if over:
-            found = f"{over} of {len(self.times_us)} decisions drew on the bank: {found}"
+            return [_failed("clock", f"timeouts: {found}", REMEDIES[Fault.TIMEOUT])]
+        if over_budget:
+            found = f"{over_budget} of {len(self.times_us)} decisions drew on the bank: {found}"
             remedy = "plan with self.clock.budget, the seconds that cost nothing"
-            return [CheckResult("clock", False, False, found, remedy)]
-        return [CheckResult("clock", True, True, found)]
+            return [_advice("clock", found, remedy)]
+        return [_passed("clock", found)]
 
     def play(self) -> list[CheckResult]:
-        """What it brought home in all these games, if that was nothing."""
-        if self.points or not self.sound:
+        """Give advice if a bot without faults scored no points in all games of `presets`.
+
+        The list is empty otherwise.
+        """
+        if self.points or not self.is_sound:
             return []
         found = f"it brought nothing home in {self.games} games"
         remedy = "have it take treasure, and turn back while the air lasts"
-        if self.idle:
+        if self.plays_default:
             found += ": it plays exactly like the empty Bot class, and no method of yours is called"
             remedy = "override turn_back and search, and spell them so"
-        return [CheckResult("play", False, False, found, remedy)]
+        return [_advice("play", found, remedy)]
 
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
         self.check = name = "late answer"
-        _, faults, own = await self._play(PRESETS[DEFAULT], 2, 0, TooLate)
-        others = [fault for fault in faults if fault.came != TooLate.SAID]
+        _, faults, decisions = await self._play(PRESETS[DEFAULT], 2, 0, TooLate)
+        others = [fault for fault in faults if fault.came != TooLate.MESSAGE]
         if others:
             found = f"after a timeout: {others[0].explanation()}"
             remedy = "answer every request, also after on_fault: a fault does not end the game"
-            if not self.sound:
+            if not self.is_sound:
                 remedy = REMEDIES[others[0].fault]
-            return CheckResult(name, False, True, found, remedy, others[0].error)
-        answered = len(own) - len(faults)
-        found = f"after a deliberate timeout it answered the next {answered} requests"
-        return CheckResult(name, True, True, found)
+            return _failed(name, found, remedy, others[0].error)
+        answered = len(decisions) - len(faults)
+        return _passed(name, f"after a deliberate timeout it answered the next {answered} requests")
 
     async def dropped(self) -> CheckResult:
         """Drop the connection during a game: the program must exit, and start again."""
@@ -260,47 +298,52 @@ class _Examination:
         end = await process.exit_text()
         if process.running:
             remedy = "end the program when the stream ends, as deepsea_sdk.run does"
-            return CheckResult(name, False, True, f"{end} after the connection was dropped", remedy)
+            return _failed(name, f"{end} after the connection was dropped", remedy)
         _, faults, _ = await self._play(PRESETS[DEFAULT], 2, 0)
         if faults:
             found = f"restarted: {faults[0].explanation()}"
             remedy = REMEDIES[faults[0].fault]
-            return CheckResult(name, False, True, found, remedy, faults[0].error)
-        return CheckResult(name, True, True, "it exited, was restarted and played")
+            return _failed(name, found, remedy, faults[0].error)
+        return _passed(name, "it exited, was restarted and played")
 
     async def forgets(self) -> CheckResult:
-        """Play the same game after others and in a fresh process, and compare.
+        """Check that a bot forgets earlier games: it must play a game as in a fresh process.
 
-        A search that stops by the clock may differ: so once more, with more time.
+        The search of a bot may end by the clock, and then differ from run to run. So a difference
+        is only reported if the bot neither uses all its time nor repeats the game with more time.
         """
         self.check = name = "same again"
-        if not self.sound:
-            return CheckResult(name, False, False, "skipped", "fix its faults first")
-        differs = await self._differs()
-        if differs is None:
-            self.repeats = True
-            return CheckResult(name, True, False, "the same game was played in the same way twice")
+        if not self.is_sound:
+            return _advice(name, "skipped", "fix its faults first")
+        difference = await self._first_difference_to_fresh_process()
+        if difference is None:
+            self.repeats_games = True
+            return _passed(name, "the same game was played in the same way twice", needed=False)
         if await self._uses_all_its_time():
             found = f"not tested: {DIFFERS}, since it thinks for as long as the clock allows"
-            return CheckResult(name, True, False, found)
-        more = _longer(self.control, MORE_TIME)
-        if await self._differs(more) is None:
-            self.repeats = True
-            clock, longer = self.control.format(), more.format()
-            found = f"with {longer} it repeats its game: with {clock} the clock ends its search"
-            return CheckResult(name, True, False, found)
-        return CheckResult(
+            return _passed(name, found, needed=False)
+        longer = _longer(self.control, MORE_TIME)
+        if await self._first_difference_to_fresh_process(longer) is None:
+            self.repeats_games = True
+            found = (
+                f"with {longer.format()} it repeats its game: with {self.control.format()} the "
+                "clock ends its search"
+            )
+            return _passed(name, found, needed=False)
+        return _advice(
             name,
-            False,
-            False,
-            f"the same game was played differently from its decision {differs + 1} on",
+            f"the same game was played differently from its decision {difference + 1} on",
             "reset the state of the last game in on_game_start, and seed random numbers with "
             "info.commitment and info.seat",
         )
 
-    async def _differs(self, control: TimeControl | None = None) -> int | None:
-        """The first decision of a game that differs between a process that has played others
-        and a fresh one."""
+    async def _first_difference_to_fresh_process(
+        self, control: TimeControl | None = None
+    ) -> int | None:
+        """Play a game after another one and in a fresh process, and compare the decisions.
+
+        Returns the index of the first decision of the bot that differs, or None if all are equal.
+        """
         await self._decisions(next(self.numbers), control)
         number = next(self.numbers)
         after_another = await self._decisions(number, control)
@@ -308,81 +351,112 @@ class _Examination:
         return _first_difference(after_another, await self._decisions(number, control))
 
     async def _uses_all_its_time(self) -> bool:
-        """Whether it thinks longer if it has more time: its search has no end of its own."""
+        """Return True if the bot thinks longer when it has more time.
+
+        Such a bot searches until its time is up, so its decisions depend on the speed of the host.
+        """
         slow = await self._decisions(next(self.numbers), _longer(self.control, MORE_TIME))
         median_us = statistics.median_low([decision.us for decision in slow] or [0])
         return median_us > 2 * statistics.median_low(self.times_us)
 
     async def tables(self, count: int, declare: str) -> CheckResult:
-        """Play the same games one after another and all at once, and compare.
+        """Play the same games one after another and all at once, and compare the decisions.
 
-        `declare` says how such a bot may declare that it can.
+        A difference is a failure if the bot declares that it plays several games at once. If it
+        does not, the result tells whether it could, and `declare` says how to declare that. A slow
+        bot that declares nothing is not tested.
 
-        All at once have the time of one, so that each has as many times the clock as there are.
+        count    the largest number of games
+        declare  the sentence that tells the author how to declare it
         """
         self.check = name = "tables"
         process = await self.pool.ready(FIRST)
         declared = CONCURRENT_GAMES in process.session.features
-        untested = CheckResult(name, not declared, False, f"not tested: {DIFFERS}", APART)
-        if not self.repeats:
+        untested = CheckResult(
+            name, ok=not declared, needed=False, found=f"not tested: {DIFFERS}", remedy=APART
+        )
+        if not self.repeats_games:
             return untested
         if not declared and statistics.median_low(self.times_us) >= QUICK_US:
             found = "one game at a time, as for all bots that take more than 1 ms for a decision"
-            return CheckResult(name, True, False, found)
+            return _passed(name, found, needed=False)
         limit_us = self.control.budget_us + self.control.bank_us
         if max(self.times_us) > limit_us // MORE_TIME and await self._uses_all_its_time():
             return untested
-        more = _longer(self.control, count)
-        alone: dict[int, list[Decision]] = {}
-        until_us = self.time.now_us() + self.time_us // 8
+        # Games that are played at once share the bot's time, so each gets as many times the clock.
+        longer = _longer(self.control, count)
+        decisions_alone: dict[int, list[Decision]] = {}
+        deadline_us = self.time.now_us() + self.time_us // 8
         for _ in range(count):
-            if len(alone) > 1 and self.time.now_us() > until_us:
+            if len(decisions_alone) > 1 and self.time.now_us() > deadline_us:
                 break
             number = next(self.numbers)
-            alone[number] = await self._decisions(number, more)
-        count = len(alone)
-        at_once = await asyncio.gather(*(self._decisions(number, more, count) for number in alone))
-        differ = [
+            decisions_alone[number] = await self._decisions(number, longer)
+        count = len(decisions_alone)
+        decisions_at_once = await asyncio.gather(
+            *(self._decisions(number, longer, count) for number in decisions_alone)
+        )
+        different = [
             number
-            for number, decisions in zip(alone, at_once, strict=True)
-            if _first_difference(alone[number], decisions) is not None
+            for number, decisions in zip(decisions_alone, decisions_at_once, strict=True)
+            if _first_difference(decisions_alone[number], decisions) is not None
         ]
-        if differ:
-            again = await self._decisions(differ[0], more)
-            if _first_difference(alone[differ[0]], again) is not None:
+        if different:
+            # The difference proves nothing if the bot does not even repeat this game alone.
+            repeated = await self._decisions(different[0], longer)
+            if _first_difference(decisions_alone[different[0]], repeated) is not None:
                 return untested
-        if differ and declared:
-            found = f"{len(differ)} of {count} games were played differently with all on at once"
-            return CheckResult(name, False, True, found, APART)
-        if differ:
-            found = f"one game at a time: {len(differ)} of {count} differ with all on at once"
+        if different and declared:
+            found = f"{len(different)} of {count} games were played differently with all on at once"
+            return _failed(name, found, APART)
+        if different:
+            found = f"one game at a time: {len(different)} of {count} differ with all on at once"
         elif declared:
             found = f"the same decisions in {count} games one by one and at once"
         else:
             found = f"one game at a time. {count} at once gave the same decisions, {declare}"
-        return CheckResult(name, True, False, found)
+        return _passed(name, found, needed=False)
 
     async def _decisions(
-        self, number: int, control: TimeControl | None = None, beside: int = 1
+        self, number: int, control: TimeControl | None = None, games_at_once: int = 1
     ) -> list[Decision]:
-        """The bot's decisions in the first seat of a game; `beside` is how many games are on."""
-        _, _, own = await self._play(PRESETS[DEFAULT], 2, 0, None, number, control, beside)
-        return own
+        """Play the game with this number with the bot in the first of two seats.
+
+        Returns the bot's decisions. `games_at_once` is the number of games that run at the same
+        time, this one included.
+        """
+        _, _, decisions = await self._play(
+            PRESETS[DEFAULT],
+            players=2,
+            seat=0,
+            number=number,
+            control=control,
+            games_at_once=games_at_once,
+        )
+        return decisions
 
     async def _play(
         self,
         rules: RuleSet,
         players: int,
         seat: int,
-        between: Between | None = None,
+        wrap_session: WrapSession | None = None,
         number: int | None = None,
         control: TimeControl | None = None,
-        beside: int = 1,
+        games_at_once: int = 1,
     ) -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
-        """Play a game with the bot in that seat; its faults and decisions. RefereeError if void.
+        """Play a game with the bot in one seat and random players in the others.
 
-        If it is void because the host was too busy, another one is played once. A bot that has used
-        its share of the time for the checks is asked no more, and chance plays on.
+        Returns the game, the bot's faults, and the decisions that the bot itself made: once it has
+        used its share of the time for the checks, a random player decides for it. If the host was
+        too busy, so that the game is void, another one is played.
+
+        wrap_session   wraps the bot's session, to disturb its requests
+        number         decides the seed; None for a new game
+        control        the clock; None for that of the checks
+        games_at_once  the number of games that run at the same time, this one included
+
+        Raises RefereeError if the game is void.
         """
 
         async def once() -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
@@ -391,23 +465,24 @@ class _Examination:
             seats: dict[int, Callable[[Session], AskedSeat]] = {
                 other: partial(AtRandom, game, other) for other in range(players) if other != seat
             }
-            asked: list[UntilTired] = []
+            tested_seats: list[UntilTired] = []
 
-            def tested(session: Session) -> AskedSeat:
-                bot = session if between is None else between(session)
-                limit_us = max(0, self.time_us // GAMES_IN_TIME * beside)
-                asked.append(UntilTired(bot, AtRandom(game, seat), limit_us))
-                return asked[-1]
+            def limit_time(session: Session) -> AskedSeat:
+                bot = session if wrap_session is None else wrap_session(session)
+                limit_us = max(0, self.time_us // GAMES_IN_TIME * games_at_once)
+                tested_seats.append(UntilTired(bot, AtRandom(game, seat), limit_us))
+                return tested_seats[-1]
 
-            seats[seat] = tested
+            seats[seat] = limit_time
             refereed = RefereedGame(game, f"check-{count:03}", control or self.control)
-            blamed = [seat] if between is None else []
+            # A fault that a wrapper provokes on purpose is not the bot's.
+            blamed = [seat] if wrap_session is None else []
             with self.pool.table([0] * players, game.seed) as slots:
                 played = await play_game(refereed, self.pool, slots, seats, blamed=blamed)
             self.on_game(self.check)
-            own = [decision for decision in played.record.decisions if decision.seat == seat]
+            decisions = [decision for decision in played.record.decisions if decision.seat == seat]
             faults = [fault for fault in played.faults if fault.seat == seat]
-            return played, faults, own[: asked[-1].asked]
+            return played, faults, decisions[: tested_seats[-1].requests]
 
         try:
             return await once()
@@ -416,7 +491,7 @@ class _Examination:
 
 
 def _no_fault(decisions: Mapping[int, int]) -> str:
-    """What was found in games without a fault, by their numbers of seats."""
+    """Describe games without a fault; `decisions` is the number of decisions by number of seats."""
     sizes = sorted(decisions)
     several = f"{MIN_PLAYERS} to {MAX_PLAYERS}"
     if len(sizes) < MAX_PLAYERS - MIN_PLAYERS + 1:
@@ -425,27 +500,42 @@ def _no_fault(decisions: Mapping[int, int]) -> str:
 
 
 def _longer(control: TimeControl, times: int) -> TimeControl:
-    """A clock with so many times the time, as far as clocks go."""
+    """Return a clock with up to `times` times the budget and the bank of another one.
+
+    The factor is smaller if the sum would exceed the longest allowed time.
+    """
     limits = (control.budget_us, control.bank_us)
     times = max(1, min(times, LONGEST_US // sum(limits)))
     return TimeControl(*(times * us for us in limits))
 
 
-def _first_difference(one: Sequence[Decision], other: Sequence[Decision]) -> int | None:
-    """The first of a seat's decisions that differ; the rest of a game follows from them."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a.action != b.action), None)
+def _first_difference(first: Sequence[Decision], second: Sequence[Decision]) -> int | None:
+    """Return the index of the first action in which a seat's decisions in two games differ.
+
+    Returns None if there is none. The lengths are not compared: as long as all decisions of a seat
+    are the same, so is the rest of the game.
+    """
+    for index, (a, b) in enumerate(zip(first, second, strict=False)):
+        if a.action != b.action:
+            return index
+    return None
 
 
-def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int, asked: int) -> bool:
-    """Whether a seat made its first decisions as a Python bot without methods of its own does;
-    `refereed` is the same game before its first decision."""
-    plain = Bot()
+def _decides_like_default_bot(
+    refereed: RefereedGame, record: GameRecord, seat: int, decisions: int
+) -> bool:
+    """Return True if a seat decided like a Python bot that overrides no method.
+
+    refereed   the same game before its first decision; the recorded decisions are played in it
+    decisions  how many of the seat's decisions are compared, from the first one
+    """
+    default_bot = Bot()
+    compared = 0
     for decision in record.decisions:
-        refereed.game.pending()  # which rolls the dice
-        if decision.seat == seat and asked:
-            asked -= 1
-            if plain.decide(refereed.game.view(seat)) != decision.action:
+        refereed.game.pending()  # rolls the dice if that is due
+        if decision.seat == seat and compared < decisions:
+            compared += 1
+            if default_bot.decide(refereed.game.view(seat)) != decision.action:
                 return False
         refereed.repeat(decision)
     return True
@@ -457,8 +547,8 @@ def _decides_nothing(refereed: RefereedGame, record: GameRecord, seat: int, aske
 class AtRandom:
     """A seat of one game that chooses uniformly among the legal actions, in this process.
 
-    It plays the same game in the same way, as the sample bot `random` does; it answers in a later
-    pass of the event loop, as a bot does, and takes no time.
+    Its choices follow from the game's commitment and the seat, as those of the sample bot `random`
+    do. It answers in a later pass of the event loop, as a bot does, and takes no time.
     """
 
     features = frozenset({NO_EVENTS})
@@ -468,10 +558,13 @@ class AtRandom:
         self._chance = Stream(bytes.fromhex(game.commitment), f"random/{seat}")
 
     def send(self, message: bytes) -> None:
-        """Do nothing: it remembers nothing."""
+        """Ignore the message: this seat needs no knowledge of the game."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Answer the question that the game has."""
+        """Choose an action for the pending question, and pass it to `on_answer` a little later.
+
+        The request itself is not read. Returns 0 as the request's id, which nobody needs here.
+        """
         question = self._game.pending()
         assert question is not None
         action = question.legal[self._chance.uniform(len(question.legal))]
@@ -480,14 +573,14 @@ class AtRandom:
 
 
 class UntilTired:
-    """A seat that asks the bot until it has used some time in the game; then another player."""
+    """A seat in which a bot decides until it has used up a limit of time, then a substitute."""
 
-    def __init__(self, session: AskedSeat, then: AskedSeat, limit_us: int) -> None:
+    def __init__(self, session: AskedSeat, substitute: AskedSeat, limit_us: int) -> None:
         self._session = session
-        self._then = then
-        self._left_us = limit_us
-        self.asked = 0
-        """The number of requests to the bot."""
+        self._substitute = substitute
+        self._remaining_us = limit_us
+        self.requests = 0
+        """The number of requests that the bot has received."""
 
     @property
     def features(self) -> AbstractSet[str]:
@@ -497,13 +590,14 @@ class UntilTired:
         self._session.send(message)
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        if self._left_us < 0:
-            return self._then.ask(request, time_left, on_answer)
-        self.asked += 1
+        """Ask the bot, or the substitute once the bot's time is used up."""
+        if self._remaining_us < 0:
+            return self._substitute.ask(request, time_left, on_answer)
+        self.requests += 1
 
         def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
             if isinstance(outcome, TimedAnswer):
-                self._left_us -= outcome.wall_us
+                self._remaining_us -= outcome.wall_us
             on_answer(outcome)
 
         return self._session.ask(request, time_left, report)
@@ -515,12 +609,14 @@ class UntilTired:
 class Disturbed:
     """A wrapper of a session that disturbs the third request."""
 
-    SAID = ""
-    QUESTION = 3
+    MESSAGE = ""
+    """The text of the fault that the disturbance causes."""
+    REQUEST = 3
+    """The number of the request that is disturbed, from 1."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked = 0
+        self._requests = 0
 
     @property
     def features(self) -> frozenset[str]:
@@ -530,26 +626,30 @@ class Disturbed:
         self._session.send(message)
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        self._asked += 1
-        if self._asked == self.QUESTION:
-            return self.do(request, time_left, on_answer)
+        """Forward a request to the session, or disturb it if its turn has come."""
+        self._requests += 1
+        if self._requests == self.REQUEST:
+            return self.disturb(request, time_left, on_answer)
         return self._session.ask(request, time_left, on_answer)
 
-    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Send the third request, disturbed."""
+    def disturb(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """Send the request that is to be disturbed."""
         raise NotImplementedError
 
 
 class TooLate(Disturbed):
-    """Leaves no time for the answer: whenever it comes, it is reported as a timeout.
+    """Reports the answer to one request as a timeout, whenever it comes.
 
-    The bot was given the time, and works on while the next request waits: that wait is not charged.
+    The bot believes that it has its usual time, and may still work on that request when the next
+    one arrives. So the next request gets this time in addition, and is not charged.
     """
 
-    SAID = "a timeout on purpose"
+    MESSAGE = "a timeout on purpose"
     _late_us = 0
+    """The time that the bot was promised for the disturbed request; 0 for all other requests."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """Forward a request; the one after the timeout has more time, and is not charged."""
         late_us, self._late_us = self._late_us, 0
         if not late_us:
             return super().ask(request, time_left, on_answer)
@@ -557,12 +657,13 @@ class TooLate(Disturbed):
         def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
             on_answer(outcome._replace(us=0) if isinstance(outcome, TimedAnswer) else outcome)
 
-        self._asked += 1
+        self._requests += 1
         return self._session.ask(request, TimeLeft(late_us + sum(time_left), 0), report)
 
-    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+    def disturb(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """Ask without any time; report a timeout unless the bot does something worse."""
         self._late_us = sum(time_left)
-        timeout = BotFault(Fault.TIMEOUT, self.SAID, self._late_us)
+        timeout = BotFault(Fault.TIMEOUT, self.MESSAGE, self._late_us)
 
         def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
             crashed = isinstance(outcome, BotFault) and outcome.fault is not Fault.TIMEOUT
@@ -573,10 +674,11 @@ class TooLate(Disturbed):
 
 
 class Dropped(Disturbed):
-    """Ends the stream."""
+    """Ends the stream when one of the requests is due."""
 
-    SAID = "the connection was dropped on purpose"
+    MESSAGE = "the connection was dropped on purpose"
 
-    def do(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        self._session.fail(BotFault(Fault.CRASH, self.SAID))
+    def disturb(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
+        """End the stream, then ask: the session reports the fault as its answer."""
+        self._session.fail(BotFault(Fault.CRASH, self.MESSAGE))
         return self._session.ask(request, time_left, on_answer)

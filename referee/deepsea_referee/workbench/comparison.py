@@ -8,6 +8,7 @@ decides by the lead less the luck in it, a plain one by the lead.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
 
 Verdict = Literal["A", "B", "same"]
 FEWEST_TO_FORECAST = 10
+"""The number of blocks from which on the length of a comparison is forecast."""
 LARGEST_LEAD = 50
-"""The largest difference in points of a block; a larger one counts as this, real ones are far
-smaller."""
+"""The largest lead in points that a block can count for; real leads are far smaller."""
 LUCK_BOUND = 0.3
-"""The largest luck of a block that a gambler takes off, in parts of the largest lead: more would
-make bets smaller."""
+"""The limit of the luck that is subtracted from a block's lead, as a share of the largest lead.
+With a higher limit, the gamblers of the confidence sequence would have to bet less."""
 MOST_POINTS = 400
-"""Points of a lead that are shown, evenly thinned out."""
+"""The largest number of points of `Comparison.history`."""
 
 
 class Comparison:
-    """The differences between bots A and B, block by block."""
+    """Statistics of the differences between bots A and B, to which blocks are added."""
 
     def __init__(
         self,
@@ -53,7 +54,14 @@ class Comparison:
         alpha: float = ALPHA,
         luck_adjusted: bool = False,
     ) -> None:
-        """`ours` and `theirs` are the bots in the line-ups that are copies of A and of B."""
+        """Begin without blocks.
+
+        line_ups       the games of a block, each with the index of the bot in each seat
+        ours, theirs   the indices of the copies of A, and of the copies of B
+        margin         the largest difference in placement score that counts as none
+        alpha          the accepted probability of a wrong verdict
+        luck_adjusted  True to decide by the lead minus the luck in it
+        """
         self._sides = (frozenset(ours), frozenset(theirs))
         self._margin = margin
         self._is_two_seats = all(len(line_up) == 2 for line_up in line_ups)
@@ -62,34 +70,36 @@ class Comparison:
         self.adjusted = (
             AdjustedSequence(bound, LUCK_BOUND * bound, alpha) if luck_adjusted else None
         )
-        """The lead in placement score less the luck in it."""
+        """The lead in placement score minus the luck in it; None in a plain comparison."""
         self.points = ConfidenceSequence(-LARGEST_LEAD, LARGEST_LEAD, alpha)
         self.games = 0
         self.means = [[0.0, 0.0], [0.0, 0.0]]
-        """Placement score and points of A, and of B."""
+        """For A and for B: the mean placement score and the mean points."""
         self.faults: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-        """The faults of A and of B by kind."""
+        """For A and for B: the number of faults of each kind."""
         self.forfeits = [0, 0]
+        """The number of forfeits of A, and of B."""
         self.fault_kinds = (FaultKinds(), FaultKinds())
-        """The same ones counted together; their bot is 0 for A, 1 for B."""
+        """The faults of A and of B, combined where they are alike; the bot is 0 for A, 1 for B."""
         self.clean_blocks = 0
-        """Blocks in which neither of the two was at fault,"""
+        """The number of blocks in which neither A nor B was at fault."""
         self._clean_sum = 0.0
         self._history: list[LeadPoint] = []
         """The deciding lead after each block."""
 
     def __repr__(self) -> str:
-        return f"<Comparison, {self._facts}: A leads B by {' in '.join(_shown(self.deciding, 3))}>"
+        mean, interval = _as_text(self.deciding, 3)
+        return f"<Comparison, {self._facts}: A leads B by {mean} in {interval}>"
 
     def _repr_html_(self) -> str:
-        """The table, for a notebook."""
+        """Return a table as HTML, for a notebook."""
         leads = (("placement score", self.placement, 3), ("points", self.points, 1))
         rows = [
-            (what, *(f"{side[i]:.{digits}f}" for side in self.means), *_shown(lead, digits))
-            for i, (what, lead, digits) in enumerate(leads)
+            (name, *(f"{side[i]:.{digits}f}" for side in self.means), *_as_text(lead, digits))
+            for i, (name, lead, digits) in enumerate(leads)
         ]
         if self.adjusted is not None:
-            rows.insert(1, ("without luck", "", "", *_shown(self.adjusted, 3)))
+            rows.insert(1, ("without luck", "", "", *_as_text(self.adjusted, 3)))
         return html_table(self._facts, ("", "A", "B", "difference", "interval"), rows)
 
     @property
@@ -104,37 +114,46 @@ class Comparison:
 
     @property
     def clean_mean(self) -> float | None:
-        """and the mean difference in placement score in them."""
+        """The mean lead in placement score in blocks without a fault of A or B; None if none."""
         return self._clean_sum / self.clean_blocks if self.clean_blocks else None
 
     @property
     def deciding(self) -> ConfidenceSequence:
-        """The lead that the verdict is by."""
+        """The lead that decides: the luck-adjusted one if there is one, else the plain one."""
         return self.adjusted or self.placement
 
     @property
     def elo(self) -> Elo | None:
-        """The deciding lead in Elo points, in games of two seats."""
+        """The deciding lead in Elo points; None unless all games have two seats."""
         if not self._is_two_seats:
             return None
         return elo_difference(self.deciding.mean, self.deciding.interval)
 
     @property
     def is_just_decided(self) -> bool:
-        """Whether one of the bots became the stronger one with the last block."""
-        before = self._history[-2:-1]
-        return self.verdict in ("A", "B") and all(point.low <= 0 <= point.high for point in before)
+        """Return True if the last block has decided which bot is the stronger one."""
+        if self.verdict not in ("A", "B"):
+            return False
+        if len(self._history) < 2:
+            return True
+        before = self._history[-2]
+        return before.low <= 0 <= before.high
 
     def add(self, games: Sequence[GameResult], luck: Luck | None = None) -> None:
-        """Count one block; `luck` is that of A in it, which a luck-adjusted comparison needs."""
-        values: tuple[list[float], ...] = ([], [], [], [])
-        clean = True
+        """Add the games of one block, which count as a single observation.
+
+        `luck` is the luck of A in the block; a luck-adjusted comparison needs it.
+        """
+        # Placement scores and points in all seats of A and of B.
+        scores_of: tuple[list[float], list[float]] = ([], [])
+        points_of: tuple[list[int], list[int]] = ([], [])
+        is_clean = True
         for game in games:
             scores = placement_scores(game.placements)
             for side, bots in enumerate(self._sides):
                 seats = [seat for seat, bot in enumerate(game.seats) if bot in bots]
-                values[side].extend(scores[seat] for seat in seats)
-                values[2 + side].extend(game.points[seat] for seat in seats)
+                scores_of[side].extend(scores[seat] for seat in seats)
+                points_of[side].extend(game.points[seat] for seat in seats)
                 faults = [fault for fault in game.faults if fault.seat in seats]
                 for fault in faults:
                     self.fault_kinds[side].add(game.game, side, fault)
@@ -142,33 +161,40 @@ class Comparison:
                     str(fault.fault) for fault in faults if fault.when != "absent"
                 )
                 self.forfeits[side] += sum(forfeit.seat in seats for forfeit in game.forfeits)
-                clean = clean and not faults
-        placed, placed_b, scored, scored_b = (sum(v) / len(v) for v in values)
-        lead = scored - scored_b
-        self.placement.add(placed - placed_b)
+                is_clean = is_clean and not faults
+        score_a, score_b = (sum(scores) / len(scores) for scores in scores_of)
+        points_a, points_b = (sum(points) / len(points) for points in points_of)
+        lead, lead_in_points = score_a - score_b, points_a - points_b
+        self.placement.add(lead)
         if self.adjusted is not None:
             if luck is None:
                 raise ValueError("a luck-adjusted comparison needs the luck of each block")
-            self.adjusted.add(placed - placed_b, luck)
-        self.points.add(max(-LARGEST_LEAD, min(LARGEST_LEAD, lead)))
-        for mean, now in zip(self.means, ((placed, scored), (placed_b, scored_b)), strict=True):
+            self.adjusted.add(lead, luck)
+        self.points.add(max(-LARGEST_LEAD, min(LARGEST_LEAD, lead_in_points)))
+        for means, values in zip(
+            self.means, ((score_a, points_a), (score_b, points_b)), strict=True
+        ):
             for i in range(2):
-                mean[i] += (now[i] - mean[i]) / self.blocks
+                means[i] += (values[i] - means[i]) / self.blocks
         self.games += len(games)
-        if clean:
+        if is_clean:
             self.clean_blocks += 1
-            self._clean_sum += placed - placed_b
+            self._clean_sum += lead
         self._history.append(LeadPoint(self.blocks, self.deciding.mean, *self.deciding.interval))
 
     @property
     def history(self) -> list[LeadPoint]:
-        """The deciding lead as blocks came in, thinned out to MOST_POINTS; the newest is there."""
-        step = -(-self.blocks // MOST_POINTS) or 1
-        return self._history[(self.blocks - 1) % step :: step]
+        """The deciding lead after each block, thinned out evenly to at most `MOST_POINTS` points.
+
+        The last point is always that of the newest block.
+        """
+        step = max(1, math.ceil(self.blocks / MOST_POINTS))
+        first = (self.blocks - 1) % step  # so that the newest block is a multiple of `step` away
+        return self._history[first::step]
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict with confidence 1 - alpha; None while undecided."""
+        """The verdict with confidence 1 - alpha: "A", "B", or "same"; None while undecided."""
         if not self.blocks:
             return None
         interval = self.deciding.interval
@@ -178,21 +204,25 @@ class Comparison:
 
     @property
     def blocks_needed(self) -> int | None:
-        """About how many blocks a verdict takes in all; None if there is one, or too few blocks.
+        """A forecast of the total number of blocks until the verdict.
 
-        The interval narrows with the root of the blocks. It has to be narrow enough to leave out 0
-        if the mean stays as it is, or to lie within the margin.
+        None if there is a verdict already, or if there are too few blocks for a forecast.
+
+        The half width of the interval falls with the square root of the number of blocks. If the
+        mean stays as it is, the interval excludes 0 once its half width is below the mean, and lies
+        within the margin once its half width is below the distance of the mean from the margin.
         """
         if self.blocks < FEWEST_TO_FORECAST or self.verdict is not None:
             return None
         low, high = self.deciding.interval
         mean = abs(self.deciding.mean)
-        ratio = (high - low) / 2 / max(mean, self._margin - mean)
+        half_width = (high - low) / 2
+        ratio = half_width / max(mean, self._margin - mean)
         return max(self.blocks + 1, round(self.blocks * ratio**2))
 
 
-def _shown(lead: ConfidenceSequence, digits: int) -> tuple[str, str]:
-    """The mean and the interval of a lead as text."""
+def _as_text(lead: ConfidenceSequence, digits: int) -> tuple[str, str]:
+    """Return the mean and the interval of a lead as two texts, with so many decimal digits."""
     low, high = lead.interval
     return f"{lead.mean:+.{digits}f}", f"{low:+.{digits}f} to {high:+.{digits}f}"
 
@@ -200,13 +230,23 @@ def _shown(lead: ConfidenceSequence, digits: int) -> tuple[str, str]:
 def largest_lead(
     line_ups: Sequence[Sequence[int]], ours: Collection[int], theirs: Collection[int]
 ) -> float:
-    """The largest difference in placement score that a block can have: one side before all."""
+    """Return the largest possible lead of one side in a block, in placement score.
+
+    That is its lead if its bots have the best placements in all games, and the bots of the other
+    side the worst ones.
+
+    line_ups      the games of a block, each with the index of the bot in each seat
+    ours, theirs  the indices of the bots of the two sides
+    """
     best: list[float] = []
     worst: list[float] = []
     for line_up in line_ups:
         others = len(line_up) - 1
-        best += [(others - i) / others for i in range(sum(bot in ours for bot in line_up))]
-        worst += [i / others for i in range(sum(bot in theirs for bot in line_up))]
+        our_seats = sum(bot in ours for bot in line_up)
+        their_seats = sum(bot in theirs for bot in line_up)
+        # A placement score is the share of the other seats that are behind.
+        best += [(others - rank) / others for rank in range(our_seats)]
+        worst += [rank / others for rank in range(their_seats)]
     return sum(best) / len(best) - sum(worst) / len(worst)
 
 
@@ -214,7 +254,7 @@ def largest_lead(
 
 
 class LeadPoint(NamedTuple):
-    """The mean lead after some blocks, and its interval."""
+    """The mean lead after a number of blocks, with its interval."""
 
     blocks: int
     mean: float
@@ -224,10 +264,12 @@ class LeadPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The lead of A over B in placement score."""
+    """The lead of A over B in placement score, for a chart."""
 
     a: str
+    """The name of bot A."""
     b: str
+    """The name of bot B."""
     margin: float
     alpha: float
     points: Sequence[LeadPoint]

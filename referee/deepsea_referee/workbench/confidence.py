@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from deepsea_sdk.coach.chance_sum import Luck
 
 ALPHA = 0.05
-"""The probability of a wrong verdict that is accepted, unless another one is asked for."""
+"""The default of the accepted probability of a wrong verdict."""
 MARGIN = 0.05
-"""The largest difference in placement score that counts as none, unless another is asked for."""
+"""The default of the largest difference in placement score that counts as none."""
 LARGEST_STAKE = 0.75
 """The largest share of its capital that a gambler risks in one bet: the constant c of the paper."""
 STEPS = 500
-"""The resolution of possible means, in parts of the whole width; intervals are rounded outward
-to such a part."""
+"""The number of steps into which the range of possible means is divided. Intervals are rounded
+outward to a whole step."""
 _PAIR_STAKE = 0.9
-"""The largest share of its capital that a gambler risks on a pair: the mean of a round is far from
-the bounds of a game's score, so more than for a lead is safe."""
+"""The largest share of its capital that a gambler risks in one bet on a pair of a ranking. It may
+be larger than for a lead, because the mean of a round is far from the bounds of a game's score."""
 _ADJUSTED_STAKE = 0.9
-"""The largest share of its capital that a gambler risks: a lead less its luck is seldom near its
-bounds."""
+"""The largest share of its capital that a gambler risks in one bet on a luck-adjusted lead. It may
+be larger than for a plain lead, because a lead minus its luck is seldom near its bounds."""
 
 
 class Interval(NamedTuple):
-    """An interval for the mean."""
+    """A confidence interval for a mean."""
 
     low: float
     high: float
@@ -57,6 +57,7 @@ class Interval(NamedTuple):
         return self.low > 0 or self.high < 0
 
     def within(self, margin: float) -> bool:
+        """Return True if the whole interval is at most `margin` away from 0."""
         return -margin <= self.low and self.high <= margin
 
 
@@ -68,18 +69,22 @@ class Elo(NamedTuple):
 
 
 def elo_of(score: float) -> float:
-    """Elo points above opponents against whom a bot has this score in games of two seats."""
+    """Return the Elo points by which a bot with this score in games of two is above its opponents.
+
+    The result is infinite for the scores 0 and 1.
+    """
     if 0 < score < 1:
         return 400 * math.log10(score / (1 - score))
     return math.copysign(math.inf, score - 0.5)
 
 
 def elo_difference(mean: float, interval: Interval, middle: float = 0.5, bots: int = 2) -> Elo:
-    """The Elo difference of two bots in games of two seats, from that of their placement scores.
+    """Convert a difference of placement scores of two bots into Elo points, in games of two seats.
 
-    mean    the difference of their scores, with its interval
-    middle  the mean of their two scores
-    bots    how many bots meet each other
+    mean      the difference of their scores
+    interval  the interval of that difference
+    middle    the mean of their two scores
+    bots      the number of bots that play each other
     """
     # A bot does not meet itself, so the stronger one of two has weaker opponents. Two bots alone
     # have the scores s and 1 - s, and the difference is that of s.
@@ -101,52 +106,72 @@ class ConfidenceSequence:
         self._width = high - low
         self._log = math.log(2 / alpha)
         self._limit = 2 / alpha
+        """The capital of a gambler that excludes the mean against which it has bet."""
         self.count = 0
         self._sum = 0.0
+        """The sum of the observations, each scaled to 0 to 1 as for `_play`."""
         self._squares = 0.0
+        """The sum of the squared differences of observations from the mean at their time."""
         self._larger = [1.0] * (STEPS + 1)
-        """For each possible mean the capital of the gambler who bets that the mean is larger,"""
+        """For each possible mean, the capital of the gambler who bets that the mean is larger."""
         self._smaller = [1.0] * (STEPS + 1)
-        """and of the one who bets that it is smaller."""
+        """For each possible mean, the capital of the gambler who bets that the mean is smaller."""
         # The possible means that are not excluded. The capital of the gambler who bets on larger
         # falls with m and the other's rises, so these means are contiguous.
         self._first = 0
         self._last = STEPS
 
     def add(self, value: float) -> None:
-        """Add one observation."""
+        """Add one observation. Raises ValueError if it is outside of the bounds."""
         x = (value - self._low) / self._width
         if not -1e-9 <= x <= 1 + 1e-9:
             raise ValueError(f"{value} is outside of the bounds of this sequence")
         # The bet depends on earlier observations only: the proof needs that.
         self._play(x, self._next_bet())
         self._sum += x
+        # As if there had been one observation of 0.5 before, as in the paper.
         mean = (0.5 + self._sum) / (self.count + 1)
         self._squares += (x - mean) ** 2
 
     @property
     def _possible(self) -> range:
-        """The possible means that are not excluded, in steps."""
+        """The possible means that are not excluded, as numbers of steps above the lower bound."""
         return range(self._first, self._last + 1)
 
     def _next_bet(self) -> float:
-        """The gamblers' next bet, before it is limited to the largest stake."""
+        """Return the plug-in bet of the paper for the next observation, from the earlier ones.
+
+        The variance is estimated as if there had been one deviation of 0.5 before. The bet is not
+        yet limited to the largest stake.
+        """
         following = self.count + 1
         variance = (0.25 + self._squares) / following
         return math.sqrt(2 * self._log / (variance * following * math.log(1 + following)))
 
     def _play(self, x: float, bet: float) -> None:
-        """Let the gamblers bet on an observation, in parts of the width above the lower bound."""
+        """Let the gamblers of all possible means bet on an observation, and exclude means.
+
+        x    the observation, scaled so that the lower bound is 0 and the upper bound is 1
+        bet  by how much a capital grows for a distance of 1 between the observation and the mean
+
+        A gambler who bets that the mean is larger than m loses most, bet * m, at x = 0; the other
+        one loses most, bet * (1 - m), at x = 1. So bets are limited to `largest_stake` of that.
+        """
         self.count += 1
         stake = self.largest_stake
         for i in self._possible:
             m = i / STEPS
-            self._larger[i] *= 1 + min(bet, stake / m if m else bet) * (x - m)
-            self._smaller[i] *= 1 - min(bet, stake / (1 - m) if m < 1 else bet) * (x - m)
+            bet_on_larger = min(bet, stake / m) if m else bet
+            bet_on_smaller = min(bet, stake / (1 - m)) if m < 1 else bet
+            self._larger[i] *= 1 + bet_on_larger * (x - m)
+            self._smaller[i] *= 1 - bet_on_smaller * (x - m)
         self._exclude()
 
     def _exclude(self) -> None:
-        """Exclude the means against which a gambler has won enough, from the ends inwards."""
+        """Exclude the means against which a gambler has won enough, from both ends inwards.
+
+        The last mean is never excluded, so that the interval is not empty.
+        """
         while self._first < self._last and self._larger[self._first] >= self._limit:
             self._first += 1
         while self._first < self._last and self._smaller[self._last] >= self._limit:
@@ -154,13 +179,13 @@ class ConfidenceSequence:
 
     @property
     def mean(self) -> float:
-        """The mean of the observations; without any, the middle of the bounds."""
+        """The mean of the observations; the middle of the bounds if there are none."""
         share = self._sum / self.count if self.count else 0.5
         return self._low + self._width * share
 
     @property
     def interval(self) -> Interval:
-        """The interval for the true mean."""
+        """The interval for the true mean, rounded outward to whole steps."""
         low, high = max(0, self._first - 1), min(STEPS, self._last + 1)
         return Interval(
             self._low + self._width * low / STEPS, self._low + self._width * high / STEPS
@@ -171,47 +196,60 @@ class ConfidenceSequence:
 
 
 class AdjustedSequence(ConfidenceSequence):
-    """The mean of leads between -bound and bound, whose luck is known.
-
-    luck_bound  the luck is at most that, or at least minus that
-    """
+    """The mean of leads between -bound and bound, from which the luck in them is subtracted."""
 
     def __init__(self, bound: float, luck_bound: float, alpha: float = ALPHA) -> None:
+        """Begin without observations.
+
+        bound       the largest lead, in either direction
+        luck_bound  the limit of the luck: at most that for one gambler, at least minus that for
+                    the other one
+        """
         super().__init__(-bound, bound, alpha)
         self._bound = bound
         self._luck_bound = luck_bound
         beyond = luck_bound / (2 * bound)
-        self._for_more, self._for_less = _Gambler(beyond), _Gambler(beyond)
+        self._bets_on_larger, self._bets_on_smaller = _Gambler(beyond), _Gambler(beyond)
 
     def add(self, value: float, luck: Luck = (0.0, 0.0)) -> None:
+        """Add one lead and its luck: once limited from above, once limited from below.
+
+        Each gambler sees the observation from its side, scaled to 0 to 1 without luck: the first
+        one the lead minus the luck that is limited from above, the second one the opposite of the
+        lead minus the luck that is limited from below. Raises ValueError if a bound is exceeded.
+        """
         at_most, at_least = luck
         largest = self._luck_bound * (1 + 1e-9)
         if abs(value) > self._bound * (1 + 1e-9) or at_most > largest or at_least < -largest:
             raise ValueError(f"{value} and {luck} are outside of the bounds of this sequence")
-        more = 0.5 + (value - at_most) / (2 * self._bound)
-        less = 0.5 - (value - at_least) / (2 * self._bound)
+        x = 0.5 + (value - at_most) / (2 * self._bound)
+        mirrored_x = 0.5 - (value - at_least) / (2 * self._bound)
         means = [i / STEPS for i in self._possible]
-        larger = self._for_more.bets(means)
-        smaller = self._for_less.bets([1 - m for m in means])
-        for i, m, up, down in zip(self._possible, means, larger, smaller, strict=True):
-            self._larger[i] *= 1 + up * (more - m)
-            self._smaller[i] *= 1 + down * (less - (1 - m))
-        self._for_more.add(more)
-        self._for_less.add(less)
+        bets_on_larger = self._bets_on_larger.bets(means)
+        bets_on_smaller = self._bets_on_smaller.bets([1 - m for m in means])
+        for i, m, bet_on_larger, bet_on_smaller in zip(
+            self._possible, means, bets_on_larger, bets_on_smaller, strict=True
+        ):
+            self._larger[i] *= 1 + bet_on_larger * (x - m)
+            self._smaller[i] *= 1 + bet_on_smaller * (mirrored_x - (1 - m))
+        # After the bets: a bet may depend on earlier observations only.
+        self._bets_on_larger.add(x)
+        self._bets_on_smaller.add(mirrored_x)
         self.count += 1
         self._exclude()
 
     @property
     def mean(self) -> float:
-        """The mean of the leads less their luck."""
-        return self._bound * (self._for_more.mean - self._for_less.mean)
+        """The mean of the leads minus their luck, half from the view of each gambler."""
+        return self._bound * (self._bets_on_larger.mean - self._bets_on_smaller.mean)
 
 
 class _Gambler:
-    """Bets that the mean of what it sees is larger.
+    """A gambler who bets that the mean of the observations is larger than a possible mean.
 
-    It sees observations in parts of the width above the lower bound, or up to `beyond` below that.
-    Their variance is guessed as if there had been one deviation of a half before.
+    Observations are scaled so that the bounds of a lead are 0 and 1; with the luck subtracted, they
+    may be as low as `-beyond`. Their variance is estimated as if there had been one deviation of
+    0.5 before.
     """
 
     def __init__(self, beyond: float) -> None:
@@ -222,33 +260,40 @@ class _Gambler:
 
     @property
     def mean(self) -> float:
+        """The mean of the observations; 0.5 if there are none."""
         return self._sum / self._count if self._count else 0.5
 
     def add(self, x: float) -> None:
+        """Add an observation, on which later bets depend."""
         self._count += 1
         self._sum += x
         self._squares += (x - (0.5 + self._sum) / (self._count + 1)) ** 2
 
     def bets(self, means: Iterable[float]) -> list[float]:
-        """What it bets next that the mean is larger than each of these."""
+        """Return the next bet that the mean is larger than m, for each m of `means`.
+
+        The capital grows fastest with this bet if the mean is one standard error above that of the
+        observations (the approximate GRAPA of the paper). No bet is made on a mean that is not
+        hoped for, and no bet can lose more than `_ADJUSTED_STAKE` of the capital.
+        """
         variance = self._squares / (self._count + 1)
-        hope = self.mean + math.sqrt(variance / (self._count + 1))
-        return [
-            min(lead / (variance + lead * lead), _ADJUSTED_STAKE / (m + self._beyond))
-            if (lead := hope - m) > 0
-            else 0.0
-            for m in means
-        ]
+        hoped_mean = self.mean + math.sqrt(variance / (self._count + 1))
+        bets = []
+        for m in means:
+            lead = hoped_mean - m
+            best_bet = lead / (variance + lead * lead)
+            bets.append(min(best_bet, _ADJUSTED_STAKE / (m + self._beyond)) if lead > 0 else 0.0)
+        return bets
 
 
 # A fixed number of observations
 
-_SURE = 1.959964
-"""Standard errors of a normal distribution on each side of an interval of 95 %."""
+_NORMAL_95 = 1.959964
+"""The half width of a 95 % interval of a normal distribution, in standard errors."""
 
 
 class PairSequence(ConfidenceSequence):
-    """The difference of two bots' strengths, from rounds in which both play."""
+    """The difference of two bots' strengths in a ranking, from rounds in which both play."""
 
     largest_stake = _PAIR_STAKE
 
@@ -257,55 +302,72 @@ class PairSequence(ConfidenceSequence):
 
 
 class Mean(NamedTuple):
-    """An estimate from independent observations, all made before anybody looked."""
+    """The mean of a fixed number of independent observations.
+
+    Unlike a confidence sequence, it is only valid if the number of observations was fixed before.
+    """
 
     mean: float
     error: float
-    """Its standard error."""
+    """The standard error of the mean."""
     degrees: float
-    """Degrees of freedom of Student's t, with which the mean is about normal."""
+    """The degrees of freedom of the Student's t distribution of the mean."""
 
     @property
     def half_width(self) -> float:
-        """That of its interval of 95 %."""
+        """The half width of the 95 % interval of the mean.
+
+        The quantile of Student's t comes from that of a normal distribution, by the approximation
+        of Wallace that `chance` names, solved for t.
+        """
         n = self.degrees
-        normal = _SURE * (8 * n + 3) / (8 * n + 1)
+        normal = _NORMAL_95 * (8 * n + 3) / (8 * n + 1)
         return self.error * math.sqrt(n * math.expm1(normal * normal / n))
 
-    def chance(self, least: float) -> float:
-        """The probability of such a mean or a larger one where the true one is `least`."""
+    def chance(self, true_mean: float) -> float:
+        """Return the probability to observe this mean or a larger one, given the true mean.
+
+        This is the p-value of the hypothesis that the true mean is at most `true_mean`.
+        """
         if not self.error:
-            return float(self.mean <= least)
-        t, n = (self.mean - least) / self.error, self.degrees
-        # Wallace, Annals of Mathematical Statistics 30 (1959): a little too large in the tail.
+            return float(self.mean <= true_mean)
+        t, n = (self.mean - true_mean) / self.error, self.degrees
+        # From Student's t to a normal distribution by the approximation of Wallace, Annals of
+        # Mathematical Statistics 30 (1959), which is a little too large in the tail.
         normal = (8 * n + 1) / (8 * n + 3) * math.sqrt(n * math.log1p(t * t / n))
         return math.erfc(math.copysign(normal, t) / math.sqrt(2)) / 2
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    """The mean of two observations or more."""
+    """Return the mean of two or more observations, with its standard error."""
     count = len(values)
     mean = math.fsum(values) / count
     squares = math.fsum([(value - mean) ** 2 for value in values])
     return Mean(mean, math.sqrt(squares / (count - 1) / count), count - 1)
 
 
-def difference(one: Mean, other: Mean) -> Mean:
-    """The first mean less the second one, of other observations: Welch's test."""
-    squares, others = one.error**2, other.error**2
-    if not squares + others:
-        return Mean(one.mean - other.mean, 0.0, one.degrees + other.degrees)
-    degrees = (squares + others) ** 2 / (squares**2 / one.degrees + others**2 / other.degrees)
-    return Mean(one.mean - other.mean, math.sqrt(squares + others), degrees)
+def difference(first: Mean, second: Mean) -> Mean:
+    """Return the first mean minus the second one, which must come from other observations.
+
+    The degrees of freedom are those of Welch's t-test.
+    """
+    variance_1, variance_2 = first.error**2, second.error**2
+    variance = variance_1 + variance_2
+    if not variance:
+        return Mean(first.mean - second.mean, 0.0, first.degrees + second.degrees)
+    degrees = variance**2 / (variance_1**2 / first.degrees + variance_2**2 / second.degrees)
+    return Mean(first.mean - second.mean, math.sqrt(variance), degrees)
 
 
 def holm(chances: Sequence[float], alpha: float = ALPHA) -> list[bool]:
-    """Which of several hypotheses are rejected, with a chance of alpha that any is true.
+    """Return for each of several hypotheses whether it is rejected, by their p-values `chances`.
 
-    However they depend on each other: S. Holm, Scandinavian Journal of Statistics 6 (1979).
+    The probability that any true hypothesis is rejected is at most alpha, however the hypotheses
+    depend on each other: S. Holm, Scandinavian Journal of Statistics 6 (1979).
     """
     rejected = [False] * len(chances)
-    for rank, index in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
+    most_significant_first = sorted(range(len(chances)), key=lambda index: chances[index])
+    for rank, index in enumerate(most_significant_first):
         if chances[index] > alpha / (len(chances) - rank):
             break
         rejected[index] = True

@@ -1,7 +1,7 @@
 """The folder of a comparison or a ranking: a record for each game, and a file to go on from.
 
-The file is comparison.jsonl or rank.jsonl; that of a search is tune.jsonl, whose steps keep no
-games.
+The file is comparison.jsonl or rank.jsonl. A search for better numbers has tune.jsonl, whose steps
+have no games.
 
 Invariants: the first line of the file says what is compared, each other line is one block
 that was counted, in order; a block's line is written after its records, so that what it names is
@@ -32,17 +32,20 @@ from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DIVES, MAX_PLAYERS
 
 _SHOWN = 200
-"""Characters of a value in a refusal."""
+"""The largest number of characters of a value in an error message."""
 
 
 def kept_seed(folder: Path, kind: str = "comparison") -> str | None:
-    """The seed of the comparison or ranking in a folder; None if there is none."""
+    """Return the seed of the earlier run in a folder, or None if there is no run.
+
+    A damaged file also gives None: its error is reported when the folder is opened.
+    """
     try:
         lines = _whole_lines(folder / f"{kind}.jsonl")
         head = msgspec.json.decode(lines[0], type=dict[str, Any]) if lines else {}
         return str(head["seed"]) if head else None
     except (OSError, ValueError, KeyError, RecursionError):
-        return None  # damaged, which is said when it is opened
+        return None
 
 
 _Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**15)]
@@ -50,12 +53,16 @@ _Score: TypeAlias = Annotated[float, Meta(ge=-1000, le=1000)]
 
 
 class _Forfeit(Struct):
+    """A forfeit as a block's line has it."""
+
     seat: Annotated[int, Meta(ge=0, lt=MAX_PLAYERS)]
     fault: Fault
     decision: _Count
 
 
 class _Game(Struct):
+    """A game as a block's line has it."""
+
     game: _Count
     game_id: str
     seats: tuple[_Count, ...]
@@ -71,62 +78,72 @@ class _Game(Struct):
             raise ValueError("Expected as many `points`, `placements` and `drowned` as `seats`")
 
     def result(self) -> GameResult:
+        """Return the game's result, as if it had just been played."""
         forfeits = tuple(Forfeit(row.seat, row.fault, row.decision) for row in self.forfeits)
         return GameResult(**msgspec.structs.asdict(self) | {"forfeits": forfeits})
 
 
 class KeptBlock(Struct, frozen=True):
-    """A block that was counted: a line of the file."""
+    """A counted block: a line of the file of a comparison, a ranking, or a search."""
 
     number: _Count = msgspec.field(name="block")
     kept: list[_Game] = msgspec.field(name="games")
     luck: tuple[_Score, _Score] | None = None
-    """Of a comparison: the luck in it, if that was measured."""
+    """The luck of A in a block of a comparison; None if it was not measured."""
     lead: _Score = 0.0
-    """The lead of the first setting, in a step of a search."""
+    """The lead of the first setting over the second one, in a step of a search."""
     spent: _Count = 0
-    """The part of the budget that a step of a search took."""
+    """The part of the budget that a step of a search has used, in games or microseconds."""
 
     @property
     def games(self) -> list[GameResult]:
-        """The results of its games."""
+        """The results of the block's games."""
         return [game.result() for game in self.kept]
 
 
-def block_line(number: int, games: Iterable[GameResult], notes: Mapping[str, Any]) -> bytes:
-    """A block as JSON on one line; `notes` are the further fields of `KeptBlock`."""
-    line = {"block": number, **notes, "games": [game_fields(result) for result in games]}
+def block_line(number: int, games: Iterable[GameResult], fields: Mapping[str, Any]) -> bytes:
+    """Return a block as JSON on one line; `fields` are its further fields of `KeptBlock`."""
+    line = {"block": number, **fields, "games": [game_fields(result) for result in games]}
     return json.dumps(line, ensure_ascii=False).encode()
 
 
 read_block = msgspec.json.Decoder(KeptBlock).decode
-"""The block of a line."""
+"""Return the block of a line. Raises ValueError if the line is damaged."""
 
 
 class ComparisonFolder(FolderWriter):
-    """Keeps the blocks of a comparison or a ranking, those of earlier runs included."""
+    """A folder that stores the blocks of a comparison, a ranking, or a search, run after run."""
 
     def __init__(
         self,
         folder: Path,
-        asked: Mapping[str, Any],
+        settings: Mapping[str, Any],
         kind: str = "comparison",
         bots: Iterable[BotSpec] = (),
     ) -> None:
-        """`asked` is what is compared; its keys name the difference to an earlier run."""
-        self._head = {"format": f"deepsea-{kind}/1", **asked}
+        """Open the folder, and read the blocks of earlier runs.
+
+        settings  the settings that all runs in the folder must have in common, by name
+        kind      the name of the file without its suffix
+        bots      the bots that play, whose arguments are stored beside the records
+
+        Raises UserError if the folder is damaged or in use, or has a run with other settings.
+        """
+        self._head = {"format": f"deepsea-{kind}/1", **settings}
         self._path = folder / f"{kind}.jsonl"
         self.blocks: list[KeptBlock] = []
-        """The blocks that were there."""
+        """The blocks of earlier runs."""
         super().__init__(folder, bots)
 
     def _open(self) -> None:
+        """Read the blocks of earlier runs, or begin a new file; drop a torn last line."""
         path, head = self._path, self._head
         lines = _whole_lines(path) if path.exists() else []
         if lines:
             try:
-                kept = msgspec.json.decode(lines[0], type=dict[str, Any])
-                _refuse_another(path.parent, kept, head)
+                _refuse_other_settings(
+                    path.parent, msgspec.json.decode(lines[0], type=dict[str, Any]), head
+                )
                 self.blocks = _blocks(lines[1:])
             except (ValueError, KeyError, RecursionError) as error:
                 raise UserError(f"{path} is damaged ({error}): name another folder") from None
@@ -140,36 +157,39 @@ class ComparisonFolder(FolderWriter):
         self._file.close()
 
     def __exit__(self, *error: object) -> None:
+        """Write the blocks that are queued, and close the folder. Raises OSError of a write."""
         try:
             self._thread.finish()
         finally:
             super().__exit__(*error)
 
     def record_of(self, game: GameResult) -> Path:
-        """The path of a game's record."""
+        """Return the path of a game's record."""
         return self._path.with_name(record_name(game.game))
 
     def add(
         self,
         number: int,
         games: Sequence[tuple[GameResult, GameRecord]],
-        notes: Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a block in a thread; waits if the disk is too slow.
+        """Write a block and the records of its games in a thread; wait if the disk is too slow.
 
-        An OSError of an earlier one is raised here or at the end.
+        `fields` are further fields of `KeptBlock`. An OSError while writing is raised by a later
+        call, or when the folder is closed.
         """
-        self._thread.put(self._write, number, games, notes or {})
+        self._thread.put(self._write, number, games, fields or {})
 
     def _write(
         self,
         number: int,
         games: Sequence[tuple[GameResult, GameRecord]],
-        notes: Mapping[str, Any],
+        fields: Mapping[str, Any],
     ) -> None:
+        """Write the records of a block, then its line, which promises that the records exist."""
         for result, record in games:
             write_atomically(self.record_of(result), record.to_json())
-        self._file.write(block_line(number, (result for result, _ in games), notes) + b"\n")
+        self._file.write(block_line(number, (result for result, _ in games), fields) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -177,16 +197,21 @@ class ComparisonFolder(FolderWriter):
 def kept_folder(
     opened: ExitStack,
     out: Path | None,
-    asked: Mapping[str, Any],
+    settings: Mapping[str, Any],
     kind: str,
     bots: Iterable[BotSpec] = (),
 ) -> ComparisonFolder | None:
-    """The folder `out`, if one is named, closed with `opened`."""
-    return None if out is None else opened.enter_context(ComparisonFolder(out, asked, kind, bots))
+    """Open the folder `out`, to be closed by the exit stack `opened`; return None if `out` is None.
+
+    The other arguments, and the errors, are those of `ComparisonFolder`.
+    """
+    if out is None:
+        return None
+    return opened.enter_context(ComparisonFolder(out, settings, kind, bots))
 
 
 def _blocks(lines: Iterable[bytes]) -> list[KeptBlock]:
-    """The blocks of these lines, each of which was counted once."""
+    """Return the blocks of these lines. Raises ValueError for a damaged or a repeated block."""
     blocks: dict[int, KeptBlock] = {}
     for block in map(read_block, lines):
         if blocks.setdefault(block.number, block) is not block:
@@ -195,24 +220,31 @@ def _blocks(lines: Iterable[bytes]) -> list[KeptBlock]:
 
 
 def _whole_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file with their line ends, without a last line that has none."""
     return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
 
-def _refuse_another(folder: Path, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Raises UserError that names the first difference."""
-    for key, value in asked.items():
-        what, was, now = key.replace("_", " "), kept[key], value
-        if isinstance(now, Mapping) and isinstance(was, Mapping) and was != now:
-            what, was, now = next(
-                (what if name == "name" else f"{what}, {name}", was.get(name), now.get(name))
-                for name in [*now, *was]
-                if was.get(name) != now.get(name)
-            )
-        if was != now:
-            change = f"{what} was {quoted(was, _SHOWN)} and is {quoted(now, _SHOWN)} now"
-            if what.startswith("program"):
-                change = f"{what} changed since the games were played"
-            raise UserError(
-                f"the folder {str(folder)!r} holds another comparison: {change}; "
-                "name another folder, or ask for the same"
-            )
+def _refuse_other_settings(
+    folder: Path, stored: Mapping[str, Any], settings: Mapping[str, Any]
+) -> None:
+    """Raise UserError that names the first difference between stored settings and those of now.
+
+    Raises KeyError for a setting that is not stored.
+    """
+    for key, value in settings.items():
+        setting, before, now = key.replace("_", " "), stored[key], value
+        if before == now:
+            continue
+        if isinstance(now, Mapping) and isinstance(before, Mapping):
+            # A setting with parts, such as the rules: name the part that differs.
+            part = next(name for name in [*now, *before] if before.get(name) != now.get(name))
+            before, now = before.get(part), now.get(part)
+            if part != "name":
+                setting = f"{setting}, {part}"
+        change = f"{setting} was {quoted(before, _SHOWN)} and is {quoted(now, _SHOWN)} now"
+        if setting.startswith("program"):
+            change = f"{setting} changed since the games were played"
+        raise UserError(
+            f"the folder {str(folder)!r} holds another comparison: {change}; "
+            "name another folder, or ask for the same"
+        )

@@ -6,9 +6,9 @@ round is one observation for each pair, however many games it has; all verdicts 
 right together, at all times, with probability 1 - alpha, because each pair has the same share of
 alpha.
 
-Who sits where follows from the run's seed and the number of the round alone; in a round every bot
-has each seat once, with others that are equally likely to be any, and all its games are on the same
-luck.
+The seats of the bots follow from the run's seed and the number of the round alone. In a round every
+bot has each seat once, all other bots are equally likely to be its opponents, and all games have
+the same dice and chip values.
 """
 
 from __future__ import annotations
@@ -42,22 +42,25 @@ Pair = tuple[int, int]
 """Two bots by their numbers, the lower one first."""
 
 FEWEST_ROUNDS = 10
-"""Rounds before anything is forecast."""
+"""The number of rounds from which on the number of missing games is forecast."""
 MOST_BOTS = 64
+"""The largest number of bots in a ranking."""
 
 
 class RankSet(NamedTuple):
-    """The ranks that a bot may have: `first` to `last`."""
+    """The ranks that a bot may have: all from `first` to `last`."""
 
     first: int
     last: int
 
 
 class Ranking:
-    """The order of some bots, as far as it is known.
+    """Statistics of the strengths of many bots, with a verdict on each pair once it is certain.
 
-    bots    how many there are; they are numbered from 0
-    top     only the order among those that may be among the first so many is wanted; None: all
+    bots    the number of bots; they are numbered from 0
+    alpha   the accepted probability that any verdict is wrong
+    margin  the largest difference in placement score that counts as none
+    top     decide only pairs of bots that may be among the first `top`; None decides all pairs
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Ranking:
         self.bots = bots
         self._margin = margin
         self._top = bots if top is None else top
-        share = alpha / max(1, bots * (bots - 1) // 2)
+        share = alpha / max(1, bots * (bots - 1) // 2)  # the same for each pair
         self._pairs = {pair: PairSequence(share) for pair in combinations(range(bots), 2)}
         self._scores = [0.0] * bots
         self._points = [0.0] * bots
@@ -79,21 +82,24 @@ class Ranking:
         self.games = 0
         self.faults = [0] * bots
         self.fault_kinds = FaultKinds()
-        """The faults of all bots, to be explained."""
+        """The faults of all bots, combined where they are alike."""
 
     # Counting
 
     def add_round(self, games: Sequence[GameResult]) -> None:
-        """Count a round: games in which every bot sits equally often."""
+        """Add a round: games in which all bots play equally often.
+
+        The difference of the mean scores of two bots in the round is one observation of the pair.
+        """
         scores: list[list[float]] = [[] for _ in range(self.bots)]
         points: list[list[int]] = [[] for _ in range(self.bots)]
         for game in games:
-            for bot, score, won in zip(
+            for bot, score, seat_points in zip(
                 game.seats, placement_scores(game.placements), game.points, strict=True
             ):
                 scores[bot].append(score)
-                points[bot].append(won)
-        means = [sum(own) / len(own) for own in scores]
+                points[bot].append(seat_points)
+        means = [sum(bot_scores) / len(bot_scores) for bot_scores in scores]
         self.rounds += 1
         for bot, mean in enumerate(means):
             self._scores[bot] += mean
@@ -110,80 +116,92 @@ class Ranking:
     # What is known
 
     def score(self, bot: int) -> float:
-        """The mean placement score of a bot in the rounds; 0.5 before the first one."""
+        """Return the mean placement score of a bot in all rounds; 0.5 before the first round."""
         return self._scores[bot] / self.rounds if self.rounds else 0.5
 
     def points(self, bot: int) -> float:
-        """Its mean points in the rounds."""
+        """Return the mean points of a bot in all rounds; 0 before the first round."""
         return self._points[bot] / self.rounds if self.rounds else 0.0
 
     @property
     def order(self) -> list[int]:
-        """The bots, the one with the highest score first."""
+        """The bots, sorted by score with the highest one first."""
         return sorted(range(self.bots), key=lambda bot: -self.score(bot))
 
     def interval(self, a: int, b: int) -> Interval:
-        """The interval of the difference of two strengths, a's less b's."""
+        """Return the confidence interval of the strength of bot a minus that of bot b."""
         if a < b:
             return self._pairs[a, b].interval
         low, high = self._pairs[b, a].interval
         return Interval(-high, -low)
 
     def elo(self, a: int, b: int) -> Elo:
-        """The same in Elo points, for games of two seats."""
+        """Return the strength of bot a minus that of bot b in Elo points, with its interval.
+
+        It is meaningful for games of two seats only.
+        """
         mean, middle = self.score(a) - self.score(b), (self.score(a) + self.score(b)) / 2
         return elo_difference(mean, self.interval(a, b), middle, self.bots)
 
     def verdict(self, a: int, b: int) -> Verdict | None:
-        """How a compares to b; None while that is open."""
+        """Return how bot a compares to bot b, or None while that is not certain."""
         interval = self.interval(a, b)
         if interval.excludes_zero:
             return "better" if interval.low > 0 else "worse"
         return "level" if interval.within(self._margin) else None
 
     def ranks(self, bot: int) -> RankSet:
-        """The ranks that the bot may have."""
+        """Return the ranks that a bot may have, by the verdicts on its pairs so far."""
         verdicts = [self.verdict(bot, other) for other in range(self.bots) if other != bot]
         return RankSet(1 + verdicts.count("worse"), self.bots - verdicts.count("better"))
 
     @property
     def open_pairs(self) -> list[Pair]:
-        """The wanted pairs without a verdict, by order: the better bot's first."""
-        wanted = [bot for bot in self.order if self.ranks(bot).first <= self._top]
-        return [(a, b) for a, b in combinations(wanted, 2) if self.verdict(a, b) is None]
+        """The pairs that still need a verdict, those of the best bot first.
+
+        In each pair the bot with the higher score is first. Pairs with a bot that is certainly not
+        among the first `top` need none.
+        """
+        candidates = [bot for bot in self.order if self.ranks(bot).first <= self._top]
+        return [(a, b) for a, b in combinations(candidates, 2) if self.verdict(a, b) is None]
 
     @property
     def decided(self) -> bool:
-        """Whether all wanted pairs have a verdict."""
+        """Return True if no pair needs a verdict any more."""
         return not self.open_pairs
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many pairs have a verdict, and how many there are."""
+        """The number of pairs with a verdict, and the number of all pairs."""
         return sum(self.verdict(*pair) is not None for pair in self._pairs), len(self._pairs)
 
     def missing(self) -> Iterator[tuple[Pair, int | None]]:
-        """The open pairs, and about how many more games each of them takes by itself.
+        """Yield each open pair with a forecast of the number of games until its verdict.
 
-        None while there are too few rounds to tell.
+        The forecast is for the pair alone, and None while there are too few rounds for one.
         """
         for a, b in self.open_pairs:
             sequence = self._pairs[min(a, b), max(a, b)]
             yield (a, b), self._games_missing(sequence)
 
     def _games_missing(self, sequence: PairSequence) -> int | None:
-        """The width of the interval falls with the root of the number of observations."""
+        """Forecast the number of games until the verdict on a pair; None with too few rounds.
+
+        The half width of the interval falls with the square root of the number of rounds, so a
+        ratio r of the present to the necessary half width means r * r times as many rounds.
+        """
         if self.rounds < FEWEST_ROUNDS:
             return None
         mean, (low, high) = sequence.mean, sequence.interval
         if mean < 0:
-            mean, low, high = -mean, -high, -low
-        # How many times too far from the mean the ends of the interval are: for 0 to be outside,
-        # or all within the margin.
+            mean, low, high = -mean, -high, -low  # the pair the other way round
+        # To exclude 0, the lower end must be at most `mean` below the mean.
         ratio = (mean - low) / max(mean, 1e-9)
         if mean < self._margin:
-            level = max((high - mean) / (self._margin - mean), (mean - low) / (self._margin + mean))
-            ratio = min(ratio, level)
+            # Or both ends come within the margin.
+            upper_ratio = (high - mean) / (self._margin - mean)
+            lower_ratio = (mean - low) / (self._margin + mean)
+            ratio = min(ratio, max(upper_ratio, lower_ratio))
         return max(1, round(self.rounds * self.bots * (ratio**2 - 1)))
 
 
@@ -192,15 +210,16 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class RankSettings(GroupSettings):
-    """Rounds of all bots. Raises UserError for too many bots, or too few."""
+    """A match of rounds, in each of which all bots play."""
 
     kind = "rank"
     players: int = MIN_PLAYERS
     """The number of seats."""
     top: int | None = None
-    """Decide only between bots that may be among the first so many; None: all."""
+    """Decide only pairs of bots that may be among the first `top`; None decides all pairs."""
 
     def check_bots(self) -> None:
+        """Raise UserError if there are too few or too many seats or bots."""
         bots, players = len(self.bots), self.players
         if not MIN_PLAYERS <= players <= MAX_PLAYERS:
             raise UserError(f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} seats, not {players}")
@@ -211,33 +230,42 @@ class RankSettings(GroupSettings):
 
     @property
     def size(self) -> int:
+        """The number of games in a round: one for each bot in the first seat."""
         return len(self.bots)
 
     def line_up(self, game: int) -> tuple[int, ...]:
-        number, place = divmod(game, self.size)
-        circle = shuffled(range(self.size), Stream(self.seed, f"rank/{number}").uniform)
-        return tuple([circle[(place + seat) % self.size] for seat in range(self.players)])
+        """Return the bot in each seat of a game, which counts from 0.
 
-    def asked(self) -> dict[str, object]:
+        The bots of a round sit in a circle in random order. Each game of the round has neighbours
+        of that circle, and begins one place further, so that every bot has each seat once.
+        """
+        number, start = divmod(game, self.size)
+        circle = shuffled(range(self.size), Stream(self.seed, f"rank/{number}").uniform)
+        return tuple([circle[(start + seat) % self.size] for seat in range(self.players)])
+
+    def fields_to_match(self) -> dict[str, object]:
+        """Return the settings of a ranking that a run must share with its folder."""
         return {
             "bots": [bot.name for bot in self.bots],
             "programs": [bot.digest for bot in self.bots],
-            **GroupSettings.asked(self),
+            **GroupSettings.fields_to_match(self),
         }
 
 
 def seats_for(bots: int, seats: int | None) -> int:
-    """The number of seats: what was asked for, or as many as there are bots for, at most four."""
+    """Return `seats`, or if it is None the number of bots, but at most four."""
     return max(MIN_PLAYERS, min(USUAL_PLAYERS, bots)) if seats is None else seats
 
 
 class RankGames:
-    """The games of a ranking: those that its folder has count, and it goes on from there.
-
-    settings  with the largest number of games
-    """
+    """The games of a ranking, which continues after the rounds that its folder has."""
 
     def __init__(self, settings: RankSettings, folder: ComparisonFolder | None = None) -> None:
+        """Count the rounds of the folder; None is for a ranking that is not stored.
+
+        The settings name the largest number of games. Raises UserError if a stored round has other
+        games than the settings give it.
+        """
         self.ranking = Ranking(
             len(settings.bots), alpha=settings.alpha, margin=settings.margin, top=settings.top
         )
@@ -251,7 +279,7 @@ class RankGames:
 
     @property
     def left(self) -> int:
-        """The games that are still to be played, at most."""
+        """The largest number of games that are still to be played; 0 once all is decided."""
         return 0 if self._is_enough() else len(self.settings.blocks) * self.settings.size
 
     def play(
@@ -262,10 +290,10 @@ class RankGames:
         in_process: bool = False,
         play: Callable[..., MatchResult] = run_match,
     ) -> bool:
-        """Play on to the end; returns whether Ctrl-C ended it before.
+        """Play the remaining rounds; return True if Ctrl-C interrupted them.
 
         on_round  receives the games of each round once they are counted
-        play      plays a match, as `shared_match.run_match` does
+        play      plays a match, with the signature of `shared_match.run_match`
         Raises UserError for a bot that cannot be started or imported.
         """
 
@@ -281,4 +309,5 @@ class RankGames:
         return play_blocks(self.settings, count, workers=workers, in_process=in_process, play=play)
 
     def _is_enough(self) -> bool:
+        """Return True if the ranking may stop early, since it is decided."""
         return self.settings.until_decided and self.ranking.decided

@@ -34,25 +34,28 @@ TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class ReplayedDecision:
-    """One decision of a seat."""
+    """One decision of a seat, with all that the seat's bot knew."""
 
     number: int
     """Its index among the game's decisions."""
     view: View
     events: list[Event]
-    """The events since its last decision."""
+    """The events since the seat's last decision, as the seat saw them."""
     time_left: TimeLeft
-    """The time that it had."""
+    """The budget and the bank at the request."""
     decision: Decision
     bank_us: int
-    """The rest of its bank after the decision."""
+    """The seat's bank after the decision."""
 
 
 class Replay:
     """A verified record, seen from one seat."""
 
     def __init__(self, record: GameRecord, seat: int) -> None:
-        """Raises InvalidRecord if a re-run differs, UserError if there is no such seat."""
+        """Verify the record by playing its game again.
+
+        Raises InvalidRecord if the game differs, UserError if it has no such seat.
+        """
         if not 0 <= seat < len(record.seats):
             raise UserError(f"the game has seats A to {'ABCDEF'[len(record.seats) - 1]}")
         self.record = record
@@ -64,34 +67,36 @@ class Replay:
         self._last_events: list[Event] = []
 
     def moments(self) -> Iterator[ReplayedDecision]:
-        """The seat's decisions, in order."""
+        """Yield the seat's decisions, in order."""
         game = Game(self.record.rules, len(self.record.seats), self.record.seed)
         refereed = RefereedGame(game, self.record.game_id, self._control)
-        mark = 0
+        seen_events = 0
         for number, decision in enumerate(self.record.decisions):
             question = game.pending()
-            if question is None:  # verify() has seen to it that there is one
+            if question is None:  # impossible, since the record was verified
                 raise InvalidRecord(f"the game is over before decision {number}")
             if question.seat != self.seat:
                 refereed.repeat(decision)
                 continue
-            view, events = game.view(self.seat), game.events_for(self.seat, mark)
-            mark = len(game.events)
+            view, events = game.view(self.seat), game.events_for(self.seat, seen_events)
+            seen_events = len(game.events)
             time_left = refereed.time_left(self.seat)
             refereed.repeat(decision)
             bank_us = refereed.time_left(self.seat).bank_us
             yield ReplayedDecision(number, view, events, time_left, decision, bank_us)
-        self._last_events = self.game.events_for(self.seat, mark)
+        self._last_events = self.game.events_for(self.seat, seen_events)
 
     def feed(
         self, bot: Bot, home: Path | None = None
     ) -> Iterator[tuple[ReplayedDecision, str, Note | None, BotLine | None]]:
-        """Replay the seat to a bot: each decision with the bot's action, note and line now.
+        """Replay the seat to a bot, and yield what the bot does now at each decision.
 
-        It is called as in the game, but its answers change nothing. What it raises comes out, but
-        for an answer that is not legal. The clock that it can ask is a real one.
+        Yields the recorded decision, the bot's action, its note, and the line of its own code that
+        decided (None if that is not known). The bot's methods are called as in the game, and its
+        clock runs in real time, but its actions change nothing. An illegal action is yielded like
+        any other; other exceptions of the bot are not caught.
 
-        home  the folder of the bot's own files, of which the line is; None: it is not looked for
+        home  the folder of the bot's own files; None if the line is not wanted
         """
         bot.on_game_start(self._whole.info(self.seat))
         for moment in self.moments():
@@ -101,8 +106,8 @@ class Replay:
             with _last_line(home) as lines:
                 try:
                     action = bot.decide(moment.view)
-                except IllegalAnswer as wrong:
-                    action = wrong.action
+                except IllegalAnswer as error:
+                    action = error.action
             yield moment, action, take_note(bot), lines[-1] if lines else None
         for event in self._last_events:
             bot.on_event(event)
@@ -115,20 +120,23 @@ class BotLine(NamedTuple):
     file: str
     line: int
     function: str
-    """With its class, such as `Mine.search`."""
+    """The name of the function with its class, such as `Mine.search`."""
 
     def in_words(self) -> str:
-        """The place, and the line as its file has it."""
+        """Return the file, the line number and the function, followed by the text of the line."""
         text = linecache.getline(self.file, self.line).strip()
         return f"{self.file}:{self.line}, in {self.function}{': ' if text else ''}{text}"
 
 
 @contextmanager
 def _last_line(home: Path | None) -> Iterator[list[BotLine]]:
-    """The line from which a function of these files has returned last, in a list.
+    """Trace the code in the `with` block, to learn which line of the bot's own files decided.
 
-    That is the line of the method that decided, since it returns after all that it calls. A
-    debugger that traces this thread goes on instead.
+    Yields a list that has the line from which a function of these files has returned last: that of
+    the method that decided, since it returns after all functions that it calls. The list stays
+    empty if `home` is None, or while a debugger traces this thread, which is not disturbed.
+
+    home  the folder of the bot's own files
     """
     lines: list[BotLine] = []
     if home is None or sys.gettrace() is not None:
@@ -153,23 +161,23 @@ def _last_line(home: Path | None) -> Iterator[list[BotLine]]:
 
 
 def refuse_decision(record: GameRecord, number: int) -> None:
-    """Raise UserError for a decision that the game does not have."""
+    """Raise UserError if the game has no decision with this number, which counts from 0."""
     last = len(record.decisions) - 1
     if not 0 <= number <= last:
         raise UserError(f"the game has decisions 0 to {last}; there is no {number}")
 
 
 def game_at(record: GameRecord, number: int) -> Game:
-    """The game as it was when this decision was asked for."""
+    """Return the recorded game as it was when this decision was requested."""
     game = Game(record.rules, len(record.seats), record.seed)
-    for old in record.decisions[:number]:
-        game.decide(old.action, us=old.us, fault=old.fault, came=old.came)
-    game.pending()  # which rolls the dice
+    for decision in record.decisions[:number]:
+        game.decide(decision.action, us=decision.us, fault=decision.fault, came=decision.came)
+    game.pending()  # rolls the dice if that is due
     return game
 
 
 def control_of(record: GameRecord) -> TimeControl | None:
-    """The clock of a recorded game; None if the record has no valid one."""
+    """Return the clock of a recorded game, or None if the record has no valid clock."""
     try:
         return TimeControl.parse(record.clock)
     except InvalidTimeControl:

@@ -1,6 +1,6 @@
-"""The packages that a bot needs: read from its requirements.txt, and compared with what is there.
+"""Required packages of a bot: requirements.txt, compared with the installed and offered packages.
 
-Invariants: nothing is installed, downloaded or imported here; a line that pip alone could follow is
+Invariants: nothing is installed, downloaded or imported here; a line that only pip understands is
 refused, since a season's packages are compared by name and version.
 """
 
@@ -16,13 +16,18 @@ from packaging.utils import canonicalize_name
 from deepsea_bundle.errors import BundleError
 
 ALWAYS_THERE = frozenset({"deepsea-sdk", "deepsea-referee", "grpcio", "protobuf"})
-"""What a bot may count on everywhere, since the referee does."""
+"""Packages that every bot may use, because the referee needs them."""
 LONGEST_LINE = 1000
+"""The largest number of characters of a requirement."""
 
 
 def parse_requirements(text: str) -> list[Requirement]:
-    """The requirements that apply to this Python; raises `BundleError` with the line."""
-    found = []
+    """Read a requirements.txt, and return the requirements that apply to this Python.
+
+    Requirements whose marker excludes this Python or system are left out. Raises BundleError with
+    the number of the line for a line that is no package with versions.
+    """
+    requirements = []
     for number, line in _lines(text):
         where = f"the requirements, line {number}"
         try:
@@ -36,19 +41,20 @@ def parse_requirements(text: str) -> list[Requirement]:
         if requirement.url is not None:
             raise BundleError(f"{where}: {requirement.name} comes from a URL; name a version")
         if applies:
-            found.append(requirement)
-    return found
+            requirements.append(requirement)
+    return requirements
 
 
 def _requirement(line: str) -> Requirement:
-    # Numbers of thousands of digits would pass here, and fail where versions are compared.
+    """Parse one requirement. Raises InvalidRequirement if it is not valid or too long."""
+    # A version with thousands of digits can be parsed, but fails when versions are compared.
     if len(line) > LONGEST_LINE:
         raise InvalidRequirement(f"it is longer than {LONGEST_LINE} characters")
     return Requirement(line)
 
 
 def installed_version(requirement: Requirement) -> str | None:
-    """The version of a package in this environment; None if it is not there."""
+    """Return the version of a package in this environment, or None if it is not installed."""
     try:
         return metadata.version(requirement.name)
     except metadata.PackageNotFoundError:
@@ -56,7 +62,10 @@ def installed_version(requirement: Requirement) -> str | None:
 
 
 def missing_here(requirements: Sequence[Requirement]) -> list[str]:
-    """Those that this environment does not have, or has in another version, in words."""
+    """Return the requirements that this environment does not meet, as text.
+
+    If a package is installed in a version that does not fit, the text names that version.
+    """
     missing = []
     for requirement in requirements:
         version = installed_version(requirement)
@@ -68,14 +77,20 @@ def missing_here(requirements: Sequence[Requirement]) -> list[str]:
 
 
 def not_offered(requirements: Sequence[Requirement], offered: Sequence[str]) -> list[str]:
-    """Those that are not among the packages of a season, each `name` or `name==version`."""
-    there = {canonicalize_name(one.name): one for one in map(Requirement, offered)}
+    """Return the requirements that the packages of a season do not meet, as text.
+
+    offered  the season's packages, each `name`, which meets any version, or `name==version`
+    """
+    offered_packages = {
+        canonicalize_name(package.name): package for package in map(Requirement, offered)
+    }
     lacking = []
     for requirement in requirements:
         name = canonicalize_name(requirement.name)
         if name in ALWAYS_THERE:
             continue
-        package = there.get(name)
+        package = offered_packages.get(name)
+        # At most one version; without any, the package meets every requirement.
         versions = [pin.version for pin in package.specifier] if package else []
         if package is None or not all(
             requirement.specifier.contains(version, prereleases=True) for version in versions
@@ -85,20 +100,24 @@ def not_offered(requirements: Sequence[Requirement], offered: Sequence[str]) -> 
 
 
 def checked_package(text: str) -> str:
-    """A package of a season as it is stored; raises `BundleError` unless it is a name or pinned."""
+    """Check a package that a season offers, and return it in the form in which it is stored.
+
+    Raises BundleError unless it is a name such as `numpy`, or one with an exact version such as
+    `numpy==2.1.0`.
+    """
     with suppress(InvalidRequirement):
         package = _requirement(text)
         pins = list(package.specifier)
-        exact = all(pin.operator == "==" and not pin.version.endswith("*") for pin in pins)
-        plain = not (package.extras or package.marker or package.url)
-        if plain and exact and len(pins) < 2:
+        is_exact = all(pin.operator == "==" and not pin.version.endswith("*") for pin in pins)
+        is_plain = not (package.extras or package.marker or package.url)
+        if is_plain and is_exact and len(pins) < 2:
             return canonicalize_name(package.name) + str(package.specifier)
     raise BundleError(f"package {text!a}: write a name, or a name and version as numpy==2.1.0")
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that say something, with their numbers."""
+    """Yield the lines with their numbers from 1, without comments and empty lines."""
     for number, line in enumerate(text.splitlines(), 1):
-        said = "" if line.lstrip().startswith("#") else line.partition(" #")[0].strip()
-        if said:
-            yield number, said
+        content = "" if line.lstrip().startswith("#") else line.partition(" #")[0].strip()
+        if content:
+            yield number, content

@@ -17,13 +17,13 @@ from deepsea_bundle.errors import BundleError
 from deepsea_referee.errors import UserError
 
 Language = Literal["python", "node", "bash", "perl"]
-"""What a new bot is written in."""
+"""The programming language of a new bot."""
 Template = Literal["simple", "search", "learned"]
-"""How a new bot in Python decides: by a rule, by trials of each action, or by a net."""
+"""The kind of a new Python bot: it decides by a rule, by trials of each action, or by a net."""
 
-_HERE = Path(__file__).parent
-"""Where the texts of the files are; in those of Python {name}, {class_name} and {setting} stand for
-what differs."""
+_TEMPLATE_FOLDER = Path(__file__).parent
+"""The folder with the texts of the new files. Those in Python have the placeholders {name},
+{class_name} and {setting}."""
 _FILES: dict[Template, dict[str, str]] = {
     "simple": {"bot.py": "simple_bot.py.txt"},
     "search": {"bot.py": "search_bot.py.txt"},
@@ -33,7 +33,7 @@ _FILES: dict[Template, dict[str, str]] = {
         "train-requirements.txt": "train-requirements.txt",
     },
 }
-"""The files of each template that are its own, with where their texts are."""
+"""The files that are particular to each template: their names, and the names of their texts."""
 _MANIFESTS = {
     "python": 'name = "{name}"\ncommand = "python bot.py"\n',
     "node": 'name = "{name}"\ncommand = "node bot.js"\n',
@@ -42,21 +42,22 @@ _MANIFESTS = {
 }
 
 
-def create(text: str, language: Language = "python", template: Template = "simple") -> list[Path]:
-    """Write the folder; its last part is the bot's name. Returns the files.
+def create(path: str, language: Language = "python", template: Template = "simple") -> list[Path]:
+    """Create the folder of a new bot, and return its files.
 
-    Raises UserError if it exists already, BundleError if no new bot may have its name.
+    The last part of the path is the bot's name. Raises UserError if the folder exists already or
+    cannot be created, BundleError if no new bot may have that name.
     """
-    folder = Path(text)
+    folder = Path(path)
     if folder.suffix in (".py", ".js", ".sh", ".pl", ".zip"):
         raise UserError(f"`new` makes a folder, not a file: write {folder.with_suffix('')}")
     texts = starter(folder.name, language, template)
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise UserError(f"{text} exists already, and nothing in it was changed") from None
+        raise UserError(f"{path} exists already, and nothing in it was changed") from None
     except OSError as error:
-        raise UserError(f"{text}: cannot be created: {error.strerror or error}") from None
+        raise UserError(f"{path}: cannot be created: {error.strerror or error}") from None
     for file, content in texts.items():
         (folder / file).write_text(content, encoding="utf-8", newline="\n")
     return [folder / file for file in texts]
@@ -65,21 +66,21 @@ def create(text: str, language: Language = "python", template: Template = "simpl
 def starter(
     name: str, language: Language = "python", template: Template = "simple"
 ) -> dict[str, str]:
-    """The texts of a new bot's files by their names; the template is for Python.
+    """Return the texts of a new bot's files, by the names of the files.
 
-    Raises BundleError if no new bot may have its name.
+    The template matters for Python only. Raises BundleError if no new bot may have the name.
     """
     check_name(name)
     if language == "python":
-        texts = _python(name, template)
-    elif language == "node":  # `npm install` in its folder fetches the packages that it names
+        texts = _python_files(name, template)
+    elif language == "node":  # `npm install` in its folder fetches the packages of package.json
         proto = files("deepsea_sdk") / "_pb" / "play.proto"
         texts = {
             "bot.js": _text("node_bot.js"),
             "package.json": _text("node_packages.json"),
             "play.proto": proto.read_text(encoding="utf-8"),
         }
-    else:  # reads and writes lines, and needs nothing but its language
+    else:  # a bot of the lines protocol needs nothing but its language
         suffix = {"bash": ".sh", "perl": ".pl"}[language]
         texts = {f"bot{suffix}": _text(f"lines_bot{suffix}")}
     texts["bot.toml"] = _MANIFESTS[language].format(name=name)
@@ -87,8 +88,11 @@ def starter(
 
 
 def check_name(name: str) -> str:
-    """The name, if a new bot may have it; raises BundleError if it is not valid, or a sample's."""
-    from deepsea_referee.bots.resolve import sample_bots  # a server that shows pages needs none
+    """Return the name if a new bot may have it.
+
+    Raises BundleError if it is not valid, or the name of a sample bot.
+    """
+    from deepsea_referee.bots.resolve import sample_bots  # slow to import, and seldom needed
 
     names.checked("the bot's name", name)
     if names.key(name) in sample_bots():
@@ -96,27 +100,34 @@ def check_name(name: str) -> str:
     return name
 
 
-def _python(name: str, template: Template) -> dict[str, str]:
+def _python_files(name: str, template: Template) -> dict[str, str]:
+    """Return the texts of a new Python bot's files, with the placeholders filled in."""
     class_name = _class_name(name)
     setting = f"\n{class_name}.trials = 10  # for a quick test\n" if template == "search" else ""
-    words = {"{name}": name, "{class_name}": class_name, "{setting}": setting}
+    values = {"{name}": name, "{class_name}": class_name, "{setting}": setting}
     texts = {}
-    for file, where in {**_FILES[template], "test_bot.py": "test_bot.py.txt"}.items():
-        texts[file] = _text(where)
-        for placeholder, word in words.items():
-            texts[file] = texts[file].replace(placeholder, word)
+    for file, template_file in {**_FILES[template], "test_bot.py": "test_bot.py.txt"}.items():
+        texts[file] = _text(template_file)
+        for placeholder, value in values.items():
+            texts[file] = texts[file].replace(placeholder, value)
     return texts
 
 
 def _text(file: str) -> str:
-    return (_HERE / file).read_text(encoding="utf-8")
+    return (_TEMPLATE_FOLDER / file).read_text(encoding="utf-8")
 
 
 def _class_name(name: str) -> str:
-    """`my-bot` is MyBot, `7up` is Bot7up; what has a meaning in the files gets "Bot" behind it."""
-    joined = "".join(word[:1].upper() + word[1:] for word in re.split(r"[._-]", name))
-    if joined[0].isdigit():
-        return f"Bot{joined}"
+    """Derive the name of a bot's class from the bot's name, such as MyBot from `my-bot`.
+
+    A name that begins with a digit gets "Bot" in front, so `7up` becomes Bot7up. Keywords, and
+    names that the templates use for other things, get "Bot" at the end.
+    """
+    camel_case = "".join(word[:1].upper() + word[1:] for word in re.split(r"[._-]", name))
+    if camel_case[0].isdigit():
+        return f"Bot{camel_case}"
     taken = {"Bot", "View", "LEAVE", "PRESETS", "TAKE"}
     taken |= {"FILE", "GameInfo", "Path", "TurnDice", "Unit", "WEIGHTS"}
-    return f"{joined}Bot" if joined in taken or keyword.iskeyword(joined) else joined
+    if camel_case in taken or keyword.iskeyword(camel_case):
+        return f"{camel_case}Bot"
+    return camel_case

@@ -1,9 +1,9 @@
-"""A search for better numbers in a bot, by SPSA on the same luck, and the proof of what it found.
+"""A search for better numbers in a bot, by SPSA on the same luck, and a comparison as its proof.
 
-Invariants: a step plays two settings against each other in blocks, so that what differs is the
-settings alone; all that it does follows from the seed, the ranges and what earlier steps gave and
-took, so that a search goes on from its folder as if it had not been interrupted; whole numbers are
-whole in every game; the comparison at the end has seeds that the search never saw.
+Invariants: a step plays two settings against each other in blocks, so that only the settings
+differ; every step follows from the seed, the ranges, and the leads and costs of earlier steps, so
+that a search continues from its folder as if it had not been interrupted; whole numbers are whole
+in every game; the comparison at the end has seeds that the search never saw.
 
 The method is simultaneous perturbation stochastic approximation with gains as in J. C. Spall,
 "Implementation of the simultaneous perturbation algorithm for stochastic optimization", IEEE
@@ -33,131 +33,169 @@ from deepsea_sdk.coach.decisions import SURE
 from deepsea_sdk.launch import Parameters, number_or_text, split_parameters
 
 Values: TypeAlias = dict[str, float]
-"""A number for each name; whole ones are integers."""
+"""A number for each name; whole numbers are of type int."""
 BLOCKS = 4
-"""The blocks of a step."""
+"""The number of blocks in a step."""
 KIND = "tune"
-"""The name of its file."""
+"""The name of the file of a search in its folder, without the suffix."""
 _FIRST_MOVE = 0.4
-"""How far the two settings of the first step are from the place, in parts of a range,"""
+"""The distance of the two settings from the place in the first step, as a share of each range."""
 _LAST_MOVE = 0.08
-"""and those of the last one; between, each step is nearer by the same factor."""
+"""The distance of the two settings from the place in the last step, as a share of each range. The
+distance falls by the same factor in every step."""
 _GAIN = 0.7
-"""How far a place goes for what a range is worth by the two settings, in parts of the range,"""
+"""The factor from the slope of the lead to the change of the place: the constant a of the paper."""
 _GAINS_FALL = 0.602
-"""how fast that falls,"""
+"""The exponent with which this factor falls from step to step: alpha of the paper."""
 _CALM = 20
-"""as if there had been so many steps before."""
+"""The number of steps that the fall is ahead at the start: the constant A of the paper."""
 _GROUP = 8
-"""Steps for which it is drawn together which way numbers move; enough for seven numbers."""
+"""The number of steps whose directions are drawn together. Seven numbers can have directions in
+them of which any two agree in exactly half of the steps."""
 _DIGITS = 3
-"""Digits of a result, in a range from 0 to 1."""
+"""The number of decimal digits of a result in a range of width 1."""
 _MOST_BLOCKS = 10**6
-"""Blocks of the comparison, which its budget ends before."""
+"""The largest number of blocks of the comparison at the end; its budget ends earlier."""
 
 
 class Range(NamedTuple):
-    """A number of a bot, and between what it is searched for."""
+    """A number of a bot that is searched for, with the range to search."""
 
     name: str
     low: float
     high: float
     start: float
+    """The value that the bot has now."""
     whole: bool
+    """True if the number must be an integer."""
 
     def at(self, share: float) -> float:
-        """The number so far along the way from `low` to `high`; not with more digits than count."""
+        """Return the number at a place in the range: 0 is `low`, 1 is `high`.
+
+        It is rounded to a whole number, or to `_DIGITS` digits relative to the width of the range.
+        """
         width = self.high - self.low
         exact = self.low + share * width
         if self.whole:
             return math.floor(exact + 0.5)
-        return min(self.high, max(self.low, round(exact, _DIGITS - math.floor(math.log10(width)))))
+        digits = _DIGITS - math.floor(math.log10(width))
+        return min(self.high, max(self.low, round(exact, digits)))
 
 
-class Tried(NamedTuple):
+class TriedRange(NamedTuple):
     """The part of a number's range that a search has tried, and how much the number matters."""
 
     name: str
     low: float
     high: float
     worth: float
-    """By how much placement score its high end is better than its low one, by all steps."""
+    """The estimated lead of the high end of the range over the low end, in placement score."""
     error: float
-    """That of 95 %."""
+    """The half width of the 95 % interval of `worth`."""
 
 
 class Spsa:
-    """The places of a search; a place is how far each number is on its way from low to high."""
+    """The state of a search: a list of places, from which the next step follows.
+
+    A place has one value for each number: 0 at the low end of its range, 1 at the high end.
+    """
 
     def __init__(self, ranges: Sequence[Range], seed: bytes) -> None:
         self.ranges = ranges
-        self.places = [[(one.start - one.low) / (one.high - one.low) for one in ranges]]
-        """The place before each step, and after the last one."""
-        self._leads: list[tuple[Values, Values, float]] = []
-        """The two settings of each step, and the lead of the first one."""
+        self.places = [
+            [(bounds.start - bounds.low) / (bounds.high - bounds.low) for bounds in ranges]
+        ]
+        """The place before each step, followed by the place after the last step."""
+        self._steps: list[tuple[Values, Values, float]] = []
+        """For each step its two settings, and the lead of the first setting over the second."""
         self._seed = seed
-        self._over = 0.0
+        self._progress = 0.0
+        """The share of the search that is over."""
 
     @property
     def steps(self) -> int:
+        """The number of steps that were played."""
         return len(self.places) - 1
 
     @property
     def values(self) -> Values:
-        """What the search has found so far."""
+        """The result so far: the mean of the second half of the places."""
         half = self.places[len(self.places) // 2 :]
         return self._values([sum(places) / len(half) for places in zip(*half, strict=True)])
 
     def pair(self) -> tuple[Values, Values]:
-        """The two settings of the next step."""
-        one, other = [], []
+        """Return the two settings that the next step compares, on either side of the place."""
+        first, second = [], []
         for place, move in zip(self.places[-1], self._moves(), strict=True):
-            # Not the place itself, if that is too near to an end for a setting on either side.
+            # If the place is so near an end of the range that a setting would be outside, the two
+            # settings are around the nearest place for which both are inside.
             middle = min(max(place, abs(move)), 1 - abs(move))
-            one.append(middle + move)
-            other.append(middle - move)
-        return self._values(one), self._values(other)
+            first.append(middle + move)
+            second.append(middle - move)
+        return self._values(first), self._values(second)
 
-    def add(self, lead: float, over: float) -> None:
-        """Go on by the lead of the first setting; the part `over` of the search is over now."""
-        self._leads.append((*self.pair(), lead))
-        slope = _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL * lead / 2
-        moved = zip(self.places[-1], self._moves(), strict=True)
-        self.places.append([min(1.0, max(0.0, place + slope / move)) for place, move in moved])
-        self._over = over
+    def add(self, lead: float, progress: float) -> None:
+        """Add a step, and move the place towards the better setting.
+
+        lead      the lead of the first setting of `pair` over the second one
+        progress  the share of the search that is over with this step
+        """
+        self._steps.append((*self.pair(), lead))
+        gain = _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL
+        # The two settings are 2 * move apart, so the slope along a number is lead / (2 * move).
+        self.places.append(
+            [
+                min(1.0, max(0.0, place + gain * lead / 2 / move))
+                for place, move in zip(self.places[-1], self._moves(), strict=True)
+            ]
+        )
+        self._progress = progress
 
     @property
-    def tried(self) -> list[Tried]:
-        """What was tried of each number: a line through the leads of all steps says its worth."""
-        return [self._tried(one) for one in self.ranges]
+    def tried(self) -> list[TriedRange]:
+        """For each number the part of its range that was tried, and how much it matters."""
+        return [self._tried(bounds) for bounds in self.ranges]
 
-    def _tried(self, one: Range) -> Tried:
-        width = one.high - one.low
-        numbers = [pair[one.name] for *both, _ in self._leads for pair in both]
-        apart = [(a[one.name] - b[one.name]) / width for a, b, _ in self._leads]
-        leads = [lead for *_, lead in self._leads]
-        squares = sum(share * share for share in apart)
-        worth = sum(map(mul, apart, leads)) / squares
-        spread = sum((lead - worth * share) ** 2 for share, lead in zip(apart, leads, strict=True))
-        error = SURE * math.sqrt(spread / squares / max(1, len(leads) - 1))
-        return Tried(one.name, min(numbers), max(numbers), worth, error)
+    def _tried(self, bounds: Range) -> TriedRange:
+        """Estimate how much a number matters, by a line through the leads of all steps.
+
+        The regression has no constant, as equal settings have no lead. At least one step is needed.
+        """
+        width = bounds.high - bounds.low
+        numbers = [setting[bounds.name] for a, b, _ in self._steps for setting in (a, b)]
+        distances = [(a[bounds.name] - b[bounds.name]) / width for a, b, _ in self._steps]
+        leads = [lead for *_, lead in self._steps]
+        squares = sum(distance * distance for distance in distances)
+        slope = sum(map(mul, distances, leads)) / squares
+        residuals = sum(
+            (lead - slope * distance) ** 2 for distance, lead in zip(distances, leads, strict=True)
+        )
+        error = SURE * math.sqrt(residuals / squares / max(1, len(leads) - 1))
+        return TriedRange(bounds.name, min(numbers), max(numbers), worth=slope, error=error)
 
     def _values(self, place: Sequence[float]) -> Values:
-        return {one.name: one.at(share) for one, share in zip(self.ranges, place, strict=True)}
+        """Return the numbers at a place, by name."""
+        return {
+            bounds.name: bounds.at(share) for bounds, share in zip(self.ranges, place, strict=True)
+        }
 
     def _moves(self) -> list[float]:
-        """How far the first setting is from the place."""
+        """Return for each number the move from the place to the first setting of the next step.
+
+        The second setting is as far on the other side. The directions are random, but the same
+        ones whenever this is called for the same step.
+        """
         group, step = divmod(self.steps, _GROUP)
         chance = Stream(self._seed, f"tune/{group}")
-        usual = _FIRST_MOVE * (_LAST_MOVE / _FIRST_MOVE) ** min(1.0, self._over)
+        distance = _FIRST_MOVE * (_LAST_MOVE / _FIRST_MOVE) ** min(1.0, self._progress)
         moves = []
-        for number, one in enumerate(self.ranges, 1):
-            # In a group, two numbers move the same way as often as not: what one of them is worth
-            # cancels for the other.
+        for number, bounds in enumerate(self.ranges, 1):
+            # The signs within a group are the rows of a Hadamard matrix: two numbers move the same
+            # way in half of the steps, so that the effect of one cancels for the other.
             sign = (2 * chance.uniform(2) - 1) * (-1) ** (number & step).bit_count()
-            # Two whole numbers are at least one apart.
-            least = 0.5001 / (one.high - one.low) if one.whole else 0.0
-            moves.append(sign * min(0.5, max(usual, least)))
+            # The two settings of a whole number must differ by at least 1, also when rounded.
+            shortest = 0.5001 / (bounds.high - bounds.low) if bounds.whole else 0.0
+            moves.append(sign * min(0.5, max(distance, shortest)))
         return moves
 
 
@@ -165,52 +203,64 @@ class Spsa:
 
 
 class Subject(NamedTuple):
-    """A bot, and the ranges of its numbers."""
+    """A bot whose numbers are searched for, with the ranges of the numbers."""
 
     text: str
-    """As it was named, without its parameters,"""
+    """The name or path of the bot as the user gave it, without parameters."""
     given: Parameters
-    """and these, ranges included."""
+    """The parameters as the user gave them, ranges included."""
     bot: BotSpec
-    """Without parameters."""
+    """The bot without parameters."""
     class_name: str = ""
-    """The class whose attributes they are."""
+    """The name of the class that has the numbers as attributes."""
     ranges: tuple[Range, ...] = ()
 
     @property
     def start(self) -> Values:
-        return {one.name: one.start for one in self.ranges}
+        """The values that the numbers have now."""
+        return {bounds.name: bounds.start for bounds in self.ranges}
 
     def parameters(self, values: Values) -> str:
-        """The parameters with these numbers instead of the ranges."""
+        """Return the parameters as text, with these values in place of the ranges."""
         return self.given._replace(values={**self.given.values, **values}).format()
 
     def with_values(self, values: Values) -> BotSpec:
-        """The bot that plays with these numbers."""
+        """Return the bot with these values of the numbers."""
         return with_parameters(self.bot, self.parameters(values))
 
 
 def subject(text: str) -> Subject:
-    """The bot that `mine,safe=0.5..1.5,depth=1..4` names; imports it, to see where it starts.
+    """Read an argument such as `mine,safe=0.5..1.5,depth=1..4`, and import its bot.
 
-    Raises UserError for a parameter that it has not, and for a range that is empty or leaves its
-    value out.
+    The values that the bot has now are the start of the search. Raises UserError if no parameter is
+    a range, if the bot does not have a parameter, or if a range is empty or excludes the value.
     """
     name, parameters = split_parameters(text)
-    one = Subject(name, Parameters.parse(parameters), resolve(name))
-    values = one.given.values
-    ends = {key: _ends(key, str(value)) for key, value in values.items() if ".." in str(value)}
-    if not ends:
+    without_ranges = Subject(name, Parameters.parse(parameters), resolve(name))
+    values = without_ranges.given.values
+    limits = {key: _limits(key, str(value)) for key, value in values.items() if ".." in str(value)}
+    if not limits:
         raise UserError(f"{text!r} has no range to search, such as {name},safe=0.5..1.5")
-    load(one.with_values({key: low for key, (low, _) in ends.items()}))  # it has all of them
-    fixed = one.given._replace(values={k: v for k, v in values.items() if k not in ends})
-    player = load(with_parameters(one.bot, fixed.format()) if any(fixed) else one.bot)
-    owner = getattr(player, "__name__", "")
-    ranges = [_range(f"class {owner}", key, getattr(player, key), *ends[key]) for key in ends]
-    return one._replace(class_name=owner, ranges=tuple(ranges))
+    # Fails if the bot does not have one of the numbers.
+    load(without_ranges.with_values({key: low for key, (low, _) in limits.items()}))
+    fixed = without_ranges.given._replace(
+        values={key: value for key, value in values.items() if key not in limits}
+    )
+    bot = without_ranges.bot
+    player = load(with_parameters(bot, fixed.format()) if any(fixed) else bot)
+    class_name = getattr(player, "__name__", "")
+    ranges = [
+        _range(f"class {class_name}", key, getattr(player, key), low, high)
+        for key, (low, high) in limits.items()
+    ]
+    return without_ranges._replace(class_name=class_name, ranges=tuple(ranges))
 
 
-def _ends(name: str, text: str) -> tuple[float, float]:
+def _limits(name: str, text: str) -> tuple[float, float]:
+    """Read the two ends of a range such as `0.5..1.5`. Raises UserError if it is not valid.
+
+    `name` is the parameter, for the error. Whole numbers are returned as int.
+    """
     low, high = map(number_or_text, text.split("..", 1))
     if isinstance(low, str) or isinstance(high, str):
         raise UserError(f"{name}={text}: a range is two numbers, such as 0.5..1.5")
@@ -220,6 +270,13 @@ def _ends(name: str, text: str) -> tuple[float, float]:
 
 
 def _range(owner: str, name: str, start: object, low: float, high: float) -> Range:
+    """Return the range of a number, which is whole if both of its ends are integers.
+
+    owner  the class that has the number, for errors
+    start  the value that the bot has now
+
+    Raises UserError if that value is no number, outside of the range, or should be whole.
+    """
     if isinstance(start, bool) or not isinstance(start, int | float):
         raise UserError(f"{name} is {start!r} in {owner}, which is no number to search for")
     if not low <= start <= high:
@@ -237,27 +294,33 @@ def _range(owner: str, name: str, start: object, low: float, high: float) -> Ran
 
 
 class Budget(NamedTuple):
-    """What a search may take, and the comparison after it: half each."""
+    """A limit of games or of time: half for the search, half for the comparison after it."""
 
     text: str
+    """The budget as the user wrote it."""
     half: int
-    """In games, or in microseconds."""
+    """The half of the budget, in games or in microseconds."""
     in_games: bool
+    """True for a number of games, False for a time."""
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """The budget in a text such as 20m, or 5000 for a number of games; raises UserError."""
+        """Read a budget: a time such as 20m, or a number of games such as 5000.
+
+        Raises UserError if the text is neither.
+        """
         match = re.fullmatch(r"(\d{1,9})([smh]?)", text)
         if match is None or not int(match[1]):
             raise UserError(
                 f"{text!r} is no budget: name a time such as 90s, 20m or 2h, or a number of games"
             )
         unit = {"": 1, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6}[match[2]]
-        return cls(text, max(1, int(match[1]) * unit // 2), in_games=not match[2])
+        total = int(match[1]) * unit
+        return cls(text, half=max(1, total // 2), in_games=not match[2])
 
 
 class TuneGames:
-    """The search, and the comparison of what it finds with the start."""
+    """The games of a search, followed by a comparison of its result with the start."""
 
     def __init__(
         self,
@@ -268,40 +331,51 @@ class TuneGames:
         opened: ExitStack,
         out: Path | None = None,
     ) -> None:
-        """Raises UserError for a folder `out` that cannot be written, or holds something else.
+        """Open the folder, and count the steps of earlier runs.
 
-        settings  of a comparison of the bot at its start with itself
-        now_us    the clock that a budget of time is measured by
-        opened    closes the folders
-        out       keeps the steps, and the comparison in a folder of its own; both go on from there
+        settings  the settings of a comparison of the bot with itself, both at the start
+        now_us    the clock that measures a budget of time
+        opened    the exit stack that closes the folders
+        out       stores the steps, and the comparison in a folder within it; both continue from
+                  what is there; None stores nothing
+
+        Raises UserError for a folder that cannot be written, or has something else.
         """
         self.subject = subject
         self.settings = settings
         self.search = Spsa(subject.ranges, settings.seed)
         self.compared: CompareGames | None = None
+        """The comparison at the end, once it has begun."""
         self.spent = 0
-        """Of the budget."""
+        """The used part of the budget, in games or in microseconds."""
         self._budget = budget
         self._now_us = now_us
         self._opened = opened
         self._out = out
-        asked = {"parameters": subject.given.format(), "budget": budget.text}
-        self._folder = kept_folder(opened, out, {**asked, **settings.asked()}, KIND)
+        fields_to_match = {
+            "parameters": subject.given.format(),
+            "budget": budget.text,
+            **settings.fields_to_match(),
+        }
+        self._folder = kept_folder(opened, out, fields_to_match, KIND)
         for step in [] if self._folder is None else self._folder.blocks:
             self._count(step.lead, step.spent)
 
     @property
     def percent(self) -> int:
-        """How much of the budget is spent."""
-        return min(100, 50 * self.spent // self._budget.half)
+        """The used part of the budget in percent."""
+        return min(100, 100 * self.spent // (2 * self._budget.half))
 
     def play(
         self, on_news: Callable[[], object], *, workers: int = 1, in_process: bool = False
     ) -> bool:
-        """Search, and compare; returns whether Ctrl-C ended it before.
+        """Play the search and the comparison; return True if Ctrl-C interrupted them.
 
-        on_news  is called after each step of the search, and each block of the comparison
-        Raises UserError for a bot that cannot be started, or if no game of a step counts.
+        There is no comparison if the search ends where it began.
+
+        on_news  called after each step of the search, and after each block of the comparison
+
+        Raises UserError for a bot that cannot be started, or if no block of a step counts.
         """
         try:
             while self.spent < self._budget.half:
@@ -313,47 +387,57 @@ class TuneGames:
         if self.search.values == self.subject.start:
             return False
         settings = self._held_out()
-        out, kind = self._out, settings.kind
-        asked, bots = settings.asked(), settings.bots
-        folder = kept_folder(self._opened, out and out / kind, asked, kind, bots)
-        kept = () if folder is None else (folder.blocks, folder.add)
-        games = self.compared = CompareGames(settings, *kept)
-        began_us, before = self._now_us(), games.comparison.blocks
+        folder = kept_folder(
+            self._opened,
+            None if self._out is None else self._out / settings.kind,
+            settings.fields_to_match(),
+            settings.kind,
+            settings.bots,
+        )
+        stored = () if folder is None else (folder.blocks, folder.add)
+        games = self.compared = CompareGames(settings, *stored)
+        start_us, earlier_blocks = self._now_us(), games.comparison.blocks
 
         def on_block(_played: PlayedBlock) -> bool:
             self.spent = self._budget.half
-            self.spent += self._cost(games.comparison.blocks - before, began_us)
+            self.spent += self._cost(games.comparison.blocks - earlier_blocks, start_us)
             on_news()
             return self.spent >= 2 * self._budget.half
 
         return games.play(on_block, workers=workers, in_process=in_process)
 
     def _step(self, workers: int, in_process: bool) -> bool:
-        began_us, first = self._now_us(), self.search.steps * BLOCKS
+        """Play a step of the search, store it and count it; return True if it was interrupted.
+
+        Each step has blocks with new numbers, and so new luck. Raises UserError if no block counts.
+        """
+        start_us, first_block = self._now_us(), self.search.steps * BLOCKS
         settings = self._between(*self.search.pair())
-        step = replace(settings, done=first, games=(first + BLOCKS) * settings.size)
-        games = CompareGames(step)
+        end = first_block + BLOCKS
+        games = CompareGames(replace(settings, done=first_block, games=end * settings.size))
         if games.play(lambda _: None, workers=workers, in_process=in_process):
             return True
         if not games.comparison.blocks:
             raise UserError("no block of a step counts: every one had a void game")
-        lead, spent = games.comparison.deciding.mean, self._cost(BLOCKS, began_us)
+        lead, spent = games.comparison.deciding.mean, self._cost(BLOCKS, start_us)
         if self._folder is not None:
             self._folder.add(self.search.steps, (), {"lead": lead, "spent": spent})
         self._count(lead, spent)
         return False
 
     def _count(self, lead: float, spent: int) -> None:
+        """Count a step: the lead of its first setting, and the part of the budget that it used."""
         self.spent += spent
         self.search.add(lead, self.spent / self._budget.half)
 
-    def _cost(self, blocks: int, began_us: int) -> int:
+    def _cost(self, blocks: int, start_us: int) -> int:
+        """Return the part of the budget that these blocks used: their games, or the time since."""
         if self._budget.in_games:
             return blocks * self.settings.size
-        return max(1, self._now_us() - began_us)
+        return max(1, self._now_us() - start_us)
 
     def _held_out(self) -> BlockSettings:
-        """The comparison of what was found with the start."""
+        """Return the settings of the comparison of the result with the start, on new seeds."""
         settings, text = self.settings, f"{self.settings.seed_text}-held-out"
         return replace(
             self._between(self.search.values, self.subject.start),
@@ -362,9 +446,10 @@ class TuneGames:
             seed_text=text,
         )
 
-    def _between(self, *pair: Values) -> BlockSettings:
-        """The settings of a comparison of these two."""
-        one, other = map(self.subject.with_values, pair)
-        chosen = dict.fromkeys(self.settings.ours, one) | dict.fromkeys(self.settings.theirs, other)
-        bots = [chosen.get(number, bot) for number, bot in enumerate(self.settings.bots)]
+    def _between(self, a: Values, b: Values) -> BlockSettings:
+        """Return the settings of a comparison of the bot with values a and with values b."""
+        copies_of_a = dict.fromkeys(self.settings.ours, self.subject.with_values(a))
+        copies_of_b = dict.fromkeys(self.settings.theirs, self.subject.with_values(b))
+        copies = copies_of_a | copies_of_b
+        bots = [copies.get(index, bot) for index, bot in enumerate(self.settings.bots)]
         return replace(self.settings, bots=bots)

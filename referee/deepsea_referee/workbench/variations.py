@@ -36,18 +36,22 @@ from deepsea_sdk.table import play_to_end
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """The continued game."""
+    """A recorded game that was continued from one of its decisions."""
 
     record: GameRecord
+    """The record of the continued game."""
     game: Game
     first_other: int | None
-    """The first decision that is not that of the original; None if all are the same."""
+    """The index of the first decision that differs from the original; None if all are the same."""
 
 
 def branch(
     original: GameRecord, at: int, bots: Sequence[BotSpec], action: str | None = None
 ) -> Variation:
-    """Continue from decision `at`, with `action` there if it is given.
+    """Continue a recorded game from the decision with number `at`, with the dice of the record.
+
+    bots    the bot in each seat
+    action  the action of that decision; None to ask the bot in the seat
 
     Raises UserError for a decision that does not exist, or an action that is not legal there.
     """
@@ -60,8 +64,8 @@ def branch(
     )
     verify(GameRecord.from_json(record.to_json()))
     pairs = zip(original.decisions, record.decisions, strict=False)
-    others = (i for i, (old, new) in enumerate(pairs) if old.action != new.action)
-    return Variation(record, game, next(others, None))
+    differences = (index for index, (old, new) in enumerate(pairs) if old.action != new.action)
+    return Variation(record, game, next(differences, None))
 
 
 def futures(
@@ -72,9 +76,17 @@ def futures(
     games: int,
     on_game: Callable[[], object] = lambda: None,
 ) -> list[list[float]]:
-    """Continue from decision `at` with other dice: the placement scores of each seat, by game.
+    """Continue a recorded game many times from the decision with number `at`, with other dice.
 
-    The n-th game has the same dice whatever the action is. Raises as `branch` does.
+    Returns a list for each seat with its placement score in each continued game. The n-th game has
+    the same dice whatever the action is, so that two actions can be compared.
+
+    bots     the bot in each seat
+    action   the action of that decision; None to ask the bot in the seat
+    games    how often the game is continued
+    on_game  called after each continued game
+
+    Raises UserError for a decision that does not exist, or an action that is not legal there.
     """
     opening = _opening(original, at, action)
     scores = []
@@ -85,11 +97,14 @@ def futures(
             _played_on(original, game, copied, opening)
             scores.append(placement_scores(game.result().placements))
             on_game()
-    return [list(seat) for seat in zip(*scores, strict=True)]
+    return [list(scores_of_seat) for scores_of_seat in zip(*scores, strict=True)]
 
 
 class _OtherDice(Game):
-    """A game with the dice of another seed from a decision on; no record can prove it."""
+    """A game that takes its dice from another seed from decision `at` on.
+
+    Its result cannot be verified from a record, since a record has one seed.
+    """
 
     def __init__(self, rules: RuleSet, players: int, seed: bytes, at: int, dice: bytes) -> None:
         super().__init__(rules, players, seed)
@@ -103,18 +118,23 @@ class _OtherDice(Game):
         fault: Fault | None = None,
         came: str | None = None,
     ) -> Decision:
+        """Apply a decision as any game does; decision `at` changes the dice first."""
         if len(self.decisions) == self._at:
             self._source = source(self._dice)
         return super().decide(action, us, fault, came)
 
 
 def _opening(original: GameRecord, at: int, action: str | None) -> list[Decision]:
-    """The decisions that are played as they are."""
+    """Return the decisions of a continued game that are not asked for.
+
+    Those are the recorded decisions before number `at`, and `action` as the next one if it is
+    given. Raises UserError for a decision that does not exist, or an action that is not legal.
+    """
     refuse_decision(original, at)
     opening = list(original.decisions[:at])
     if action is not None:
         decision = Decision(original.decisions[at].seat, action, 0, None)
-        _check(original, at, decision)
+        _check_action(original, at, decision)
         opening.append(decision)
     return opening
 
@@ -122,9 +142,12 @@ def _opening(original: GameRecord, at: int, action: str | None) -> list[Decision
 def _played_on(
     original: GameRecord, game: Game, bots: Sequence[BotSpec], opening: Sequence[Decision]
 ) -> RefereedGame:
-    """The game, played to its end after the opening."""
+    """Play the opening and then the rest of a game with bots in this process; return the game.
+
+    Bots print to stderr meanwhile, since the result is printed to stdout.
+    """
     seats = [(bot.name, bot.digest) for bot in with_unique_names(bots)]
-    # The bots received this game's id at the start; a record gets its own.
+    # Bots see the id of the original game, as they did at its start; a record gets a new id later.
     control, attempt = control_of(original), original.attempt
     refereed = RefereedGame(game, original.game_id, control, seats, attempt)
     refereed.own_paths = lambda seat, text: bots[seat].own_paths(text)
@@ -135,29 +158,35 @@ def _played_on(
 
 
 def original_bots(record: GameRecord, arguments: Mapping[str, str]) -> list[BotSpec]:
-    """The programs of those that played, as they are now.
+    """Find the programs of all bots of a recorded game, as their files are now.
 
-    arguments  those of bots by the digests with which they played
-    Raises UserError for a program that is neither a sample bot nor among these.
+    arguments  the arguments BOT of known programs, by the digests of the programs at that time
+
+    Raises UserError for a program that is neither known nor a sample bot.
     """
     return [original_bot(seat, arguments) for seat in record.seats]
 
 
-def original_bot(played: RecordSeat, arguments: Mapping[str, str]) -> BotSpec:
-    """The program of one of them; like `original_bots`."""
-    if played.digest in arguments:
-        return resolve(arguments[played.digest])
+def original_bot(seat: RecordSeat, arguments: Mapping[str, str]) -> BotSpec:
+    """Find the program of the bot in a seat of a recorded game, as its files are now.
+
+    arguments  the arguments BOT of known programs, by the digests of the programs at that time
+
+    Raises UserError for a program that is neither known nor a sample bot.
+    """
+    if seat.digest in arguments:
+        return resolve(arguments[seat.digest])
     for spec in map(sample, sample_bots()):
-        if spec.digest == played.digest:
+        if spec.digest == seat.digest:
             return spec
     raise UserError(
-        f"where the program of {played.name} is cannot be known from the record: name a bot for "
+        f"where the program of {seat.name} is cannot be known from the record: name a bot for "
         "each seat, or one for all"
     )
 
 
-def _check(original: GameRecord, at: int, decision: Decision) -> None:
-    """Raises IllegalAction for an action that the position does not allow."""
+def _check_action(original: GameRecord, at: int, decision: Decision) -> None:
+    """Raise UserError if the action is not legal in the position of decision number `at`."""
     try:
         game_at(original, at).decide(decision.action)
     except RulesError as error:

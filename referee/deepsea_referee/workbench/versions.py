@@ -1,8 +1,8 @@
-"""The versions of a bot that `improve` has played, one in each run, and which of them is the best.
+"""Versions of a bot that the command `improve` has played, with the best one among them.
 
-Invariants: a version is a program: the same one in two runs is one version, numbered by the first.
-The best version changes only if another one is surely stronger. Runs of other bots in the folder
-change nothing.
+Invariants: a version is a program, numbered by the first run in which it played; the same program
+in two runs is one version. The best version changes only if another one is surely stronger. Runs of
+other bots in the folder change nothing.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from deepsea_referee.bots.resolve import PROGRAM
 from deepsea_referee.errors import UserError
 
 RUN = "run.json"
+"""The file in a run's folder that describes the run."""
 SAMPLES = ("random", "cautious", "greedy", "heuristic", "steady", "diver", "pearl")
-"""The sample bots, the weakest first."""
+"""The sample bots, sorted by strength with the weakest one first."""
 PANEL = 3
-"""How many of them play with a bot."""
+"""The number of sample bots that play against a bot; neighbours in `SAMPLES`."""
 FIRST_PANEL = 1
-"""The place of the weakest one, for a bot of which nothing is known."""
+"""The index in `SAMPLES` of the weakest opponent of a bot whose strength is unknown."""
 BEATEN = 0.6
-"""Mean placement score from which on a panel is too weak,"""
+"""The bot's mean placement score from which on the opponents were too weak."""
 BEATS = 0.35
-"""and below which it is too strong."""
+"""The bot's mean placement score below which the opponents were too strong."""
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """What is kept of a run: the file `RUN` in its folder."""
+    """A stored run: the content of the file `RUN` in its folder."""
 
     bot: str
-    """The name, without parameters."""
+    """The name of the bot, without parameters."""
     digest: str
-    """That of the program."""
+    """The digest of the program."""
     parameters: str
     panel: list[str]
-    """The bots that it played against."""
+    """The opponents in the run's match."""
     score: float
-    """Its mean placement score in that match."""
+    """The bot's mean placement score in that match."""
     best: int
-    """The best version after this run."""
+    """The number of the best version after this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +53,22 @@ class Version:
     """A program that played in a run."""
 
     number: int
-    """The first run in which it played."""
+    """The number of the first run in which it played."""
     folder: Path
-    """That of its newest run, with records and the program."""
+    """The folder of its newest run, which has the records and the program."""
     run: Run
 
     @property
     def argument(self) -> str:
-        """The argument BOT that names it."""
+        """The argument BOT of a command that names this version."""
         return f"{self.folder / PROGRAM}{self.run.parameters}"
 
 
 class Versions:
-    """The runs of a bot in a folder."""
+    """The runs of a bot that a folder has, and the versions that played in them."""
 
     def __init__(self, folder: Path, bot: str) -> None:
-        """Raises UserError for a run whose file is damaged."""
+        """Read the runs of the bot with this name. Raises UserError for a damaged run."""
         self._folder = folder
         numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
         self.next_number = max(numbers, default=0) + 1
@@ -79,36 +80,50 @@ class Versions:
                 self._runs[number] = run
 
     def number_of(self, digest: str) -> int:
-        """The number of the version with a program; a new one is the next run's."""
-        numbers = (number for number, run in self._runs.items() if run.digest == digest)
-        return next(numbers, self.next_number)
+        """Return the number of the version with this program; for a new program the next number."""
+        for number, run in self._runs.items():
+            if run.digest == digest:
+                return number
+        return self.next_number
 
     @property
     def best(self) -> Version | None:
-        """The best version; None if no run was kept."""
+        """The best version, as the newest run names it; None if there is no run.
+
+        If the user has removed the folder of the version that a run names, the run before is asked.
+        """
         for run in reversed(self._runs.values()):
-            if (best := self._runs.get(run.best)) is not None:
-                newest = [number for number, one in self._runs.items() if one.digest == best.digest]
-                return Version(run.best, self._folder / str(newest[-1]), best)
+            best = self._runs.get(run.best)
+            if best is not None:
+                same_program = [n for n, other in self._runs.items() if other.digest == best.digest]
+                return Version(run.best, self._folder / str(max(same_program)), best)
         return None
 
     @property
     def panel(self) -> Sequence[str]:
-        """Sample bots of about the strength of the bot, by how it did against the last ones."""
+        """The sample bots to play against, about as strong as the bot.
+
+        They are those of the newest run, or stronger ones if the bot beat them, or weaker ones if
+        they beat the bot. Runs against other opponents are not considered.
+        """
         first = FIRST_PANEL
         for run in reversed(self._runs.values()):
             if tuple(run.panel) in _PANELS:
                 first = _PANELS.index(tuple(run.panel))
-                first += (run.score >= BEATEN) - (run.score < BEATS)
+                if run.score >= BEATEN:
+                    first += 1
+                elif run.score < BEATS:
+                    first -= 1
                 break
         return _PANELS[min(max(first, 0), len(_PANELS) - 1)]
 
 
 _PANELS = [SAMPLES[first : first + PANEL] for first in range(len(SAMPLES) - PANEL + 1)]
+"""All groups of opponents, the weakest group first."""
 
 
 def keep_run(folder: Path, run: Run, program: dict[str, bytes]) -> None:
-    """Keep a run in its folder, with the files of the program that played."""
+    """Store a run in its folder, with the files of the program that played."""
     from deepsea_bundle.folder import write_folder
 
     write_folder(program, folder / PROGRAM)
@@ -116,9 +131,13 @@ def keep_run(folder: Path, run: Run, program: dict[str, bytes]) -> None:
 
 
 def _read(path: Path) -> Run | None:
+    """Read the file of a run; return None if there is none, since the run's bot did not play.
+
+    Raises UserError if the file is damaged.
+    """
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
-    except FileNotFoundError:  # no version was kept, since its bot did not play
+    except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a run of improve: {error}; remove its folder") from None
