@@ -23,15 +23,19 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from google.protobuf import text_format
 
 from deepsea_cli import main
-from deepsea_ladder import chain
+from deepsea_ladder import chain, season
 from deepsea_ladder.export import export_lines
+from deepsea_ladder.limits import USUAL_LIMITS
+from deepsea_ladder.season import Season
 from deepsea_referee.results.summary import VoidGame
+from deepsea_referee.workbench.advice import REMEDIES
 from deepsea_rules import randomness
-from deepsea_rules.faults import FaultReport
+from deepsea_rules.faults import FATAL, Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position, parse_position, parse_roll, read_position
 from deepsea_rules.ruleset import OPTIONS, PRESETS, OptionValue
@@ -361,6 +365,67 @@ def test_every_numbered_attack_is_in_the_lists_of_attacks() -> None:
         and any(file.startswith("tests/attacks/") for file in files)
     }
     assert attacks - named == set()
+
+
+# Faults and settings
+
+
+FAULTS_IN_DOCS = {
+    "docs/protocol.md": lambda fault: f"| `{fault.name}` | ",
+    "docs/records.md": lambda fault: f"`{fault}`",
+    "docs/results.md": lambda fault: f"`{fault}`",
+    "proto/deepsea/play/v1/play.proto": lambda fault: f"  FAULT_{fault.name} = ",
+}
+"""The documents that name every kind of fault, and how."""
+
+
+@pytest.mark.parametrize("page", FAULTS_IN_DOCS)
+@pytest.mark.parametrize("fault", Fault)
+def test_every_fault_is_in_each_document_on_faults(fault: Fault, page: str) -> None:
+    assert FAULTS_IN_DOCS[page](fault) in read(page), f"{page} does not name the fault {fault}"
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_the_docs_say_which_faults_forfeit_at_once(fault: Fault) -> None:
+    row = re.search(rf"^\| `{fault.name}` \|.*\| (.*) \|$", read("docs/protocol.md"), re.M)
+    assert row is not None, f"docs/protocol.md has no row of the fault {fault}"
+    assert ("the seat is forfeited" in row[1]) == (fault in FATAL), f"docs/protocol.md: {fault}"
+    at_once = re.search(
+        r"A \*fault\* is one of [^.]*\. ([^;]*?) forfeit the seat at once", read("docs/records.md")
+    )
+    assert at_once is not None
+    assert (f"`{fault}`" in at_once[1]) == (fault in FATAL), f"docs/records.md: {fault}"
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_every_fault_has_a_remedy(fault: Fault) -> None:
+    assert REMEDIES.get(fault), f"workbench/advice.py: REMEDIES has no {fault}"
+
+
+def test_the_table_of_a_ladders_settings_is_that_of_the_code() -> None:
+    _, *rows = table(section("docs/ladder.md", "settings"))
+    settings = USUAL_LIMITS.table()
+    for one, row in zip(settings, rows, strict=True):
+        assert row == [f"`{one.name}`", f"{one.value:,} {one.unit}", one.about], one.name
+
+
+@pytest.mark.parametrize("part", ["rating", "pairing"])
+def test_the_table_of_parameters_is_that_of_a_season(part: str) -> None:
+    rows = table(section("docs/rating.md", "Parameters"))
+    settings = msgspec.to_builtins(getattr(Season("any"), part))
+    assert [row[:2] for row in rows if row[0].startswith(f"`{part}.")] == [
+        [f"`{part}.{name}`", written_in_toml(value)] for name, value in settings.items()
+    ]
+
+
+def written_in_toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_the_module_of_a_season_names_every_setting() -> None:
+    for name, value in msgspec.to_builtins(Season("any")).items():
+        for word in (name, *(value if isinstance(value, dict) and name != "rules" else ())):
+            assert re.search(rf"\b{word}\b", season.__doc__ or ""), f"season.py: {word}"
 
 
 # Rules
