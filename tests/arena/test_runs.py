@@ -141,13 +141,14 @@ def test_a_run_without_a_number_ends_when_the_order_is_settled(store: Store, sto
 
 def test_a_run_without_end_waits_for_a_season_and_for_the_next(store: Store, stop: Stop) -> None:
     store.seasons.close("s1")
+    waits = "no season is open; waiting for one: `ladder season NAME`"
 
     class Keeper(Watcher):
         def trouble(self, message: str) -> None:
             self.seen.append(message)
             if "s2 begins: None" in self.seen:
                 stop.ask(StopRequest.FINISH)
-            else:
+            elif message == waits:
                 store.seasons.open(ladder.a_season("s2", (2,)), ladder.SEED)
                 stop.ring()
 
@@ -156,10 +157,27 @@ def test_a_run_without_end_waits_for_a_season_and_for_the_next(store: Store, sto
 
     watcher = Keeper(close)
     report = run(store, RunRequest(forever=True), pool(fairly), watcher, stop)
-    waits = "no season is open; waiting for one: `ladder season NAME`"
-    assert watcher.seen == [waits, "s2 begins: None", waits]
+    assert watcher.seen == [waits, "this run plays season s2 now", "s2 begins: None", waits]
     assert (report.ended, report.season) == (RunEnd.STOPPED, "none")
     assert len(list(store.history.games())) == 1
+
+
+def test_a_run_without_end_says_that_it_goes_over_to_another_season(
+    store: Store, stop: Stop
+) -> None:
+    def change() -> None:
+        match len(list(store.history.games())):
+            case 2:
+                store.seasons.open(ladder.a_season("s2", (2,)), ladder.SEED)
+                store.seasons.close("s1")
+            case 4:
+                stop.ask(StopRequest.FINISH)
+
+    watcher = Watcher(change, troubles=True)
+    report = run(store, RunRequest(forever=True), pool(fairly), watcher, stop)
+    assert (report.season, report.accepted) == ("s2", 2)
+    goes_over = "trouble: this run plays season s2 now, after s1"
+    assert watcher.seen == ["s1 begins: None", goes_over, "s2 begins: None"]
 
 
 def test_a_run_without_end_plays_the_newest_season_and_says_so(store: Store, stop: Stop) -> None:
@@ -755,8 +773,10 @@ def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
     begun = partial(play_begun, store, pool(play_if_lucky), watcher, stop)
     run(store, RunRequest(forever=True), pool(fairly), watcher, stop, play_tournament=begun)
     said = [line for line in watcher.seen if "no luck" not in line]
-    played = ["s1 begins: None", "cup begins: None"]
-    played = ["cup begins: None", "tournament cup", *played] if fails else played[::-1]
+    played = ["cup begins: None", "this run plays season s1 now, after cup", "s1 begins: None"]
+    if fails:
+        played.insert(1, "tournament cup")
+        played += ["this run plays season cup now, after s1", "cup begins: None"]
     assert said == [*played, "no season is open; waiting for one"]
     assert store.queue.counts(cup := store.seasons.get("cup")).done == 6
     assert cup.closed_at is not None

@@ -467,7 +467,9 @@ def run(
         def gives_way() -> bool:
             return tournament() is not None
 
-        while (found := _await_season(store, watcher, stop, tournament)) is not None:
+        before = ""
+        while (found := _await_season(store, watcher, stop, tournament, before)) is not None:
+            before = found.name
             if found.tournament is None or play_tournament is None:
                 report = _run(store, found, request, make_pool, watcher, stop, gives_way)
                 if report.ended not in (RunEnd.CLOSED, RunEnd.TOURNAMENT):
@@ -480,15 +482,22 @@ def run(
 
 
 def _await_season(
-    store: Store, watcher: RunWatcher, stop: Stop, tournament: Callable[[], StoredSeason | None]
+    store: Store,
+    watcher: RunWatcher,
+    stop: Stop,
+    tournament: Callable[[], StoredSeason | None],
+    before: str,
 ) -> StoredSeason | None:
-    """Wait until a season is open; a tournament's, the newest one, or None at a request to stop."""
+    """Wait until a season is open; a tournament's, the newest one, or None at a request to stop.
+
+    before  the season that this run played last, if any: another one is named
+    """
     waits, named = False, list[str]()
     with stop.on_signals():
         while stop.requested is StopRequest.GO_ON:
-            if found := retry_until_available(tournament, stop, watcher.trouble):
-                return found
             opened = open_seasons(retry_until_available(store.seasons.all, stop, watcher.trouble))
+            if (first := retry_until_available(tournament, stop, watcher.trouble)) is not None:
+                opened = [first]
             damage = retry_until_available(store.seasons.damages, stop, watcher.trouble)
             for line in damage if damage != named else ():
                 watcher.trouble(f"{line}; that season is not played")
@@ -499,6 +508,9 @@ def _await_season(
                     f"this run plays {opened[-1].name}, the newest season; {others} too, with "
                     "another `ladder run --season NAME`"
                 )
+            elif opened and (waits or before not in ("", opened[-1].name)):
+                after = f", after {before}" if before else ""
+                watcher.trouble(f"this run plays season {opened[-1].name} now{after}")
             if opened:
                 return opened[-1]
             if not waits:
