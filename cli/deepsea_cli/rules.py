@@ -16,7 +16,7 @@ from deepsea_cli.output import draw, print_json, width
 from deepsea_rules import narration
 from deepsea_rules.actions import LEAVE, kind_of
 from deepsea_rules.errors import IllegalAction, InvalidAction
-from deepsea_rules.events import Event, Happening, end_event, event_for
+from deepsea_rules.events import EngineEvent, Event, end_event, event_for
 from deepsea_rules.notation import DEFAULT_SEED, format_position, parse_roll, read_position
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.reasons import why_outside
@@ -183,7 +183,7 @@ class _Table:
 
     def __init__(self, state: GameState, written: Mapping[int, int]) -> None:
         self.state = state
-        self.happened: list[Happening] = []
+        self.happened: list[EngineEvent] = []
         self._written = written
         self._story = narration.Story(state.rules, state)
 

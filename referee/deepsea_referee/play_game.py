@@ -256,8 +256,8 @@ class _GameLoop:
         messages: dict[int | None, bytes] = {}
         for number, (seat, mark) in enumerate(zip(self._seats, self._marks, strict=True)):
             if mark not in messages:  # what a seat gets depends on nothing else
-                happenings = () if mark is None else self._game.events[mark:]
-                messages[mark] = wire.result_message(self._refereed.end(number), happenings)
+                engine_events = () if mark is None else self._game.events[mark:]
+                messages[mark] = wire.result_message(self._refereed.end(number), engine_events)
             seat.send(messages[mark])
         self.over.set_result(None)
 

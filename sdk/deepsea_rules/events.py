@@ -1,6 +1,6 @@
 """Events of a game: as the engine notes them, and as a viewer may read them.
 
-Invariants: a happening names chips and never a value; `event_for` is the only way from a happening
+Invariants: an engine event names chips and never a value; `event_for` is the only way from it
 to an event, and adds a value only where `View.known` would have it too.
 
 Events are plain dictionaries ready for JSON, the same for bots, watchers and event logs.
@@ -60,7 +60,7 @@ class CleanedUp(NamedTuple):
     starter: int | None
 
 
-Happening = DiveBegan | TurnPlayed | CleanedUp
+EngineEvent = DiveBegan | TurnPlayed | CleanedUp
 
 
 class DiveEvent(TypedDict):
@@ -115,48 +115,48 @@ Event = DiveEvent | TurnEvent | CleanupEvent | EndEvent
 """What `Bot.on_event` gets: a dictionary whose `event` says which of the four it is."""
 
 
-def banked_chips(happening: Happening) -> tuple[int, ...]:
+def banked_chips(event: EngineEvent) -> tuple[int, ...]:
     """The chips whose values, where they are known, are in the event."""
-    if isinstance(happening, CleanedUp):
-        return tuple(chip for chips in happening.banked for chip in chips)
+    if isinstance(event, CleanedUp):
+        return tuple(chip for chips in event.banked for chip in chips)
     return ()
 
 
-def event_for(happening: Happening, known: Mapping[int, int]) -> Event:
+def event_for(event: EngineEvent, known: Mapping[int, int]) -> Event:
     """The event that a viewer gets who knows the values `known`, by chip id."""
-    match happening:
+    match event:
         case TurnPlayed():
             return {
                 "event": "turn",
-                "dive": happening.dive,
-                "seat": happening.seat,
-                "declare": happening.declare,
-                "dice": None if happening.dice is None else list(happening.dice),
-                "from_space": happening.from_space,
-                "to_space": happening.to_space,
-                "home": happening.home,
-                "search": happening.search,
-                "air": happening.air,
+                "dive": event.dive,
+                "seat": event.seat,
+                "declare": event.declare,
+                "dice": None if event.dice is None else list(event.dice),
+                "from_space": event.from_space,
+                "to_space": event.to_space,
+                "home": event.home,
+                "search": event.search,
+                "air": event.air,
             }
         case DiveBegan():
             return {
                 "event": "dive",
-                "dive": happening.dive,
-                "starter": happening.starter,
-                "air": happening.air,
-                "trail": trail_text(happening.trail, happening.laid),
+                "dive": event.dive,
+                "starter": event.starter,
+                "air": event.air,
+                "trail": trail_text(event.trail, event.laid),
             }
         case CleanedUp():
             return {
                 "event": "cleanup",
-                "dive": happening.dive,
-                "reason": happening.reason,
-                "trail": trail_text(happening.trail, happening.laid),
+                "dive": event.dive,
+                "reason": event.reason,
+                "trail": trail_text(event.trail, event.laid),
                 "banked": {
                     SEAT_LETTERS[seat]: [chip_text(chip, known) for chip in chips]
-                    for seat, chips in enumerate(happening.banked)
+                    for seat, chips in enumerate(event.banked)
                 },
-                "starter": happening.starter,
+                "starter": event.starter,
             }
 
 

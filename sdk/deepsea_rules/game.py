@@ -14,7 +14,7 @@ from typing import NamedTuple
 from . import randomness
 from .actions import Kind
 from .errors import IllegalAction
-from .events import Event, Happening, end_event, event_for, new_tuple
+from .events import EngineEvent, Event, end_event, event_for, new_tuple
 from .faults import Fault, is_forfeit
 from .ruleset import DIVES, MAX_PLAYERS, MIN_PLAYERS, RuleSet
 from .scoring import Result
@@ -67,7 +67,7 @@ class Game:
         self.commitment = randomness.commitment(seed)
         self.decisions: list[Decision] = []
         self.forfeits: list[Forfeit] = []
-        self.events: list[Happening] = []
+        self.events: list[EngineEvent] = []
         starter = 0
         if rules.first_player == "roll_off":
             starter = randomness.first_player(seed, players)
@@ -164,7 +164,7 @@ class Game:
         with it the seed come last, once the game is over.
         """
         known = known_values(self.state, viewer)
-        events = [event_for(happening, known) for happening in self.events[since:]]
+        events = [event_for(event, known) for event in self.events[since:]]
         if self.state.phase == "over":
             events.append(end_event(self.result(), self.seed))
         return events

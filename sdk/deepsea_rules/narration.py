@@ -15,8 +15,8 @@ from deepsea_rules.events import (
     CleanedUp,
     CleanupEvent,
     DiveBegan,
+    EngineEvent,
     Event,
-    Happening,
     TurnEvent,
     TurnPlayed,
     event_for,
@@ -73,13 +73,13 @@ def names(record: GameRecord) -> list[str]:
 class StepResult(NamedTuple):
     """The result of a step: the events between two positions."""
 
-    happened: Sequence[Happening]
+    happened: Sequence[EngineEvent]
     before: GameState
     after: GameState
     """The position after it, but before the clean-up of a dive that it ended."""
 
 
-class _Log(list[Happening]):
+class _Log(list[EngineEvent]):
     """Notes what happens, and the position after a turn: a dive is cleaned up only then."""
 
     def __init__(self, state: GameState) -> None:
@@ -87,7 +87,7 @@ class _Log(list[Happening]):
         self._state = state
         self.turn_end: GameState | None = None
 
-    def append(self, item: Happening) -> None:
+    def append(self, item: EngineEvent) -> None:
         super().append(item)
         if isinstance(item, TurnPlayed):
             self.turn_end = self._state.clone()
@@ -134,13 +134,13 @@ def moments(
         for step in _steps(item, state, orders, ordering=ordering):
             result = make_step(state, step)
             known = knows(state)
-            for happening in result.happened:
-                lines += story.add(event_for(happening, known))
-                if isinstance(happening, CleanedUp):
+            for event in result.happened:
+                lines += story.add(event_for(event, known))
+                if isinstance(event, CleanedUp):
                     ended = result.after
                     if ended.phase != "order":
                         ended.phase = "over"
-                    yield NarratedPosition(turn, ended, dice, tuple(lines), known, happening)
+                    yield NarratedPosition(turn, ended, dice, tuple(lines), known, event)
                     dice, lines = None, []
             if state.phase == "search":
                 yield NarratedPosition(turn, state.clone(), dice, (), known, None)

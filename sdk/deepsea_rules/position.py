@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from .actions import BLANK, DOWN, Unit
 from .errors import InvalidRules
-from .events import Happening, chip_text, trail_text, unit_text
+from .events import EngineEvent, chip_text, trail_text, unit_text
 from .ruleset import ABOARD, FULL_AIR, HOME, SEAT_LETTERS, RuleSet
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Position:
     banked_earlier: tuple[int, ...]
     home_order: tuple[int, ...]
     drowned: tuple[tuple[int, ...], ...]
-    log: list[Happening] | None
+    log: list[EngineEvent] | None
     # How the turn in hand began, for the log.
     _declared: str | None
     _dice: tuple[int, int] | None

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from . import cleanup
 from .actions import BACK, BLANK, CHIPS, DOWN, LEAVE, TAKE, Unit, drop, split_order
 from .errors import IllegalAction
-from .events import CleanedUp, DiveBegan, EndReason, Happening, TurnPlayed, new_tuple
+from .events import CleanedUp, DiveBegan, EndReason, EngineEvent, TurnPlayed, new_tuple
 from .position import Position, position_text
 from .reasons import why_illegal
 from .ruleset import ABOARD, DIVES, FACES, FULL_AIR, HOME, SEAT_LETTERS, RuleSet
@@ -303,7 +303,7 @@ class GameState(UncheckedMoves):
         values: tuple[int, ...],
         players: int,
         starter: int,
-        log: list[Happening] | None = None,
+        log: list[EngineEvent] | None = None,
     ) -> GameState:
         """The start of a game: 32 single chips, `values` indexed by chip id (33 long)."""
         state = cls(rules, values, players)

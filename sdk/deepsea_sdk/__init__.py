@@ -90,14 +90,13 @@ def run(bot: NewBot) -> None:
     """Play for the referee that started this program, until the referee sends Goodbye.
 
     bot  a class, or a function that makes a bot: every game gets an object of its own. Games of a
-         class with `concurrent_games = True` may run at once.
+         class with `concurrent_games = True` may run at once
 
-    An exception of the bot is one fault, and play continues. Exits with status 2 if no referee
-    started the program, 1 if the referee refused it.
+    An exception of the bot is one fault, and play continues. The program exits with status 2 if no
+    referee started it, 1 if the referee refused it.
     """
     _bot.check_new_bot(bot)
-    # At the end the system takes everything back at once; looking for garbage first takes longer
-    # than what it frees is worth.
+    # At the end the system takes all memory back at once: do not search it for garbage first.
     atexit.register(gc.freeze)
     if text := os.environ.get(_launch.PARAMETERS, ""):
         try:

@@ -1,8 +1,8 @@
 """The class `Bot`: three decisions and four hooks, each with a sensible default; and its seat.
 
-Invariants: a bot is asked only where it has a choice; it gets all information through its views and
-hooks; an answer that is not legal is refused at once, with the name of the method that returned it.
-What the bot's own code raises ends nothing: it is printed, and is the answer to the request, or to
+Invariants: a bot is asked only where it has a choice. It gets all information through its views and
+hooks. An illegal answer is refused at once, with the name of the method that returned it. An
+exception of the bot's own code ends nothing: it is printed, and is the answer to the request, or to
 the next one. Hints for its author are lines on stderr, and change nothing about how a bot plays.
 """
 
@@ -28,8 +28,9 @@ from .errors import IllegalAnswer, WireError, own_traceback
 from .notes import Note, note_of
 
 HINT = "deepsea-sdk: hint: "
-"""What a hint on stderr begins with."""
+"""Beginning of a hint on stderr."""
 _ALIKE = 0.8
+"""Similarity of two names, from 0 to 1, from which on one may be the other misspelt."""
 _T = TypeVar("_T")
 
 
@@ -43,7 +44,8 @@ class GameInfo:
     """The bot's own seat, 0 = A."""
     players: int
     rules: RuleSet
-    """With `unknown_options` if the referee is newer: such a game cannot be simulated."""
+    """The rules. If the referee is newer they may have `unknown_options`: then the game cannot be
+    simulated."""
     budget_us: int
     """The budget of each decision, in microseconds."""
     bank_us: int
@@ -79,11 +81,12 @@ class FaultNotice:
     game_id: str
     request_id: int
     fault: Fault
-    """"unknown", which is no `Fault`, if the referee is newer and counts faults of another kind."""
+    """The kind of fault; the text "unknown", which is no `Fault`, if a newer referee counts another
+    kind."""
     message: str
-    """The request, what the bot did, and the action that was played."""
+    """Text with the request, what the bot did, and the action that was played."""
     forfeit: bool
-    """Whether the seat forfeited with it, and gets no more requests in this game."""
+    """True if the seat forfeited with this fault, and gets no more requests in this game."""
 
 
 class Bot:
@@ -97,12 +100,13 @@ class Bot:
     """
 
     name: str = ""
-    """The name in messages; the name of its class if empty."""
+    """The name in messages; by default the name of its class."""
     clock: Clock = NO_LIMIT
     """The time for the current decision, set before each decision."""
     concurrent_games: bool = False
-    """Whether games of this class may run at once: set it to True if all that a bot knows of its
-    game is in `self`, and nothing in its class or module. Long matches are several times faster."""
+    """Set this to True if games of this class may run at once. That is so if everything that a bot
+    knows of its game is in `self`, and nothing in its class or module. Long matches are several
+    times faster then."""
     _note: Note | None = None
 
     # Decisions
@@ -128,9 +132,9 @@ class Bot:
     def note(self, text: str, number: float | None = None) -> None:
         """Note a text, or a named number such as `self.note("chance home", 0.7)`, for the author.
 
-        It is shown beside the decision that is made next, in the viewer and in `show`; the same
-        name at each decision makes a line over the game. A decision has at most one text and 8
-        numbers, the last of each name; what is longer than 200 bytes is cut.
+        The note is shown beside the next decision, in the viewer and in `show`. A number with the
+        same name at each decision makes a line over the game. A decision has at most one text and 8
+        numbers, the last one of each name. Texts are cut after 200 bytes.
         """
         before = self._note or note_of("")
         if number is None:
@@ -138,15 +142,15 @@ class Bot:
         else:
             try:
                 value = float(number)
-            except OverflowError:  # no float is so large: left out, as what is not finite
-                value = inf
+            except OverflowError:  # an int beyond all floats
+                value = inf  # left out, as any number that is not finite
             numbers = [*before.numbers.items(), (text, value)]
             self._note = note_of(before.text, numbers)
 
     # Hooks
 
     def on_game_start(self, info: GameInfo) -> None:
-        """Called when a game begins. Reset here what a class or module keeps from the last game."""
+        """Called when a game begins. Reset here whatever a class or module stores about a game."""
 
     def on_event(self, event: Event) -> None:
         """Called for each event since the last decision: a dive, a turn, a clean-up, the end.
@@ -166,7 +170,7 @@ class Bot:
     def decide(self, view: View) -> str:
         """Call the method for a decision, and return its action.
 
-        Raises `IllegalAnswer` if the method returned an illegal one.
+        Raise `IllegalAnswer` if the method returned an illegal one.
         """
         kind = view.kind
         if kind == "declare":
@@ -181,13 +185,13 @@ class Bot:
 NewBot: TypeAlias = Callable[[], Bot]
 """A class, or a function that makes a bot: each game gets an object of its own."""
 AnyBot: TypeAlias = Bot | NewBot
-"""The same, or an object, which plays all games."""
+"""A `NewBot`, or a bot object, which plays all games."""
 
 
 def check_new_bot(bot: object) -> None:
     """Raise TypeError for an argument that `run` does not accept, such as a bot object."""
-    no_bot = isinstance(bot, type) and not issubclass(bot, Bot)
-    if no_bot or not (callable(bot) or isinstance(bot, Bot)):
+    is_other_class = isinstance(bot, type) and not issubclass(bot, Bot)
+    if is_other_class or not (callable(bot) or isinstance(bot, Bot)):
         raise TypeError(f"run() takes a class or a function that makes a bot, not {quoted(bot)}")
     if isinstance(bot, Bot):
         name = type(bot).__name__
@@ -197,8 +201,8 @@ def check_new_bot(bot: object) -> None:
         )
 
 
-def made(new_bot: NewBot) -> Bot:
-    """Make a bot; raises TypeError for a function that makes something else."""
+def make_bot(new_bot: NewBot) -> Bot:
+    """Return a new bot. Raise TypeError for a function that makes something else."""
     bot: object = new_bot()
     if isinstance(bot, Bot):
         return bot
@@ -207,38 +211,37 @@ def made(new_bot: NewBot) -> Bot:
 
 
 def is_own(method: Callable[..., object], inherited: object) -> bool:
-    """Whether a bot overrides a method: for others, arguments need not be made."""
+    """Return True if a bot overrides a method; otherwise its arguments need not be made."""
     return getattr(method, "__func__", None) is not inherited
 
 
 def take_note(bot: Bot) -> Note | None:
-    """What a bot has noted since its last decision."""
+    """Return the note that a bot has made since its last decision, and clear it."""
     # The attribute is private because a public name would be in the author's way.
     note, bot._note = bot._note, None  # noqa: SLF001
     return note
 
 
 def legal_action(view: View, answer: object, bot: Bot, method: str) -> str:
-    """Convert a method's answer to an action.
+    """Return the action of a method's answer. Raise `IllegalAnswer` if it is not legal here.
 
-    bot, method  what answered, for the error
-    Raises `IllegalAnswer` if it is not an action, or not legal here.
+    bot, method  source of the answer, for the error
     """
     action = answer if isinstance(answer, str) else _action_of(view.kind, answer)
     if action is not None and (action in view.legal or view.is_legal(action)):
         return action
     if view.kind == "order":
-        wanted = f"an order of {', '.join(item.name for item in view.items)}"
+        expected = f"an order of {', '.join(item.name for item in view.items)}"
     else:
-        wanted = f"one of {', '.join(view.legal)}"
+        expected = f"one of {', '.join(view.legal)}"
     shown = quoted(answer)
     source = f"{type(bot).__name__}.{method}"
-    raise IllegalAnswer(f"{source} returned {shown}, which is not {wanted}", action or shown)
+    raise IllegalAnswer(f"{source} returned {shown}, which is not {expected}", action or shown)
 
 
 def _action_of(kind: Kind | None, answer: object) -> str | None:
-    """The action of an answer that is no text."""
-    if kind == "declare" and answer is not None:  # None is a forgotten return
+    """Return the action of an answer that is no text; None if it is none."""
+    if kind == "declare" and answer is not None:  # None is a forgotten return statement
         return BACK if answer else DOWN
     if kind == "order" and isinstance(answer, Iterable):
         return order_by_name(item.name if isinstance(item, Unit) else str(item) for item in answer)
@@ -249,82 +252,90 @@ def _action_of(kind: Kind | None, answer: object) -> str | None:
 
 
 class Answered(NamedTuple):
-    """What a bot decided: an action, or what it raised."""
+    """A bot's answer to a request: an action, or the text of an exception with an empty action."""
 
     action: str
     error: str | None
-    """What it raised, or, beside an action that is not legal, which method returned that."""
+    """Text of an exception; with an illegal action, the name of the method that returned it."""
     note: Note | None = None
 
 
 class SeatedBot:
-    """A bot that sits at a game; the object of the author may sit at others too.
+    """A bot at a game. Its object may sit at other games too, if the author gave an object.
 
-    raises  let the author's exceptions out, for debugging
+    raises  raise the author's exceptions, for debugging
     """
 
     def __init__(self, bot: AnyBot, *, raises: bool = False) -> None:
         self.hears_events = False
-        """Whether it wants events: what nobody listens to need not be made."""
+        """True if the bot listens to events; otherwise they need not be made."""
         self.hears_end = False
         self._raises = raises
         self._error: str | None = None
-        """What it raised since its last decision."""
-        self._bot: Bot | None = bot if isinstance(bot, Bot) else self._call(made, bot)
-        """None if it could not be made: then every decision fails."""
+        """The first exception since its last decision, as text."""
+        self._bot: Bot | None = bot if isinstance(bot, Bot) else self._call(make_bot, bot)
+        """None if the bot could not be made: then every decision fails."""
         if self._bot is not None:
             self.hears_events = is_own(self._bot.on_event, Bot.on_event)
             self.hears_end = is_own(self._bot.on_game_end, Bot.on_game_end)
 
     def start(self, info: GameInfo) -> None:
-        """Its game begins."""
+        """Tell the bot that its game begins."""
         if self._bot is not None:
             self._call(self._bot.on_game_start, info)
 
     def decide(self, view: View, clock: Clock, events: Iterable[Event]) -> Answered:
-        """Ask for a decision; `events` is what happened since the last one."""
+        """Ask for a decision, after telling the events since the last one.
+
+        An exception in a hook since then is the answer, and the bot is not asked.
+        """
         bot = self._bot
         if bot is None:
             return Answered("", self._error)
         bot.clock = clock
         for event in events:
             self._call(bot.on_event, event)
-        if self._error is None and (answered := self._call(self._ask, bot, view)) is not None:
-            return answered
+        if self._error is None and (answer := self._call(self._ask, bot, view)) is not None:
+            return answer
         error, self._error = self._error, None
         return Answered("", error)
 
     def _ask(self, bot: Bot, view: View) -> Answered:
+        """Return the bot's answer to a request, which may be an illegal action with the reason."""
         legal = view.legal
         if view.kind is None:
-            # What a newer referee asks, and we do not know, has a default action too.
+            # A newer referee asks for another kind of decision: play its default action.
             return Answered(legal[0], None)
         try:
             action = bot.decide(view)
             if action not in legal:
                 action = legal_action(view, action, bot, "decide")
             return new_tuple(Answered, (action, None, take_note(bot)))
-        except IllegalAnswer as wrong:
+        except IllegalAnswer as error:
             if self._raises:
                 raise
-            return Answered(wrong.action, str(wrong))
+            return Answered(error.action, str(error))
 
     def fault(self, notice: FaultNotice) -> None:
-        """A fault was counted against it."""
+        """Tell the bot that a fault was counted against it."""
         if self._bot is not None:
             self._call(self._bot.on_fault, notice)
 
     def end(self, end: GameEnd, events: Iterable[Event]) -> None:
-        """Its game is over; what it raises now costs nothing."""
+        """Tell the bot that its game is over. An exception in this hook is no fault any more."""
         if self._bot is not None:
             for event in events:
                 self._call(self._bot.on_event, event)
             self._call(self._bot.on_game_end, end)
 
     def _call(self, method: Callable[..., _T], *arguments: object) -> _T | None:
+        """Call the author's code.
+
+        An exception is printed and stored in `_error`, and the result is None.
+        """
         try:
             return method(*arguments)
-        except WireError:  # in a field of the view: the referee's
+        except WireError:  # the view's message is invalid: an error of the referee
             raise
         except Exception as error:
             if self._raises:
@@ -342,16 +353,17 @@ _METHODS = {
     for name, value in vars(Bot).items()
     if callable(value) and not name.startswith("_")
 }
+"""Public methods of `Bot`, by their names without underscores."""
 
 
 def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
-    """The same function, with hints on stderr when it makes the first bot of a class."""
-    known: set[type[Bot]] = set()
+    """Return a function that makes the same bots, with hints on the first of each class."""
+    classes_seen: set[type[Bot]] = set()
 
     def make() -> Bot:
-        bot = made(new_bot)
-        if type(bot) not in known:
-            known.add(type(bot))
+        bot = make_bot(new_bot)
+        if type(bot) not in classes_seen:
+            classes_seen.add(type(bot))
             sys.stderr.writelines(f"{HINT}{hint}\n" for hint in misspelt(type(bot)))
         return bot
 
@@ -359,7 +371,7 @@ def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
 
 
 def misspelt(bot: type[Bot]) -> Iterator[str]:
-    """A hint for each public method that `Bot` does not have, with a name much like one it has."""
+    """Yield a hint for each public method whose name is much like one of `Bot`."""
     for cls in bot.__mro__[: bot.__mro__.index(Bot)]:
         for name, value in vars(cls).items():
             if callable(value):
@@ -367,9 +379,9 @@ def misspelt(bot: type[Bot]) -> Iterator[str]:
 
 
 def misspelling(class_name: str, name: str) -> Iterator[str]:
-    """The hint on a method of a bot's class, if its name is much like one that `Bot` has."""
+    """Yield the hint on a method of a bot's class, if its name is much like one that `Bot` has."""
     if not name.startswith("_") and not hasattr(Bot, name):
         plain = name.replace("_", "").lower()
-        for near in difflib.get_close_matches(plain, _METHODS, 1, _ALIKE):
-            wrong, meant = f"{class_name}.{name}", _METHODS[near]
-            yield f"the SDK never calls {wrong}; did you mean {meant}?"
+        for method_key in difflib.get_close_matches(plain, _METHODS, 1, _ALIKE):
+            actual, expected = f"{class_name}.{name}", _METHODS[method_key]
+            yield f"the SDK never calls {actual}; did you mean {expected}?"

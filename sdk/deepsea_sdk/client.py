@@ -1,7 +1,7 @@
-"""The client of the stream: `Player` computes the answers, `run` connects and sends them.
+"""Client of the stream: `Player` computes the answers, `run` connects and sends them.
 
-Invariants: a player sends only answers, and answers all requests of a message in one message; it
-has no deadline; an error that ends it is one line on stderr; exceptions of the bot do not end it;
+Invariants: a player sends only answers, and answers all requests of a message in one message. It
+has no deadline. An error that ends it is one line on stderr; exceptions of the bot do not end it.
 stdout belongs to the bot.
 """
 
@@ -38,13 +38,13 @@ from .wire.games import (
 )
 
 OPTIONS = (
-    # The referee is where the address says; a proxy for the web has no business here.
+    # The referee listens at this address; a proxy for the web must not be used.
     ("grpc.enable_http_proxy", 0),
-    # None: a bot may be frozen for minutes while the answer to a ping waits for it.
+    # No timeout: a bot may be frozen for minutes while the answer to a ping waits for it.
     ("grpc.http2.ping_timeout_ms", 2**31 - 1),
 )
-# How a referee that stops, or is stopped, ends a stream: not the bot's mistake. INTERNAL is what
-# grpcio makes of an answer that comes after the end, whatever the end was.
+# Status of a stream that ends because the referee stops, which is not the bot's mistake. grpcio
+# reports INTERNAL if an answer comes after the end, whatever the end was.
 _CLOSED = (
     grpc.StatusCode.OK,
     grpc.StatusCode.CANCELLED,
@@ -52,7 +52,7 @@ _CLOSED = (
     grpc.StatusCode.INTERNAL,
 )
 _ERRORS_BYTES = 32 * 1024
-"""The limit of error texts in one message; the referee refuses messages of more than 64 KiB."""
+"""Most bytes of error texts in one message; the referee refuses messages of more than 64 KiB."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Seat:
 
 
 class Player:
-    """Computes the answers to the referee's messages; independent of the stream."""
+    """Player of all games of one stream: it computes answers, and does not depend on the stream."""
 
     def __init__(self, bot: NewBot, now: Callable[[], float] = monotonic) -> None:
         self._bot = bot
@@ -74,12 +74,12 @@ class Player:
         self._seats: dict[str, _Seat] = {}
         self.welcomed = False
         self.done = False
-        """Whether the referee has sent Goodbye."""
+        """True once the referee has sent Goodbye."""
 
     def receive(self, message: pb.PlayResponse) -> pb.PlayRequest | None:
-        """Handle one message; returns the answer to its requests, if there are any.
+        """Handle one message, and return the answer to its requests; None if it has none.
 
-        An exception of the bot is part of the answer. Raises `WireError` for an invalid message.
+        An exception of the bot is part of the answer. Raise `WireError` for an invalid message.
         """
         arrived = self._now()
         if message.HasField("welcome"):
@@ -98,6 +98,7 @@ class Player:
         return answer
 
     def _fault(self, message: pb.FaultNotice) -> None:
+        """Tell the bot that a fault was counted; the notice names the request, and so the game."""
         for seat in self._seats.values():
             if seat.request_id == message.request_id:
                 break
@@ -106,8 +107,12 @@ class Player:
         seat.bot.fault(fault_from_wire(message, seat.info.game_id))
 
     def _answer(self, requests: Sequence[pb.DecisionRequest], arrived: float) -> pb.PlayRequest:
-        # However many games fail at once, their tracebacks fit into one message.
-        longest = min(ERROR_BYTES, _ERRORS_BYTES // len(requests))
+        """Return the decisions of the bots for these requests, which came in one message.
+
+        arrived  time of the message's arrival, from which the bots' time counts
+        """
+        # Even if all games fail at once, their tracebacks fit into one message.
+        error_limit = min(ERROR_BYTES, _ERRORS_BYTES // len(requests))
         answer = pb.PlayRequest()
         decisions = answer.decisions
         for message in requests:
@@ -119,11 +124,12 @@ class Player:
             clock = Clock.of(time_left, now=self._now, arrived=arrived)
             action, error, note = bot.decide(view, clock, events)
             if error is not None:
-                error = cut(error, longest)
+                error = cut(error, error_limit)
             wire.decision_to_wire((request_id, action, error, note), decisions.add())
         return answer
 
     def _end(self, message: pb.GameResult) -> None:
+        """Tell the bot of a game its end, and forget the game."""
         seat = self._seat(message.game_id)
         del self._seats[message.game_id]
         bot = seat.bot
@@ -132,6 +138,7 @@ class Player:
             bot.end(result_from_wire(message, seat.info.seat), events)
 
     def _seat(self, game_id: str) -> _Seat:
+        """Return the game with this id. Raise WireError if it is not in progress."""
         try:
             return self._seats[game_id]
         except KeyError:
@@ -139,11 +146,15 @@ class Player:
 
 
 def features_of(bot: NewBot) -> tuple[str, ...]:
-    """The features of a bot's Hello; of a function nothing is known but what it says of itself."""
+    """Return the features of a bot's Hello.
+
+    They are those of a class. A function that makes bots has only the attributes that are set on
+    it, so by default it has none of the features.
+    """
     features = []
     if getattr(bot, "concurrent_games", False) is True:
         features.append(wire.CONCURRENT_GAMES)
-    if getattr(bot, "on_event", None) is Bot.on_event:
+    if getattr(bot, "on_event", None) is Bot.on_event:  # not overridden
         features.append(wire.NO_EVENTS)
     return tuple(features)
 
@@ -151,8 +162,8 @@ def features_of(bot: NewBot) -> tuple[str, ...]:
 async def play(bot: NewBot, address: str, token: str, features: Sequence[str] = ()) -> None:
     """Play all games of one stream, until the referee ends it.
 
-    features  of the Hello
-    Raises `NotInMatch` if no referee listens, `ConnectionRejected` if the referee refuses the bot.
+    features  features to name in the Hello Raise `NotInMatch` if no referee listens,
+              `ConnectionRejected` if the referee refuses the bot.
     """
     player = Player(bot)
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
@@ -192,15 +203,17 @@ def _no_running_loop() -> Iterator[None]:
 
 def run(bot: NewBot, features: Sequence[str] = ()) -> None:
     """Play for the referee that started this program; see `deepsea_sdk.run`."""
-    _behave()
+    _set_up_process()
     try:
-        asyncio.run(play(bot, *_whereabouts(), features))
+        address, token = _address_and_token()
+        asyncio.run(play(bot, address, token, features))
     except SdkError as error:
         sys.stderr.write(f"deepsea-sdk: {error}\n")
         sys.exit(2 if isinstance(error, NotInMatch) else 1)
 
 
-def _whereabouts() -> tuple[str, str]:
+def _address_and_token() -> tuple[str, str]:
+    """Return the referee's address and the bot's token from the environment."""
     try:
         return os.environ[ADDRESS], os.environ[TOKEN]
     except KeyError as missing:
@@ -210,7 +223,8 @@ def _whereabouts() -> tuple[str, str]:
         ) from None
 
 
-def _behave() -> None:
+def _set_up_process() -> None:
+    """Let Ctrl-C end the program without a traceback, and flush its output line by line."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Stopping a bot is not an error: no traceback.

@@ -15,7 +15,7 @@ monotonic = time.monotonic
 
 
 def now_us() -> int:
-    """The time in whole microseconds."""
+    """Return the time of the monotonic clock in whole microseconds."""
     return time.monotonic_ns() // 1000
 
 
@@ -23,13 +23,13 @@ class TimeLeft(NamedTuple):
     """The time left for a decision, in microseconds."""
 
     budget_us: int
-    """For this decision; an unused rest is lost."""
+    """Time for this decision; what is not used is lost."""
     bank_us: int
-    """For the rest of the game, after the budget is used up."""
+    """Time for all further decisions of the game, where they go beyond their budgets."""
 
 
 NO_CLOCK = TimeLeft(2**62, 0)
-"""The time left if time is not measured."""
+"""Time left where time is not measured."""
 
 
 class Clock:
@@ -52,12 +52,12 @@ class Clock:
         now: Callable[[], float] = monotonic,
         arrived: float | None = None,
     ) -> None:
-        """A clock for one decision, without a limit by default.
+        """Make a clock for one decision, without a limit by default.
 
         budget   seconds for this decision
-        bank     seconds that are left for the rest of the game, for what goes beyond budgets
-        now      the time in seconds, from any origin
-        arrived  that time when the request arrived; by default it is read here
+        bank     seconds for the rest of the game, where decisions go beyond their budgets
+        now      function that returns the time in seconds, from any origin
+        arrived  time when the request arrived; by default the time of this call
         """
         self.budget = budget
         self.bank = bank
@@ -66,28 +66,25 @@ class Clock:
 
     @classmethod
     def of(cls, left: TimeLeft, *, now: Callable[[], float], arrived: float) -> Clock:
-        """The clock of a request that arrived with so much time left."""
+        """Return the clock of a request that arrived with so much time left."""
         budget_us, bank_us = left
         if budget_us == NO_CLOCK.budget_us:
             return cls(now=now, arrived=arrived)
         return cls(budget_us / 1e6, bank_us / 1e6, now=now, arrived=arrived)
 
     def now(self) -> float:
-        """The time in seconds, to be compared with a deadline."""
+        """Return the time in seconds, to be compared with a deadline."""
         return self._now()
 
     def remaining(self) -> float:
-        """The seconds until a timeout, bank included: fewer at each call, at last 0.
-
-        Infinite without a limit.
-        """
+        """Return the seconds until a timeout, bank included; infinity without a limit."""
         return max(0.0, self._arrived + self.budget + self.bank - self._now())
 
     def deadline(self, share: float = 0.5) -> float:
-        """The time, as of `now()`, when this share of budget and bank is used up.
+        """Return the time, as of `now()`, when this share of budget and bank is used up.
 
-        The rest is for a busy machine. With a share of 0.5, a decision takes no more than half of
-        what is left in the bank beyond half of its budget, so that the bank never runs out.
+        The rest is a reserve for a busy machine. With a share of 0.5, a decision takes at most half
+        of the budget and half of what is left in the bank, so the bank never runs out.
         """
         if not 0 < share <= 1:
             raise ValueError(f"a share of the time is more than 0 and at most 1, not {share}")

@@ -1,4 +1,4 @@
-"""Random bytes from the system: the only module of the project that draws any."""
+"""Random bytes from the system; no other module of the project draws any."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import secrets
 
 
 def fresh_seed() -> bytes:
-    """An unpredictable seed of 32 bytes."""
+    """Return an unpredictable seed of 32 bytes."""
     return secrets.token_bytes(32)
 
 
 def fresh_token() -> str:
-    """A one-use token of 256 bits with which a bot authenticates."""
+    """Return a new token of 256 bits, with which a bot authenticates once."""
     return secrets.token_urlsafe(32)

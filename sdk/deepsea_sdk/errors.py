@@ -1,4 +1,4 @@
-"""Exceptions between a bot and its referee, and the text of what a bot's own code raises.
+"""Exceptions between a bot and its referee, and the text of exceptions in a bot's own code.
 
     SdkError (Exception)
     ├── NotInMatch        the program was not started by a referee, or no referee listens
@@ -8,8 +8,8 @@
 
 Invariants: every message is one line for the bot's author; `run` prints it and exits, with status 2
 for `NotInMatch`, else 1. A traceback has at most `ERROR_BYTES` bytes and keeps its end, as the last
-line has the exception; a summary is one printable line, whatever a bot sent. An explanation of a
-fault never raises, and reads no file that is not an ordinary one.
+line has the exception. A summary is one printable line, whatever text a bot sent. An explanation of
+a fault never raises, and reads ordinary files only.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from types import TracebackType
 from deepsea_rules.printable import one_line
 
 ERROR_BYTES = 8 * 1024
-"""The limit of an error's text, in bytes."""
+"""Most bytes of an error's text."""
 LONGEST_SUMMARY = 200
+"""Most characters of a summary."""
 _TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}(?=:|\Z)")
+"""The type of an exception at the beginning of a traceback's last line."""
 _LARGEST_SOURCE = 4 * 1024 * 1024
-"""The limit of a file whose lines are shown in a traceback, in bytes."""
+"""Most bytes of a file whose lines are shown in a traceback."""
 
 
 class SdkError(Exception):
@@ -60,81 +62,92 @@ class WireError(SdkError, ValueError):
 
 
 def own_traceback(error: BaseException) -> str:
-    """Format a traceback, from the first frame of the author's own code.
+    """Return the traceback of an exception, from the first frame of the author's own code on.
 
-    Its last line is the exception, also if that is text of many lines.
+    Its last line always has the exception, even if that has a message of many lines.
     """
 
     def text() -> str:
-        frames: TracebackType | None = error.__traceback__
-        while frames is not None and _is_sdk(frames):
-            frames = frames.tb_next
-        text = formatted(error.with_traceback(frames)).rstrip("\n")
-        what = "".join(traceback.format_exception_only(error)).rstrip("\n")
-        return f"{text}\n{' '.join(what.split())[:LONGEST_SUMMARY]}" if "\n" in what else text
+        frame: TracebackType | None = error.__traceback__
+        while frame is not None and _is_sdk(frame):
+            frame = frame.tb_next
+        text = formatted(error.with_traceback(frame)).rstrip("\n")
+        exception = "".join(traceback.format_exception_only(error)).rstrip("\n")
+        return (
+            f"{text}\n{' '.join(exception.split())[:LONGEST_SUMMARY]}"
+            if "\n" in exception
+            else text
+        )
 
+    # The exception's own methods may raise.
     return cut(explained(text, f"{type(error).__name__}: this fault"))
 
 
 def explained(explain: Callable[[], str], what: str = "this fault") -> str:
-    """The text of an explanation, or a sentence that there is none: no game ends by it."""
+    """Return the text of an explanation, or a sentence that there is none if it fails.
+
+    explain  returns the explanation; an author's own exception class may fail in it
+    what     the subject of that sentence
+    """
     try:
         return explain()
-    except Exception as failed:  # noqa: BLE001  (an author's exception may have any methods)
-        return f"{what} could not be explained: {type(failed).__name__}"
+    except Exception as error:  # noqa: BLE001  (an author's exception may have any methods)
+        return f"{what} could not be explained: {type(error).__name__}"
 
 
 def formatted(error: BaseException) -> str:
-    """The whole text of an exception, as Python prints it."""
-    chain: list[BaseException | None] = [error]
+    """Return the whole text of an exception, as Python prints it, with its causes."""
+    # Python would read the source of every frame of all exceptions in the chain.
+    pending: list[BaseException | None] = [error]
     seen: set[int] = set()
-    while chain:
-        link = chain.pop()
-        if link is not None and id(link) not in seen:
-            seen.add(id(link))
-            frames = traceback.walk_tb(link.__traceback__)
+    while pending:
+        exception = pending.pop()
+        if exception is not None and id(exception) not in seen:
+            seen.add(id(exception))
+            frames = traceback.walk_tb(exception.__traceback__)
             skip_odd_sources(frame.f_code.co_filename for frame, _ in frames)
-            chain += [link.__cause__, link.__context__]
-            chain += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+            pending += [exception.__cause__, exception.__context__]
+            pending += exception.exceptions if isinstance(exception, BaseExceptionGroup) else ()
     return "".join(traceback.format_exception(error))
 
 
 def skip_odd_sources(files: Iterable[str]) -> None:
-    """Have tracebacks show no lines of files that are no ordinary ones, or huge.
+    """Make tracebacks leave out source lines of files that are huge or no ordinary files.
 
-    Python reads a file whole for one line of it, and would wait for a pipe.
+    Python reads a whole file for one line of it, and would wait for a pipe.
     """
     for file in set(files):
         try:
             status = os.stat(file)  # noqa: PTH116  (it is no path, perhaps)
             is_odd = not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_SOURCE
-        except OSError:  # Python looks for it elsewhere
+        except OSError:  # no such file: Python looks elsewhere
             continue
-        except ValueError:  # not even the name is one
+        except ValueError:  # not even a valid file name
             is_odd = True
         if is_odd:
-            linecache.cache[file] = (0, None, [], file)  # an entry that is never looked up again
+            linecache.cache[file] = (0, None, [], file)  # without lines, and never checked again
 
 
 def cut(text: str, limit: int = ERROR_BYTES) -> str:
-    """The text, or its end if it has more than `limit` bytes, as UTF-8 that can be sent."""
+    """Return the text, or its last `limit` bytes, as valid UTF-8."""
     data = text.encode(errors="backslashreplace")
     return data[-limit:].decode(errors="ignore")
 
 
 def summary(text: str) -> str:
-    """The last line of an error's text: short, and safe to print."""
+    """Return the last line of an error's text in a short sentence that is safe to print."""
     lines = text.strip().splitlines()
     line = one_line(lines[-1], LONGEST_SUMMARY) if lines else ""
     return f"it raised {line}" if line else "it answered with an error"
 
 
 def exception_type(text: str) -> str:
-    """The same with the exception's type alone, which says nothing of what the bot knows."""
+    """Return a sentence with the exception's type alone, which cannot show what the bot knows."""
     line = "".join(text.strip().splitlines()[-1:])
-    named = _TYPE.match(line)
-    return f"it raised {named[0] if named else 'an exception'}"
+    match = _TYPE.match(line)
+    return f"it raised {match[0] if match else 'an exception'}"
 
 
 def _is_sdk(frames: TracebackType) -> bool:
+    """Return True if the traceback begins with a frame of the SDK's own code."""
     return str(frames.tb_frame.f_globals.get("__name__")).startswith(__package__ + ".")

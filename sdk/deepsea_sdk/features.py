@@ -1,9 +1,9 @@
 """A seat's view and its actions as numbers, for training: pip install 'deepsea-sdk[pettingzoo]'.
 
-Invariants: the features come from the seat's view and nothing else; none is scaled; their number is
+Invariants: the features come from the seat's view and nothing else. None is scaled. Their number is
 the same in every position. docs/pettingzoo.md lists them and the numbers of the actions.
 
-The array is joined from bytes; those of units, cargos and banks are made once and kept.
+The array is joined from bytes; those of units, cargos and banks are cached.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ HEAD = 12
 PER_SPACE = 6
 PER_DIVER = 15
 LENGTH = HEAD + SPACES * PER_SPACE + MAX_PLAYERS * PER_DIVER
-"""The number of features."""
+"""Number of features."""
 LARGEST = 500.0
 """No feature is larger: all chips together are worth 240. The true air may fall below 0."""
 
@@ -62,15 +62,15 @@ Features = NDArray[np.float32]
 
 WORDS = (DOWN, BACK, LEAVE, TAKE)
 DROPS = 8
-"""Places for carried units; with six of them a diver does not move any more."""
+"""Places for carried units. Six units are the most: with them a diver cannot move any more."""
 ACTIONS = len(WORDS) + DROPS + LISTED_ORDERS
-"""The number of actions of all decisions together."""
+"""Number of the actions of all decisions together."""
 
 Mask = NDArray[np.int8]
-"""An array of `ACTIONS` numbers, 1 for each legal action and else 0."""
+"""An array of `ACTIONS` numbers: 1 for each legal action, else 0."""
 
 _KEPT = 4096
-"""Bytes of each kind that are kept: those of some games, 4 MB at most."""
+"""Entries of each cache; all of them take at most 4 MB, for the bytes of some games."""
 _HEAD = Struct(f"{HEAD}f").pack
 _SPACE = Struct(f"{PER_SPACE}f")
 _DIVER_BYTES = calcsize(f"{PER_DIVER}f")
@@ -79,7 +79,7 @@ _CHIPS = (0, *(len(values_of_level(level)) for level in LEVELS))
 
 
 def features(view: View) -> Features:
-    """A seat's view as numbers, its own diver first."""
+    """Return a seat's view as numbers, with its own diver first."""
     own = view.seat
     if own is None:
         raise ValueError("a watcher's view has no diver of its own")
@@ -102,34 +102,37 @@ def features(view: View) -> Features:
 
 
 def numbered(view: View) -> dict[int, str]:
-    """The legal actions by their numbers; none for a seat that is not asked."""
+    """Return the legal actions of the view's seat by their numbers; none if it is not to move."""
     if view.seat != view.to_move:
         return {}
     if view.kind == "order":
         first = len(WORDS) + DROPS
-        return {first + i: action for i, action in enumerate(view.legal)}
-    found = {i: word for i, word in enumerate(WORDS) if word in view.legal}
-    for i, unit in enumerate(view.cargo[view.to_move][:DROPS]):
+        return {first + number: action for number, action in enumerate(view.legal)}
+    by_number = {number: word for number, word in enumerate(WORDS) if word in view.legal}
+    for number, unit in enumerate(view.cargo[view.to_move][:DROPS]):
         # Units of the same name are the same; the first one stands for them.
-        if drop(unit) in view.legal and drop(unit) not in found.values():
-            found[len(WORDS) + i] = drop(unit)
-    return found
+        if drop(unit) in view.legal and drop(unit) not in by_number.values():
+            by_number[len(WORDS) + number] = drop(unit)
+    return by_number
 
 
 def action_number(number: SupportsIndex | None) -> int:
-    """The number of an action as an int; raises InvalidAction for what is no whole number."""
+    """Return the number of an action as an int.
+
+    Raise InvalidAction for anything but a whole number.
+    """
     try:
         # Python takes a bool for a number, and numpy does not.
         return index(None if isinstance(number, bool) else number)  # type: ignore[arg-type]
     except TypeError:
-        kind = "None" if number is None else f"a {type(number).__name__}"
-        raise InvalidAction(f"an action is one whole number, not {kind}") from None
+        given = "None" if number is None else f"a {type(number).__name__}"
+        raise InvalidAction(f"an action is one whole number, not {given}") from None
 
 
 def action_of(number: SupportsIndex | None, view: View) -> str:
-    """The legal action of this number; raises IllegalAction if there is none.
+    """Return the legal action with this number. Raise IllegalAction if there is none.
 
-    Raises InvalidAction for what is no whole number, such as 2.0.
+    Raise InvalidAction for anything but a whole number, such as 2.0.
     """
     number = action_number(number)
     legal = numbered(view)
@@ -139,9 +142,10 @@ def action_of(number: SupportsIndex | None, view: View) -> str:
 
 
 def number_of(action: str, view: View) -> int:
-    """The number of a legal action.
+    """Return the number of a legal action, as `action_of` reads it.
 
-    Raises IllegalAction for one that is not legal, or an order that `view.legal` does not list.
+    Raise IllegalAction for an action that is not legal, and for a legal order that `view.legal`
+    does not list, since only listed orders have numbers.
     """
     legal = numbered(view)
     for number, name in legal.items():
@@ -151,7 +155,7 @@ def number_of(action: str, view: View) -> int:
 
 
 def _listed(legal: Mapping[int, str]) -> str:
-    """The legal actions, some of them, for a message."""
+    """Return some of the legal actions, for a message."""
     if not legal:
         return "this seat is not asked"
     shown = [f"{number} {action}" for number, action in legal.items()][:DROPS]
@@ -159,45 +163,51 @@ def _listed(legal: Mapping[int, str]) -> str:
 
 
 def mask(view: View) -> Mask:
-    """Which actions are legal, by their numbers."""
+    """Return which actions are legal, by their numbers."""
     legal = np.zeros(ACTIONS, np.int8)
     legal[list(numbered(view))] = 1
     return legal
 
 
 def _unknown_means(known: Mapping[int, int]) -> list[float]:
-    """The mean value of an unknown chip of each level; 0 where none is unknown."""
-    values, chips = [*_VALUES], [*_CHIPS]
+    """Return the mean value of an unknown chip of each level; 0 if none is unknown."""
+    sums, counts = [*_VALUES], [*_CHIPS]
     for chip, value in known.items():
         level = LEVEL_OF[chip]
-        values[level] -= value
-        chips[level] -= 1
-    return [values[level] / chips[level] if chips[level] else 0.0 for level in LEVELS]
+        sums[level] -= value
+        counts[level] -= 1
+    return [sums[level] / counts[level] if counts[level] else 0.0 for level in LEVELS]
 
 
 @lru_cache(_KEPT)
 def _trail(trail: tuple[Unit, ...], laid: frozenset[Unit]) -> bytes:
-    """All spaces, from the submarine outward."""
+    """Return the bytes of all spaces, from the submarine outward."""
     spaces = [_space(unit, unit in laid) for unit in trail[1:]]
     return b"".join(spaces).ljust(SPACES * _SPACE.size, b"\0")
 
 
 @lru_cache(_KEPT)
 def _space(unit: Unit, laid: bool) -> bytes:
-    """A space with a unit or a blank; `laid`: somebody laid it there as a pile."""
+    """Return the bytes of a space.
+
+    laid  True if a stranded diver laid the unit there as a pile
+    """
     return _SPACE.pack(1, laid, *count_levels(unit))
 
 
 @lru_cache(_KEPT)
 def _way(place: int, homeward: bool, barred: bool) -> bytes:
+    """Return the bytes of a diver's place, direction and state."""
     return pack("5f", 1, max(place, 0), homeward, place == HOME, barred)
 
 
 @lru_cache(_KEPT)
 def _cargo(cargo: tuple[Unit, ...]) -> bytes:
+    """Return the bytes of a diver's load and the levels of its chips."""
     return pack("5f", len(cargo), *count_levels([chip for unit in cargo for chip in unit]))
 
 
 @lru_cache(_KEPT)
 def _bank(bank: tuple[int, ...]) -> bytes:
+    """Return the bytes of the levels of a bank's chips."""
     return pack("4f", *count_levels(bank))

@@ -1,7 +1,7 @@
-"""The features of many views at once, from the games of a batch: the numbers of `features`.
+"""Features of many views at once, from the games of a batch: the numbers of `features`.
 
-Invariants: a row is what `features` makes of the seat's view, to the bit; `values` of chips that
-the seat does not know change nothing; places in a row are those of `features`.
+Invariants: a row equals what `features` returns for the seat's view, to the bit. `values` of chips
+that the seat does not know change nothing. Columns are those of `features`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .features import DROPS, HEAD, LENGTH, PER_DIVER, PER_SPACE, SPACES, WORDS, 
 __all__ = ["DECLARE", "NOTHING", "SEARCH", "TURN_ACTIONS", "features_many", "masks_many"]
 
 NOTHING = 0
-"""The seat to move is not asked."""
+"""Kind of decision: the seat to move is not asked."""
 DECLARE = 1
-"""It is to declare."""
+"""Kind of decision: the seat to move is to declare."""
 SEARCH = 2
-"""It is to search."""
+"""Kind of decision: the seat to move is to search."""
 TURN_ACTIONS = len(WORDS) + DROPS
-"""The actions of turns have the first numbers; those of orders come after them."""
+"""Number of the actions in turns. They have the first numbers; orders come after them."""
 
 _TOTALS = np.array([sum(values_of_level(level)) for level in LEVELS], np.float32)
 _SPACE_NUMBERS = np.arange(1, SPACES + 1)
@@ -34,16 +34,18 @@ _SPACE_NUMBERS = np.arange(1, SPACES + 1)
 def features_many(
     batch: Batch, games: Array, seats: Array, kind: Array, out: Features | None = None
 ) -> Features:
-    """Views of some games as numbers, [games, LENGTH]: of each that of one seat.
+    """Return the views of one seat of each game as numbers, [games, LENGTH].
 
-    kind  what the seat to move is to decide: NOTHING, DECLARE or SEARCH
-    out   an array to write into: all of it zeros, or of rows that were made with it before
+    seats  [games] the seat whose view it is
+    kind   [games] the decision of the seat to move: NOTHING, DECLARE or SEARCH
+    out    array to write into: all zeros, or an array from an earlier call
     """
     players, count = batch.players, len(games)
-    wrong = np.flatnonzero((seats < 0) | (seats >= players))
-    if len(wrong):
-        raise ValueError(f"game {games[wrong[0]]} has no seat {seats[wrong[0]]}")
-    x = np.zeros((count, LENGTH), np.float32) if out is None else out
+    invalid = np.flatnonzero((seats < 0) | (seats >= players))
+    if len(invalid):
+        raise ValueError(f"game {games[invalid[0]]} has no seat {seats[invalid[0]]}")
+    rows = np.zeros((count, LENGTH), np.float32) if out is None else out
+    # [games, seats]: all seats, from the viewer on
     ring = (seats[:, None] + np.arange(players)) % players
     banks = batch.by_seat(batch.bank).take(games, axis=0)
     banks = np.take_along_axis(banks, ring, 1)
@@ -51,55 +53,67 @@ def features_many(
     if batch.rules.owner_peek == "on_return":
         known = known | banks[:, 0]
     values = batch.values[games]
-    x[:, 0] = batch.dive[games]
-    x[:, 1] = batch.air[games]
-    x[:, 2] = players
-    x[:, 3] = batch.quiet[games]
-    x[:, 4] = seats
-    x[:, 5] = batch.to_move[games] == seats
-    x[:, 6] = kind == DECLARE
-    x[:, 7] = kind == SEARCH
-    x[:, 8:HEAD] = _unknown_means(known, values)
+    rows[:, 0] = batch.dive[games]
+    rows[:, 1] = batch.air[games]
+    rows[:, 2] = players
+    rows[:, 3] = batch.quiet[games]
+    rows[:, 4] = seats
+    rows[:, 5] = batch.to_move[games] == seats
+    rows[:, 6] = kind == DECLARE
+    rows[:, 7] = kind == SEARCH
+    rows[:, 8:HEAD] = _unknown_means(known, values)
     units = batch.trail.take(games, axis=0)[:, 1:]
-    space = x[:, HEAD : HEAD + SPACES * PER_SPACE].reshape(count, SPACES, PER_SPACE)
-    space[:, :, 0] = batch.last[games][:, None] >= _SPACE_NUMBERS
-    space[:, :, 1] = (units & LAID) != 0
-    space[:, :, 2:] = levels(units & CHIP_BITS)
+    space_rows = rows[:, HEAD : HEAD + SPACES * PER_SPACE].reshape(count, SPACES, PER_SPACE)
+    space_rows[:, :, 0] = batch.last[games][:, None] >= _SPACE_NUMBERS
+    space_rows[:, :, 1] = (units & LAID) != 0
+    space_rows[:, :, 2:] = levels(units & CHIP_BITS)
     diver = games[:, None] * players + ring
     place = batch.place.take(diver)
-    row = x[:, HEAD + SPACES * PER_SPACE :].reshape(count, MAX_PLAYERS, PER_DIVER)[:, :players]
-    row[:, :, 0] = 1
-    row[:, :, 1] = np.maximum(place, 0)
-    row[:, :, 2] = batch.homeward.take(diver)
-    row[:, :, 3] = place == HOME
-    row[:, :, 4] = batch.barred.take(diver)
-    row[:, :, 5] = batch.load.take(diver)
-    row[:, :, 6:10] = levels(batch.carried.take(diver) & CHIP_BITS)
-    row[:, :, 10:14] = levels(banks)
-    row[:, :, 14] = points_of(banks & known[:, None], values)
-    return x
+    # One block for each seat; those of seats that the game does not have stay 0.
+    diver_rows = rows[:, HEAD + SPACES * PER_SPACE :].reshape(count, MAX_PLAYERS, PER_DIVER)[
+        :, :players
+    ]
+    diver_rows[:, :, 0] = 1
+    diver_rows[:, :, 1] = np.maximum(place, 0)
+    diver_rows[:, :, 2] = batch.homeward.take(diver)
+    diver_rows[:, :, 3] = place == HOME
+    diver_rows[:, :, 4] = batch.barred.take(diver)
+    diver_rows[:, :, 5] = batch.load.take(diver)
+    diver_rows[:, :, 6:10] = levels(batch.carried.take(diver) & CHIP_BITS)
+    diver_rows[:, :, 10:14] = levels(banks)
+    diver_rows[:, :, 14] = points_of(banks & known[:, None], values)
+    return rows
 
 
 def _unknown_means(known: Array, values: Array) -> Array:
-    """The mean value of an unknown chip of each level; 0 where none is unknown."""
+    """Return [games, levels] the mean value of a level's unknown chips; 0 if none is unknown.
+
+    known   [games] the known chips, as bits
+    values  [games, 32]
+    """
     octets = known.astype("<u4")[:, None].view(np.uint8)
     bits = np.unpackbits(octets, axis=1, bitorder="little")
     per_level = (len(known), len(LEVELS), CHIPS_PER_LEVEL)
-    left = CHIPS_PER_LEVEL - levels(known).astype(np.float32)
+    unknown_count = CHIPS_PER_LEVEL - levels(known).astype(np.float32)
     total = _TOTALS - (bits * values).reshape(per_level).sum(axis=2, dtype=np.float32)
-    means: Array = np.divide(total, left, out=np.zeros_like(total), where=left > 0)
+    means: Array = np.divide(
+        total, unknown_count, out=np.zeros_like(total), where=unknown_count > 0
+    )
     return means
 
 
 def masks_many(batch: Batch, games: Array, kind: Array) -> Array:
-    """Which actions of its turn the seat to move has, [games, TURN_ACTIONS], as `features.mask`."""
+    """Return [games, TURN_ACTIONS] which actions the seat to move has, as `features.mask`.
+
+    kind  [games] the decision of the seat to move
+    """
     legal = np.zeros((len(games), TURN_ACTIONS), np.int8)
     down, back, leave, take = range(len(WORDS))
     turn = batch.turn(games)
     declares = (kind == DECLARE) & ~turn.homeward
-    must = batch.must_turn_back(turn)
-    legal[declares & ~must, down] = 1
-    legal[declares & (must | batch.may_declare(turn)), back] = 1
+    must_turn_back = batch.must_turn_back(turn)
+    legal[declares & ~must_turn_back, down] = 1
+    legal[declares & (must_turn_back | batch.may_declare(turn)), back] = 1
     units = batch.units_here(turn)
     searches = (kind == SEARCH) & (turn.place > 0)
     legal[searches, leave] = 1

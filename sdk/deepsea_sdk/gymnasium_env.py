@@ -1,10 +1,10 @@
 """One seat of a game as Gymnasium environments, for training: pip install 'deepsea-sdk[learn]'.
 
 `SeatVectorEnv` plays thousands of games at once in a batch, `SeatEnv` one game of the reference
-engine; docs/learn.md describes spaces, opponents and rewards, which are the same in both.
+engine. docs/learn.md describes spaces, opponents and rewards, which are the same in both.
 
-Invariants: the learner's seat is asked only where it has a choice of its turn; an observation is
-made from what that seat may know and nothing else; actions are checked before anything changes.
+Invariants: the learner's seat is asked only where it has a choice in its turn. An observation is
+made from what that seat may know and nothing else. Actions are checked before anything changes.
 """
 
 from __future__ import annotations
@@ -39,15 +39,18 @@ from .policies import steady
 __all__ = ["ID", "Model", "ModelPolicy", "SeatEnv", "SeatVectorEnv"]
 
 ID = "DeepSeaAdventure-v0"
-"""The name for `gymnasium.make`, once this module is imported."""
+"""Name for `gymnasium.make`, once this module is imported."""
 
 Model: TypeAlias = Callable[[Features, Array], Array]
-"""A function that was trained: observations [n, LENGTH] and masks [n, 12] to n action numbers."""
+"""A trained function: it gets observations [n, LENGTH] and masks [n, 12], and returns n action
+numbers."""
 Reward: TypeAlias = Literal["placement", "lead"]
-"""Of a game: 1 for the first to -1 for the last, ties share; or the points ahead of the best other
-seat."""
+"""Reward of a game. "placement": 1 for the first to -1 for the last, ties share; "lead": the points
+ahead of the best other seat."""
 Opponent: TypeAlias = str | Policy
+"""Opponent in a batch: a name, or a policy."""
 OneOpponent: TypeAlias = str | Callable[[View], str]
+"""Opponent in a single game: a name, or a function of a view that returns an action."""
 
 _NAMES = ("random", "steady")
 _BACK, _TAKE = WORDS.index(BACK), WORDS.index(TAKE)
@@ -58,6 +61,7 @@ def _observation_space() -> spaces.Box:
 
 
 def _check_arguments(players: int, seat: int | None, opponents: Any, reward: str) -> None:
+    """Raise ValueError for arguments of an environment that make no sense."""
     if seat is not None and not 0 <= seat < players:
         raise ValueError(f"there is no seat {seat}: {players} seats are 0 to {players - 1}")
     if reward not in ("placement", "lead"):
@@ -72,17 +76,22 @@ def _check_arguments(players: int, seat: int | None, opponents: Any, reward: str
 
 
 def _listed(opponents: Any) -> list[Any]:
-    """Several opponents, or one, as a list."""
-    several = isinstance(opponents, Sequence) and not isinstance(opponents, str)
-    return list(opponents) if several else [opponents]
+    """Return the opponents as a list; the argument may be one opponent or several."""
+    is_list = isinstance(opponents, Sequence) and not isinstance(opponents, str)
+    return list(opponents) if is_list else [opponents]
 
 
 def _rewards(reward: Reward, points: Array, halves: Array, seats: Array) -> Array:
-    """What the learners' seats of some games get; points and halves are [games, seats]."""
+    """Return the rewards [games] of the learners' seats.
+
+    points, halves  [games, seats]
+    seats           [games] the learner's seat
+    """
     rows, players = np.arange(len(seats)), points.shape[1]
     if reward == "placement":
-        placed: Array = halves[rows, seats] / (players - 1) - 1
-        return placed
+        # Two halves for each of the others that the seat is ahead of: 0 to 2, less 1
+        reward_of_placement: Array = halves[rows, seats] / (players - 1) - 1
+        return reward_of_placement
     others = points.astype(np.float64)
     others[rows, seats] = -np.inf
     lead: Array = points[rows, seats] - others.max(axis=1)
@@ -90,38 +99,50 @@ def _rewards(reward: Reward, points: Array, halves: Array, seats: Array) -> Arra
 
 
 def _check_legal(games: Array, numbers: Array, legal: Array) -> None:
-    """Raise for the first number that its game's row of the masks does not allow."""
-    inside = (numbers >= 0) & (numbers < TURN_ACTIONS)
-    wrong = np.flatnonzero(~inside | (legal[np.arange(len(games)), numbers * inside] == 0))
+    """Raise IllegalAction for the first number that its game's mask does not allow.
+
+    games  [n] numbers of games, for the message
+    legal  [n, TURN_ACTIONS] their masks
+    """
+    is_number = (numbers >= 0) & (numbers < TURN_ACTIONS)
+    # Numbers outside of the mask are looked up at 0.
+    wrong = np.flatnonzero(~is_number | (legal[np.arange(len(games)), numbers * is_number] == 0))
     if len(wrong):
         first = wrong[0]
-        there = ", ".join(map(str, np.flatnonzero(legal[first])))
+        legal_numbers = ", ".join(map(str, np.flatnonzero(legal[first])))
         raise IllegalAction(
-            f"game {games[first]}: action {numbers[first]} is not legal here; legal are {there}"
+            f"game {games[first]}: action {numbers[first]} is not legal here; "
+            f"legal are {legal_numbers}"
         )
 
 
 class _ByNumbers(Policy):
-    """Decides by action numbers."""
+    """Policy that decides by action numbers."""
 
     def choose(self, batch: Batch, turn: Turn, kind: int) -> Array:
-        """An action number for each game that is asked; kind is DECLARE or SEARCH."""
+        """Return the number of an action for each game of `turn`.
+
+        kind  the decision, DECLARE or SEARCH
+        """
         raise NotImplementedError
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
-        back: Array = self.choose(batch, turn, DECLARE) == _BACK
-        return back
+        """Return which divers turn back."""
+        turns_back: Array = self.choose(batch, turn, DECLARE) == _BACK
+        return turns_back
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
+        """Return which divers take the unit on their space."""
         takes: Array = self.choose(batch, turn, SEARCH) == _TAKE
         return takes
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
+        """Return the slots that the divers drop; numbers below the drops become -1, to leave."""
         return np.maximum(self.choose(batch, turn, SEARCH).astype(np.int64) - len(WORDS), -1)
 
 
 class _Learners(_ByNumbers):
-    """The actions of a step."""
+    """Policy that plays the actions of a step."""
 
     def __init__(self, games: int) -> None:
         self.numbers = np.zeros(games, np.int64)
@@ -131,18 +152,25 @@ class _Learners(_ByNumbers):
 
 
 class ModelPolicy(_ByNumbers):
-    """The policy of a model, such as the learner's own for self-play: what `model` has learned
-    since counts from the next decision on."""
+    """Policy of a model, such as the learner's own for self-play.
+
+    The model may be trained further: each decision uses it as it is then.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
 
     def choose(self, batch: Batch, turn: Turn, kind: int) -> Array:
-        games, kinds = turn.of(np.arange(batch.games)), np.full(len(turn.diver), kind)
+        """Return the model's action numbers for the divers to move.
+
+        Raise an error for illegal ones.
+        """
+        games = turn.of(np.arange(batch.games))
+        kinds = np.full(len(turn.diver), kind)
         legal = masks_many(batch, games, kinds)
-        seats = turn.diver % batch.players
+        seats = turn.diver % batch.players  # a diver is game × seats + seat
         numbers = np.asarray(self.model(features_many(batch, games, seats, kinds), legal))
-        checked(numbers, games, "iu", "the model's answer is")
+        checked(numbers, games, kinds="iu", what="the model's answer is")
         _check_legal(games, numbers, legal)
         return numbers
 
@@ -150,13 +178,13 @@ class ModelPolicy(_ByNumbers):
 class SeatVectorEnv(VectorEnv[Features, Array, Array]):
     """Many games at once, in each of which one seat is the learner's.
 
-    opponents  "random", "steady" or a policy of `deepsea_sdk.batch`; of several, one is drawn for
-               each seat and game
-    seat       the learner's; None to take the next one in each new game
+    opponents  "random", "steady" or a policy of `deepsea_sdk.batch`; if there are several, one is
+               drawn for each seat and game
+    seat       the learner's seat; by default another one in each new game, in turn
 
     A step plays on until each game asks its learner again. A game that is over begins anew in the
-    same step (AutoresetMode.SAME_STEP): `info["final_obs"]` and `info["final_info"]` are of the old
-    one. No game ends without asking the learner, because its first move ends on a chip.
+    same step (AutoresetMode.SAME_STEP); `info["final_obs"]` and `info["final_info"]` belong to the
+    old game. No game ends without asking the learner, because its first move ends on a chip.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  (as Gymnasium)
@@ -185,7 +213,8 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         self._games = np.arange(num_envs)
         self._seat = np.zeros(num_envs, np.int64)
         self._kind = np.full(num_envs, NOTHING)
-        """What each learner is asked; NOTHING before the first reset, and after a failed step."""
+        """[games] the decision of each learner; NOTHING before the first reset, and after a failed
+        step."""
         self._legal = np.zeros((num_envs, TURN_ACTIONS), np.int8)
         self._rows = np.zeros((num_envs, LENGTH), np.float32)
         self._learners = _Learners(num_envs)
@@ -193,17 +222,23 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Features, dict[str, Any]]:
-        """Begin all games. With a seed all that follows is always the same, given the actions and
-        policies; there are no options."""
+        """Begin all games. With a seed all that follows is reproducible by the same actions.
+
+        Policies of others have to be reproducible, too. There are no options.
+        """
         super().reset(seed=seed)
         rng = self.np_random
         named = {"random": RandomPolicy(rng), "steady": SteadyPolicy(self.players)}
-        policies = [named[o] if isinstance(o, str) else o for o in self._opponents]
+        policies = [
+            named[opponent] if isinstance(opponent, str) else opponent
+            for opponent in self._opponents
+        ]
         self._policy = BySeat(
             [self._learners, *policies], np.zeros((self.num_envs, self.players), int)
         )
         self._dice = RandomDice(rng)
         first = int(rng.integers(self.players)) if self._fixed_seat is None else self._fixed_seat
+        # `_begin` takes the next seat in each game, hence one less.
         self._seat[:] = first if self._fixed_seat is not None else first + self._games - 1
         self._kind[:] = NOTHING
         self._begin(self._games)
@@ -211,7 +246,10 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         return self._observe()
 
     def step(self, actions: Array) -> tuple[Features, Array, Array, Array, dict[str, Any]]:
-        """Play an action in each game; raises IllegalAction, with the game, and changes nothing."""
+        """Play an action in each game, and on until all learners are asked again.
+
+        Raise IllegalAction, with the game, for an illegal action; then nothing changes.
+        """
         if not self._kind.all():
             raise ResetNeeded("the environment waits for no actions: call reset() first")
         numbers = checked(np.asarray(actions), self._games, "iu", "actions are")
@@ -220,14 +258,15 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         self._learners.numbers = numbers
         declaring = np.flatnonzero(self._kind == DECLARE)
         searching = np.flatnonzero(self._kind == SEARCH)
+        # Until the step is done; an exception of a policy leaves it so, and a reset is needed.
         self._kind[:] = NOTHING
         self._over: list[Array] = []
         self._points: list[Array] = []
         self._earned = np.zeros(self.num_envs)
         turn = self.batch.turn(declaring)
         self.batch.declare(turn, self._policy)
-        on = [self._move(turn), self._search(self.batch.turn(searching))]
-        self._play_on(np.concatenate(on))
+        games_after_turn = [self._move(turn), self._search(self.batch.turn(searching))]
+        self._play_on(np.concatenate(games_after_turn))
         observation, info = self._observe()
         ended = np.zeros(self.num_envs, bool)
         if self._over:
@@ -236,7 +275,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         return observation, self._earned, ended, np.zeros(self.num_envs, bool), info
 
     def action_masks(self) -> Array:
-        """Which actions are legal, as booleans [games, 12]."""
+        """Return which actions are legal, as booleans [games, 12]."""
         return self._legal.astype(bool)
 
     def __copy__(self) -> SeatVectorEnv:
@@ -244,7 +283,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         return deepcopy(self)
 
     def _final(self, ended: Array) -> dict[str, Any]:
-        """What Gymnasium wants of games that were over, as `SyncVectorEnv` has it."""
+        """Return the entries of `info` for games that are over, in the form of `SyncVectorEnv`."""
         points = np.zeros((self.num_envs, self.players), np.int64)
         points[np.concatenate(self._over)] = np.concatenate(self._points)
         last = np.full(self.num_envs, None, dtype=object)
@@ -258,16 +297,18 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         }
 
     def _begin(self, games: Array) -> None:
+        """Begin these games anew, with the learner's seat and the opponents of each."""
         rng = self.np_random
         open_random(self.batch, games, rng)
         if self._fixed_seat is None:
             self._seat[games] = (self._seat[games] + 1) % self.players
-        who = rng.integers(1, len(self._opponents) + 1, (len(games), self.players))
-        who[np.arange(len(games)), self._seat[games]] = 0
-        self._policy.seats[games] = who
+        policy_numbers = rng.integers(1, len(self._opponents) + 1, (len(games), self.players))
+        # Policy 0 is the learners'.
+        policy_numbers[np.arange(len(games)), self._seat[games]] = 0
+        self._policy.seats[games] = policy_numbers
 
     def _play_on(self, games: Array) -> None:
-        """Play games, which are at the start of a turn, until their learners are asked."""
+        """Play these games, which are at the start of a turn, until their learners are asked."""
         while len(games):
             turn = self.batch.turn(games)
             turn = self._ask(turn, self.batch.may_declare(turn), DECLARE)
@@ -275,21 +316,25 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
             games = self._move(turn)
 
     def _move(self, turn: Turn) -> Array:
-        """Move, and finish the turns in which no learner is asked; returns the games that go on."""
+        """Move, and finish the turns in which no learner is asked; return the games that go on."""
         self.batch.move(turn, self._dice(self.batch, turn))
         units = self.batch.units_here(turn)
-        asked = (units != 0) | self.batch.may_drop(turn, units)
-        return self._search(self._ask(turn, asked, SEARCH))
+        has_choice = (units != 0) | self.batch.may_drop(turn, units)
+        return self._search(self._ask(turn, has_choice, SEARCH))
 
-    def _ask(self, turn: Turn, asked: Array, kind: int) -> Turn:
-        """Leave out the turns in which the learner has a choice, and note what it is."""
+    def _ask(self, turn: Turn, has_choice: Array, kind: int) -> Turn:
+        """Store the decision of learners with a choice, and return the turns of all other seats.
+
+        kind  the decision, DECLARE or SEARCH
+        """
         games = turn.of(self._games)
-        asked = asked & (turn.diver == games * self.players + self._seat.take(games))
-        self._kind[games[asked]] = kind
-        return turn.part(np.flatnonzero(~asked))
+        is_learner = turn.diver == games * self.players + self._seat.take(games)
+        is_asked = has_choice & is_learner
+        self._kind[games[is_asked]] = kind
+        return turn.part(np.flatnonzero(~is_asked))
 
     def _search(self, turn: Turn) -> Array:
-        """Finish these turns; games that are over begin anew. Returns the games, which go on."""
+        """Finish these turns, begin games anew that are over, and return the turns' games."""
         over = self.batch.clean_up(self.batch.search(turn, self._policy), self._policy)
         if len(over):
             points, halves = self.batch.results(over)
@@ -300,6 +345,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         return turn.of(self._games)
 
     def _observe(self) -> tuple[Features, dict[str, Any]]:
+        """Return the observations and the `info` of all games."""
         features_many(self.batch, self._games, self._seat, self._kind, self._rows)
         self._legal = masks_many(self.batch, self._games, self._kind)
         everywhere = np.ones(self.num_envs, bool)
@@ -314,9 +360,9 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
 class SeatEnv(gymnasium.Env[Any, Any]):
     """One game of the reference engine, in which one seat is the learner's.
 
-    opponents       "random", "steady", or a function of a view, such as a bot's `decide`; of
-                    several, one is drawn for each seat and game
-    seat            the learner's; None to take the next one in each new game
+    opponents       "random", "steady", or a function of a view, such as a bot's `decide`; if there
+                    are several, one is drawn for each seat and game
+    seat            the learner's seat; by default another one in each new game, in turn
     illegal_reward  an illegal action ends the game with this reward; with None it raises
                     IllegalAction, and changes nothing
     """
@@ -338,7 +384,7 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         self.players, self.render_mode = players, render_mode
         self._opponents = _listed(opponents)
         self._fixed_seat, self._reward, self._illegal_reward = seat, reward, illegal_reward
-        # A number of seats that no game has is refused by the game.
+        # Raises ValueError for a wrong number of players.
         self.game = Game(self.rules, players, bytes(SEED_BYTES))
         _check_arguments(players, seat, self._opponents, reward)
         self.observation_space = _observation_space()
@@ -349,15 +395,20 @@ class SeatEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Features, dict[str, Any]]:
-        """Begin a game. With a seed all that follows is always the same; there are no options."""
+        """Begin a game.
+
+        With a seed everything that follows is reproducible; there are no options.
+        """
         super().reset(seed=seed)
         rng = self.np_random
+        # If an opponent raises before the learner is asked, `step` demands another reset.
         self._view = None
         if self._fixed_seat is None:
-            known = self._seat >= 0 and seed is None
-            self._seat = (
-                (self._seat + 1) % self.players if known else int(rng.integers(self.players))
-            )
+            # Seats come in turn. The first one is random, and with a seed it depends on that alone.
+            if self._seat >= 0 and seed is None:
+                self._seat = (self._seat + 1) % self.players
+            else:
+                self._seat = int(rng.integers(self.players))
         self.game = Game(self.rules, self.players, rng.bytes(SEED_BYTES))
         self.game.keep_no_events()
         drawn = rng.integers(len(self._opponents), size=self.players)
@@ -366,12 +417,15 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         return self._observe()
 
     def step(self, action: SupportsIndex) -> tuple[Features, float, bool, bool, dict[str, Any]]:
-        """Play an action; raises InvalidAction for what is no whole number, and changes nothing."""
+        """Play an action, and on until the learner is asked again or the game is over.
+
+        Raise InvalidAction for anything but a whole number; then nothing changes.
+        """
         view = self._view
         if view is None:
             raise ResetNeeded("the environment waits for no action: call reset() first")
         try:
-            chosen = action_of(action, view)
+            played_action = action_of(action, view)
         except IllegalAction as error:
             if self._illegal_reward is None:
                 raise
@@ -379,7 +433,7 @@ class SeatEnv(gymnasium.Env[Any, Any]):
             observation, info = self._observe()
             return observation, self._illegal_reward, True, False, {**info, "illegal": str(error)}
         self._view = None
-        self.game.decide(chosen)
+        self.game.decide(played_action)
         self._view = self._play_on()
         observation, info = self._observe()
         if self._view is not None:
@@ -390,7 +444,10 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         return observation, float(earned[0]), True, False, {**info, "points": points[0]}
 
     def _play_on(self) -> View | None:
-        """Play until the learner is asked for a choice of its turn: its view; None at the end."""
+        """Play until the learner has a choice in its turn, and return its view; None at the end.
+
+        The learner is not asked for orders: it lays its cargo in pick-up order.
+        """
         game = self.game
         while (question := game.pending()) is not None:
             view = game.view(question.seat)
@@ -403,12 +460,13 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         return None
 
     def _decide(self, opponent: OneOpponent, view: View) -> str:
+        """Return an opponent's action."""
         if opponent == "random":
             return view.legal[int(self.np_random.integers(len(view.legal)))]
         return steady(view) if isinstance(opponent, str) else opponent(view)
 
     def action_masks(self) -> Array:
-        """Which actions are legal, as 12 booleans: what sb3-contrib's MaskablePPO asks for."""
+        """Return which actions are legal, as 12 booleans: the form of sb3-contrib's MaskablePPO."""
         return self._mask().astype(bool)
 
     def __copy__(self) -> SeatEnv:
@@ -416,15 +474,17 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         return deepcopy(self)
 
     def _mask(self) -> Mask:
+        """Return which actions are legal as numbers, all 0 if the learner is not asked."""
         view = self._view
         return np.zeros(TURN_ACTIONS, np.int8) if view is None else mask(view)[:TURN_ACTIONS]
 
     def _observe(self) -> tuple[Features, dict[str, Any]]:
+        """Return the learner's observation, zeros if it is not asked, and the `info`."""
         row = np.zeros(LENGTH, np.float32) if self._view is None else features(self._view)
         return row, {"action_mask": self._mask(), "seat": self._seat}
 
     def render(self) -> str | None:
-        """The position in one line of notation, as everybody may know it."""
+        """Return the position in one line of notation, without hidden values."""
         return format_position(self.game.state) if self.render_mode == "ansi" else None
 
 

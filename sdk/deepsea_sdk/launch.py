@@ -1,8 +1,8 @@
 """How a referee starts a bot's program: environment variables, and the bot's parameters.
 
 Invariants: a parameter, as in `my_bot.py:Fast,depth=3,safe=0.9`, sets a class attribute that the
-bot has already, so that a misspelt one is an error; the text that travels to the bot's process is
-the one that the referee shows.
+bot has already, so that a misspelt name is an error. The text that travels to the bot's process is
+the text that the referee shows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .bot import Bot, NewBot
 
 ADDRESS = "DEEPSEA_ADDRESS"
 TOKEN = "DEEPSEA_TOKEN"
-"""Sent once, in Hello."""
+"""Variable with the token that is sent once, in Hello."""
 PARAMETERS = "DEEPSEA_PARAMETERS"
 _NAME = r"[A-Za-z]\w*"
 _FORM = re.compile(rf"(?::({_NAME}))?((?:,{_NAME}=[\w.+-]*)*)", re.ASCII)
@@ -25,42 +25,47 @@ Value: TypeAlias = bool | int | float | str
 
 
 class Parameters(NamedTuple):
-    """The class that plays, if it is not the one given to `run`, and values of attributes."""
+    """Parameters of a bot: its class, None for the one given to `run`, and attributes."""
 
     class_name: str | None
     values: dict[str, Value]
 
     @classmethod
     def parse(cls, text: str) -> Parameters:
-        """The parameters in a text such as `:Fast,depth=3`; raises ValueError."""
+        """Return the parameters in a text such as `:Fast,depth=3`.
+
+        Raise ValueError for another form.
+        """
         match = _FORM.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not of the form :CLASS,NAME=VALUE,...")
         pairs = [pair.partition("=") for pair in match[2].split(",")[1:]]
         names = [name for name, _, _ in pairs]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"parameter {min(twice)!r} is given twice")
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"parameter {min(repeated)!r} is given twice")
         return cls(match[1], {name: number_or_text(value) for name, _, value in pairs})
 
     def format(self) -> str:
-        """The text that `parse` reads; the same for the same parameters in any order."""
-        chosen = f":{self.class_name}" if self.class_name else ""
-        return chosen + "".join(
+        """Return the text that `parse` reads; it does not depend on the order of the parameters."""
+        class_part = f":{self.class_name}" if self.class_name else ""
+        return class_part + "".join(
             f",{name}={str(value).lower() if isinstance(value, bool) else value}"
             for name, value in sorted(self.values.items())
         )
 
 
 def split_parameters(text: str) -> tuple[str, str]:
-    """A bot as it was named, and its parameters, "" if there are none."""
+    """Return a bot's name without its parameters, and the parameters, "" if there are none."""
     match = re.fullmatch(rf"(.*?)({_FORM.pattern})", text, re.ASCII | re.DOTALL)
     return (match[1], match[2]) if match else (text, "")
 
 
 def apply_parameters(text: str, new_bot: NewBot, module: ModuleType) -> NewBot:
-    """The class that plays with these parameters; raises TypeError if the bot has no such ones.
+    """Return the class that plays, with these parameters as its attributes.
 
-    new_bot  what the program gives to `run`
+    Raise TypeError if the bot has no such class or attribute.
+
+    new_bot  the argument of the program's call of `run`
     module   the program, in which a class is looked up
     """
     class_name, values = Parameters.parse(text)
@@ -81,7 +86,7 @@ def apply_parameters(text: str, new_bot: NewBot, module: ModuleType) -> NewBot:
 
 
 def number_or_text(text: str) -> Value:
-    """The value that a parameter's text stands for."""
+    """Return the value that a parameter's text stands for: a bool, a number, or the text itself."""
     if text in ("true", "false"):
         return text == "true"
     if not _NUMBER.fullmatch(text):

@@ -1,8 +1,8 @@
 """The game as a PettingZoo environment, for training: pip install 'deepsea-sdk[pettingzoo]'.
 
-Invariants: the one module that imports pettingzoo; an observation is made from the seat's view
-and nothing else; rules, deal and dice are those of every other game, so an episode is
-a seed and its actions. docs/pettingzoo.md describes the spaces.
+Invariants: no other module imports pettingzoo. An observation is made from the seat's view and
+nothing else. Rules, deal and dice are those of every other game, so an episode is a seed and its
+actions. docs/pettingzoo.md describes the spaces.
 """
 
 from __future__ import annotations
@@ -54,13 +54,16 @@ def env(
     *,
     seed: int = 0,
 ) -> wrappers.OrderEnforcingWrapper:
-    """The environment as PettingZoo wants it: an illegal action ends the episode and costs 1."""
+    """Return the environment with PettingZoo's usual checks.
+
+    An illegal action ends the episode and costs 1.
+    """
     raw = DeepSeaEnv(players, rules, render_mode, seed=seed)
     return _CheckedEnv(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))
 
 
 class _CheckedEnv(wrappers.OrderEnforcingWrapper):
-    """Refuses what is no action in any position before PettingZoo looks for it in the mask."""
+    """Wrapper that refuses numbers of no action before PettingZoo looks for them in the mask."""
 
     def step(self, action: int | None) -> None:
         if self._has_reset and self.agents and not self._has_ended():
@@ -70,6 +73,7 @@ class _CheckedEnv(wrappers.OrderEnforcingWrapper):
         super().step(action)
 
     def _has_ended(self) -> bool:
+        """Return True if the episode is over for the agent to act."""
         agent = self.agent_selection
         return bool(self.terminations[agent] or self.truncations[agent])
 
@@ -78,9 +82,9 @@ class _CheckedEnv(wrappers.OrderEnforcingWrapper):
 
 
 class DeepSeaEnv(AECEnv[str, Observation, int]):
-    """Agents are seats, `seat_A` first; an illegal action raises IllegalAction.
+    """Environment whose agents are seats, `seat_A` first; an illegal action raises IllegalAction.
 
-    seed   the games that are played until `reset` has another seed
+    seed  determines the games until `reset` gets another seed
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -120,7 +124,10 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begin a game. With a seed it is always the same one, and so are those that follow."""
+        """Begin a game.
+
+        With the same seed it is always the same one, and so are the games after it.
+        """
         if seed is not None:
             self._begin(seed)
         self._episode += 1
@@ -135,14 +142,20 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         self._select()
 
     def _begin(self, seed: int) -> None:
+        """Set the seed of this game and those after it."""
         self._seed = seed_from_text(f"pettingzoo:{seed}")
         self._episode = -1
 
     def observe(self, agent: str) -> Observation:
+        """Return the features of the agent's view, and its legal actions."""
         view = self.game.view(self.possible_agents.index(agent))
         return {"observation": features(view), "action_mask": mask(view)}
 
     def step(self, action: int | None) -> None:
+        """Play an action of the agent to move, and select the next agent.
+
+        An agent whose game is over has to be stepped with None, which removes it.
+        """
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -159,7 +172,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         return deepcopy(self)
 
     def _select(self) -> None:
-        """Go on to the next decision, or end the game."""
+        """Select the agent of the next decision, or end the game with rewards from 1 to -1."""
         question = self.game.pending()
         if question is not None:
             self.agent_selection = self.possible_agents[question.seat]
@@ -173,8 +186,8 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
             self.infos[agent] = {"points": points}
 
     def render(self) -> str | None:
-        """The position in one line of notation, as everybody may know it."""
+        """Return the position in one line of notation, without hidden values."""
         return format_position(self.game.state) if self.render_mode == "ansi" else None
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""

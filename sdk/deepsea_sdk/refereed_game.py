@@ -1,10 +1,10 @@
-"""A game with what a referee keeps beside the rules: the banks of time, the faults, the record.
+"""A game with the things that a referee adds to the rules: banks of time, faults, the record.
 
 Two drivers ask the seats and hand their answers in here: table.py in this process, and the
 referee's play_game.py over streams.
 
-Invariants: of a game under way only here a bank is drawn on, a fault counted and put into words,
-and a record made; whoever asks reads the clock, nothing here does.
+Invariants: for a game under way, only this module draws on banks, counts and words faults, and
+makes the record. Drivers measure time; this module never reads a clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .errors import LONGEST_SUMMARY, exception_type, summary
 from .notes import GAME_BYTES, Note
 
 SHOWN_DIGITS = 16
-"""Digits of the commitment that are the id of a game for its bots."""
+"""Digits of the commitment that are a game's id for its bots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,13 @@ class PlayedGame:
     """A finished game."""
 
     record: GameRecord
-    """The seed, the decisions, points, placements and forfeits."""
+    """Seed, decisions, points, placements and forfeits."""
     faults: tuple[FaultReport, ...]
     longest_us: int = 0
-    """Over streams: the longest time from a request to its answer, other games' decisions in it."""
+    """Over streams, the longest time from a request to its answer, which includes other games'
+    decisions."""
     notes: Mapping[int, Note] = field(default_factory=dict)
-    """What bots noted, by the number of the decision."""
+    """Notes of bots, by the number of the decision."""
     drowned: tuple[tuple[int, ...], ...] = ()
     """For each dive that was played, how many units each seat lost at its end."""
 
@@ -56,46 +57,47 @@ class RefereedGame:
     ) -> None:
         """Prepare a game before its first decision.
 
-        game_id  its id in records and messages to people; bots get `shown_id`
-        control  None is without limits
-        seats    names and digests, for the record, as is `attempt`
+        game_id  id in records and in messages to people; bots get `shown_id`
+        control  limits of time; None for none
+        seats    names and digests of the bots, for the record
+        attempt  number of the attempt, for the record
         """
         self.game = game
         self.game_id = game_id
         self.shown_id = game.commitment[:SHOWN_DIGITS]
-        """The id that bots get, of one form in all games: it says nothing that they do not know."""
+        """The id for bots. It has one form in all games, so that it gives nothing away."""
         self.faults: list[FaultReport] = []
         self.notes: dict[int, Note] = {}
-        """By the number of the decision."""
-        self._noted = [0] * game.players
-        """The bytes of notes that each seat has had."""
+        """Notes by the number of the decision."""
+        self._note_bytes = [0] * game.players
+        """The bytes of notes of each seat so far."""
         self._clock = control.format() if control else ""
         self._limits = [_limits(control)] * game.players
         self._banks = [Bank(*limits) for limits in self._limits]
         self._time_left = [*self._limits]
         self._seats = seats
-        self.own_paths: Callable[[int, str], str] = _as_it_is
-        """Puts the paths that a seat's author knows into an error of its bot."""
+        self.own_paths: Callable[[int, str], str] = _unchanged
+        """Function that puts the paths that a seat's author knows into an error of its bot."""
         self.is_public = False
-        """True if others than the bots' authors read the record: it has no words of bots then, but
-        the types of their exceptions and the actions that they answered."""
+        """True if the record is read by others than the bots' authors. Then it has no words of
+        bots, but the types of their exceptions and the actions that they answered."""
         self._attempt = attempt
 
     @property
     def names(self) -> list[str]:
-        """Who sits where, seat A first."""
+        """The bots' names, seat A first."""
         return [name for name, _ in self._seats]
 
     def set_clock(self, seat: int, control: TimeControl | None) -> None:
-        """Give a seat other limits, before its first decision; the record has those of the others.
+        """Give a seat other limits, before its first decision. The record shows the others' limits.
 
-        control  None is without limits
+        control  None for no limits
         """
         self._limits[seat] = self._time_left[seat] = limits = _limits(control)
         self._banks[seat] = Bank(*limits)
 
     def info(self, seat: int) -> GameInfo:
-        """What a bot gets when the game begins."""
+        """Return the start of the game for the bot in a seat."""
         game = self.game
         budget_us, bank_us = self._limits[seat]
         return GameInfo(
@@ -109,7 +111,7 @@ class RefereedGame:
         )
 
     def time_left(self, seat: int) -> TimeLeft:
-        """How long the seat's next decision may take."""
+        """Return the time for the seat's next decision."""
         return self._time_left[seat]
 
     def answer(
@@ -120,17 +122,18 @@ class RefereedGame:
         error: str | None = None,
         note: Note | None = None,
     ) -> FaultReport | None:
-        """Play what a bot answered after so many microseconds; a report if that is a fault.
+        """Play a bot's answer, and return a report if it is a fault.
 
-        error  without an action: what the bot raised, such as a traceback; beside one: why it is
-               not legal
+        us     microseconds that the answer took
+        error  without an action, the exception of the bot, such as a traceback; with one, the
+               reason why it is not legal
         """
-        over = us > self._limits[question.seat].budget_us
-        if over and us > (limit_us := self._banks[question.seat].limit_us):
+        is_over_budget = us > self._limits[question.seat].budget_us
+        if is_over_budget and us > (limit_us := self._banks[question.seat].limit_us):
             return self.fault(question, Fault.TIMEOUT, overrun(limit_us), us)
         if note is not None:
-            self._noted[question.seat] += note.size
-            if self._noted[question.seat] <= GAME_BYTES:
+            self._note_bytes[question.seat] += note.size
+            if self._note_bytes[question.seat] <= GAME_BYTES:
                 self.notes[len(self.game.decisions)] = note
         if error is not None:
             error = self.own_paths(question.seat, error)
@@ -141,9 +144,9 @@ class RefereedGame:
             self.game.decide(action, us)
         except RulesError:
             public = f"it answered {quoted(action)}, which is not legal"
-            came = one_line(error, LONGEST_SUMMARY) if error else public
-            return self.fault(question, Fault.ILLEGAL_ACTION, came, us, public=public)
-        if over:
+            answer_text = one_line(error, LONGEST_SUMMARY) if error else public
+            return self.fault(question, Fault.ILLEGAL_ACTION, answer_text, us, public=public)
+        if is_over_budget:
             self._spend(question.seat, us)
         return None
 
@@ -156,14 +159,16 @@ class RefereedGame:
         error: str = "",
         public: str = "",
     ) -> FaultReport:
-        """Count a fault and play the default action.
+        """Count a fault, play the default action, and return a report.
 
-        came   what the bot did instead of answering, in a few words
-        error  the text that it sent about it, such as a traceback
-        public  `came` without words of the bot, for a record that others read; "": it has none
+        came    what the bot did instead of answering, in a few words
+        error   the bot's text about it, such as a traceback
+        public  `came` without words of the bot, for a record that others read; "" if `came` has
+                none
         """
         seat = question.seat
         self._spend(seat, us)
+        # The record may be read by others; the report is for the author.
         recorded = public if public and self.is_public else came
         decision = self.game.decide(None, us=us, fault=fault, came=recorded)
         report = FaultReport(
@@ -182,27 +187,27 @@ class RefereedGame:
         return report
 
     def repeat(self, decision: Decision) -> None:
-        """Play a decision of an earlier game as it was, with the time that it took.
+        """Play a decision of an earlier game again, with the time that it took.
 
-        Raises RulesError for one that the position does not allow.
+        Raise RulesError if the position does not allow it.
         """
-        action, us, fault, came = decision[1:]
-        self.game.decide(action, us=us, fault=fault, came=came)
-        self._spend(decision.seat, us)
+        self.game.decide(decision.action, us=decision.us, fault=decision.fault, came=decision.came)
+        self._spend(decision.seat, decision.us)
 
     def _spend(self, seat: int, us: int) -> None:
+        """Take the time of a decision from the seat's bank."""
         bank = self._banks[seat]
         bank.spend(us)
         self._time_left[seat] = TimeLeft(self._limits[seat].budget_us, bank.left_us)
 
     def notice(self, report: FaultReport, request_id: int) -> FaultNotice:
-        """The notice of a fault for the bot."""
+        """Return the notice of a fault for the bot."""
         return FaultNotice(
             self.shown_id, request_id, report.fault, report.explanation(), report.forfeit
         )
 
     def end(self, seat: int) -> GameEnd:
-        """What a bot gets when the game is over."""
+        """Return the end of the game for the bot in a seat."""
         game = self.game
         result = game.result()
         return GameEnd(
@@ -217,7 +222,7 @@ class RefereedGame:
         )
 
     def played(self) -> PlayedGame:
-        """What a finished game came to."""
+        """Return the finished game with its record, faults and notes."""
         record = GameRecord.of(
             self.game,
             game_id=self.game_id,
@@ -230,8 +235,10 @@ class RefereedGame:
 
 
 def _limits(control: TimeControl | None) -> TimeLeft:
+    """Return a clock's budget and bank, or NO_CLOCK without one."""
     return TimeLeft(control.budget_us, control.bank_us) if control else NO_CLOCK
 
 
-def _as_it_is(_seat: int, text: str) -> str:
+def _unchanged(_seat: int, text: str) -> str:
+    """Return the text unchanged."""
     return text

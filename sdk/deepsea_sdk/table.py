@@ -1,8 +1,8 @@
 """Games in this process: the same bots and rules as with a referee, without processes and gRPC.
 
 Invariants: a bot gets the same calls with the same views and events as over the wire, so that bots
-that decide by these alone make the same record; faults are counted by the same code; time
-is read only where there are limits.
+that decide by these alone make the same record. Faults are counted by the same code. Time is read
+only where there are limits.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _T = TypeVar("_T")
 class LocalGame(Game):
     """A game that was played in this process: `play` returns it when it is over.
 
-    `result()` has the points and placements, `decisions` what was decided, `events_for(None)` what
-    happened, `state` the last position.
+    `result()` has the points and placements, `decisions` the decisions, `events_for(None)` the
+    events, `state` the last position.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LocalGame(Game):
         return f"<LocalGame, {self.rules.name} rules, points: {points}>"
 
     def _repr_html_(self) -> str:
-        """The result as a table, for a notebook."""
+        """Return the result as a table, for a notebook."""
         if self.state.phase != "over":
             return html_table(repr(self), (), ())
         state, (points, placements) = self.state, self.result()
@@ -79,7 +79,7 @@ class LocalGame(Game):
         return html_table(f"A game by {self.rules.name} rules", head, rows)
 
     def record(self) -> GameRecord:
-        """The game as `deepsea-referee show` and `verify` read it; bots have no digest in it."""
+        """Return the record for `deepsea-referee show` and `verify`, without digests of bots."""
         return GameRecord.of(
             self,
             game_id=self.game_id,
@@ -88,7 +88,7 @@ class LocalGame(Game):
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the record into a file, which is replaced if it is there."""
+        """Write the record into a file; a file that exists is replaced."""
         Path(path).write_text(self.record().to_json(), encoding="utf-8", newline="\n")
 
 
@@ -102,19 +102,19 @@ def play(
     game_id: str = "local",
     now_us: Callable[[], int] = now_us,
 ) -> LocalGame:
-    """Play one game in this process, to its end.
+    """Play one game in this process to its end, and return it.
 
-    bots      one per seat, seat A first: classes, or functions that make a bot; an object plays on
+    bots      one per seat, seat A first: classes, or functions that make a bot, or bot objects
     rules     a rule set or a preset's name
     seed      32 bytes, or a text as after `--seed` (of which the game itself is played, not game
               0); by default a new game each time
-    clock     limits as after `--clock`, such as "100ms+2s". A bot that takes longer is not
-              stopped: its answer is dropped when it comes, and counted as a timeout. Without limits
-              no time is measured
-    on_error  "raise" lets a bot's exceptions and illegal answers out, for debugging; "forfeit"
-              counts them as faults
+    clock     limits as after `--clock`, such as "100ms+2s". A bot that takes longer is not stopped:
+              its answer is dropped when it comes, and counted as a timeout. Without limits no time
+              is measured
+    on_error  "raise" raises a bot's exceptions and illegal answers, for debugging; "forfeit" counts
+              them as faults
     game_id   the game's name in its record; bots get the first digits of its commitment
-    now_us    the time in microseconds that limits are measured by
+    now_us    function that returns the time in microseconds, to measure limits with
     """
     if seed is None:
         from .entropy import fresh_seed  # 5 ms that bots in a match need not wait for
@@ -137,7 +137,7 @@ def play(
 
 
 def _name(bot: AnyBot) -> str:
-    """What a record calls a bot: its own name, or that of its class or of what makes it."""
+    """Return a bot's name in records: its own name, or that of its class or function."""
     kind = bot if isinstance(bot, type) else type(bot)
     if issubclass(kind, Bot):
         return (bot.name if isinstance(bot, Bot) else kind.name) or kind.__name__
@@ -155,11 +155,12 @@ def play_to_end(
 ) -> None:
     """Play a game to its end, as `play` does.
 
-    opening  decisions that are played as they are: bots are asked, but their answers are dropped
-    on_seat  called with the seat before its bot's code runs
+    opening  decisions that are repeated first: bots are asked for them, but their answers are
+             dropped
+    on_seat  called with a seat before the code of its bot runs
     """
     game, raises = refereed.game, on_error == "raise"
-    now: Callable[[], float] = (lambda: now_us() / 1e6) if now_us else (lambda: 0.0)
+    now: Callable[[], float] = (lambda: now_us() / 1e6) if now_us else (lambda: 0.0)  # seconds
     chairs: list[_Chair] = []
     for seat, bot in enumerate(bots):
         on_seat(seat)
@@ -177,7 +178,7 @@ def play_to_end(
         report: FaultReport | None = None
         if opening and (number := len(game.decisions)) < len(opening):
             refereed.repeat(opening[number])
-        elif answer is None:  # it has ended its program, now or before
+        elif answer is None:  # the bot has ended its program, now or before
             report = refereed.fault(question, Fault.CRASH, chair.crash or "", us)
         else:
             report = refereed.answer(question, answer.action, us, answer.error, answer.note)
@@ -190,18 +191,23 @@ def play_to_end(
 
 @dataclass(slots=True)
 class _Chair:
-    """One seat, the bot in it, and the events that it has got."""
+    """One seat: the bot in it, and the events that it has got."""
 
     seat: int
     bot: SeatedBot
     on_seat: Callable[[int], object]
     raises: bool
     seen: int = 0
+    """Number of the game's events that the bot has got."""
     crash: str | None = None
-    """How the bot ended its own program: as with a process, it is not called again."""
+    """How the bot ended its own program, None if it did not. Like a process that ended, it is not
+    called again."""
 
     def call(self, method: Callable[..., _T], *arguments: object) -> _T | None:
-        """Run the bot's code, unless it has ended its program before."""
+        """Call a method of the bot and return its result; None if the bot has ended its program.
+
+        A bot that calls `sys.exit` now is recorded as crashed; with `raises` the exception goes on.
+        """
         if self.crash is not None:
             return None
         self.on_seat(self.seat)
@@ -210,11 +216,13 @@ class _Chair:
         except SystemExit as error:
             if self.raises:
                 raise
-            self.crash = summary(explained(partial("{}: {}".format, type(error).__name__, error)))
+            # Formatting calls the author's own code, which may raise: `explained` catches that.
+            describe = partial("{}: {}".format, type(error).__name__, error)
+            self.crash = summary(explained(describe))
             return None
 
     def events(self, game: Game) -> list[Event]:
-        """The events that the bot has not got yet."""
+        """Return the events that the bot has not got yet; none if it does not listen to events."""
         if not self.bot.hears_events:
             return []
         events = game.events_for(self.seat, self.seen)

@@ -50,7 +50,7 @@ def choices(state: GameState) -> list[str]:
 
 def events(state: GameState) -> list[Event]:
     """What happened since `log` was given to the state, without any value."""
-    return [event_for(happening, {}) for happening in state.log or []]
+    return [event_for(event, {}) for event in state.log or []]
 
 
 def faces(total: int) -> tuple[int, int]:

@@ -105,9 +105,9 @@ def test_a_seat_reads_the_rule_that_stopped_its_diver_and_no_other(
                 had = bool(state.cargo[seat])
                 rule = reasons.OUT_FOR_THIS_DIVE if had else reasons.NO_TREASURE_NO_ENTRY
                 expected = [f"  {rule}"]
-        for happening in state.log:
-            told = [story.add(event_for(happening, {})) for story in stories]
-            if isinstance(happening, TurnPlayed):
+        for event in state.log:
+            told = [story.add(event_for(event, {})) for story in stories]
+            if isinstance(event, TurnPlayed):
                 for reader, lines in enumerate(told):
                     assert lines[1:] == (expected if reader == seat else [])
 

@@ -13,7 +13,7 @@ import deepsea_sdk
 from deepsea_bots.diver import Searcher
 from deepsea_bots.heuristic import Heuristic
 from deepsea_sdk import Bot, Fault, FaultNotice, IllegalAnswer, Unit, View
-from deepsea_sdk.bot import HINT, made, misspelt, with_hints
+from deepsea_sdk.bot import HINT, make_bot, misspelt, with_hints
 from helpers.positions import view_at
 
 DECLARE = "1 1 x 2 | *A2v:1 B0v | d1 a20"
@@ -202,4 +202,4 @@ def test_run_refuses_what_is_neither_class_nor_function(what: object) -> None:
 )
 def test_a_function_that_makes_no_bot_is_refused(given: Any, returned: str) -> None:
     with pytest.raises(TypeError, match=re.escape(f"{returned}; it has to return a bot, such as")):
-        made(given)
+        make_bot(given)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, TAKE
 from deepsea_rules.errors import IllegalAction
-from deepsea_rules.events import Happening, TurnPlayed
+from deepsea_rules.events import EngineEvent, TurnPlayed
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import deal
 from deepsea_rules.ruleset import FACES, PRESETS, RuleSet
@@ -158,11 +158,11 @@ def legal_policy(state: GameState) -> str:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_policy_decides_wherever_there_is_a_choice(preset: str) -> None:
-    log: list[Happening] = []
+    log: list[EngineEvent] = []
     state = GameState.opening(PRESETS[preset], deal(bytes(32)), 4, 0, log)
     roll_out(state, rng("policy"), legal_policy)
     assert state.phase == "over"
-    turns = [happening for happening in log if isinstance(happening, TurnPlayed)]
+    turns = [event for event in log if isinstance(event, TurnPlayed)]
     assert {turn.declare for turn in turns} <= {None, "down"} | (
         {"back"} if PRESETS[preset].forced_turn == "when_cannot_advance" else set()
     )
@@ -173,7 +173,7 @@ def test_a_policy_gets_the_same_dice_as_another() -> None:
     """Chance is drawn for dice alone, so that two policies are compared on equal luck."""
 
     def first_dice(policy: Policy) -> list[tuple[int, int] | None]:
-        log: list[Happening] = []
+        log: list[EngineEvent] = []
         state = GameState.opening(PRESETS["manual"], deal(bytes(32)), 4, 0, log)
         roll_out(state, rng("dice"), policy)
         return [event.dice for event in log if isinstance(event, TurnPlayed)][:20]

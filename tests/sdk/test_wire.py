@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_rules.errors import InvalidRules
-from deepsea_rules.events import Event, Happening, TurnPlayed, event_for
+from deepsea_rules.events import EngineEvent, Event, TurnPlayed, event_for
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Forfeit, Game
 from deepsea_rules.randomness import seed_from_text
@@ -72,8 +72,8 @@ def decision_sent(answer: wire.Answer) -> pb.Decision:
     return sent(message)
 
 
-def event_sent(happening: Happening, known: Mapping[int, int]) -> Event | None:
-    return event_from_wire(pb.Event.FromString(event_to_wire(happening, known)))
+def event_sent(event: EngineEvent, known: Mapping[int, int]) -> Event | None:
+    return event_from_wire(pb.Event.FromString(event_to_wire(event, known)))
 
 
 # Rules
@@ -152,9 +152,9 @@ def test_views_and_events_of_whole_games(
     games.play_out(game, chooser, look)
     for seat in range(players):
         known = game.view(seat).known
-        for happening in game.events:
-            assert event_sent(happening, known) == event_for(happening, known)
-            assert event_sent(happening, {}) == event_for(happening, {})
+        for event in game.events:
+            assert event_sent(event, known) == event_for(event, known)
+            assert event_sent(event, {}) == event_for(event, {})
 
 
 def test_what_is_read_is_made_of_units() -> None:
@@ -294,7 +294,7 @@ def test_the_requests_of_a_game_are_each_as_if_it_were_the_only_one(
         request = pb.DecisionRequest.FromString(data)
         assert wire.request_from_wire(request, rules)[0] == view
         known = game.view(seat).known
-        since = [event_for(happening, known) for happening in game.events[marks[seat] :]]
+        since = [event_for(event, known) for event in game.events[marks[seat] :]]
         assert events_from_wire(request.events) == since
         marks[seat] = len(game.events)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from deepsea_referee.results.summary import GameResult, LatencyHistogram
 from deepsea_referee.workbench.comparison import Lead
-from deepsea_rules.events import CleanedUp, DiveBegan, Happening, TurnPlayed
+from deepsea_rules.events import CleanedUp, DiveBegan, EngineEvent, TurnPlayed
 from deepsea_rules.record import GameRecord, replay
 
 
@@ -88,7 +88,7 @@ class SeatDive(NamedTuple):
     """and the one where it drowned."""
 
 
-def dives(events: Sequence[Happening], players: int) -> Iterator[tuple[int, SeatDive]]:
+def dives(events: Sequence[EngineEvent], players: int) -> Iterator[tuple[int, SeatDive]]:
     """Each dive of each seat of a finished game."""
     last: dict[int, TurnPlayed] = {}
     turned: dict[int, Depth] = {}

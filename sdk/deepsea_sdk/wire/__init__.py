@@ -1,16 +1,17 @@
-"""Between the wire's messages and the objects that bots and the referee use.
+"""Conversion between the wire's messages and the objects that bots and the referee use.
 
-Here are decision requests, answers, and the messages of a stream. Invariants: what is written and
-read again is equal; a message is built from a view or an event alone, never from a state, so
-nothing can reach the wire that the seat may not know; what makes no sense raises `WireError`; what
-a newer peer has added is skipped, or read as "unknown"; an action may be any text, which the
-referee judges, not the wire.
+This module has decision requests, answers, and the messages of a stream. Invariants: an object that
+is written and read again is equal. A message is built from a view or an event alone, never from a
+state, so that nothing reaches the wire that the seat may not know. Nonsense raises `WireError`.
+Additions of a newer peer are skipped, or read as "unknown". An action may be any text: the referee
+judges it, not the wire.
 
 `THING_from_wire` reads what `THING_to_wire` or `THING_message` writes. Views, events and requests,
 the hot path, are written as bytes (framing.py says why), and a game's requests by a
 `RequestWriter`; everything else is written as a message, and everything is read as one. The referee
-reads and writes bytes alone, so that only this package and the client know the generated code:
-`THING_message` and `read_from_bot`; its messages in a row add up to one that says all of them.
+reads and writes bytes alone, by `THING_message` and `read_from_bot`, so that only this package and
+the client know the generated code. Bytes of several messages in a row are one message with the
+contents of all.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import NamedTuple, cast
 
 from google.protobuf.message import DecodeError
 
-from deepsea_rules.events import Happening, new_tuple
+from deepsea_rules.events import EngineEvent, new_tuple
 from deepsea_rules.position import Phase
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.view import View
@@ -38,21 +39,22 @@ from .games import EventLog, event_to_wire, rules_to_wire
 from .views import ViewWriter, view_from_wire
 
 CONCURRENT_GAMES = "concurrent_games"
-"""The bot keeps games apart, so that several may run at once over its stream."""
+"""Feature of a bot that keeps games apart, so that several may run at once over its stream."""
 NO_EVENTS = "no_events"
-"""The bot reads no events: its requests and results come without them."""
+"""Feature of a bot that reads no events: its requests and results come without them."""
 OF_REFEREE: tuple[str, ...] = ()
-"""The features of this version's referee."""
+"""Features of this version's referee."""
 
 PACKAGE = pb.DESCRIPTOR.package
 SERVICE = pb.DESCRIPTOR.services_by_name["PlayService"].full_name
 METHOD = "Play"
 
 LONGEST_ACTION = 1000
-"""No action is as long as this; the referee's limit for a message is far above it."""
+"""Characters of an action; longer ones are cut. No legal action is as long, and the referee's limit
+for a message is far above it."""
 
 MOST_DECISIONS = 1000
-"""Of a message; no message of the referee has room for as many requests."""
+"""Decisions of a message; no message of the referee has room for as many requests."""
 
 _STARTS, _REQUESTS, _RESULTS = (
     tag(pb.PlayResponse.DESCRIPTOR, name) for name in ("starts", "requests", "results")
@@ -64,63 +66,75 @@ _EVENTS = tag(pb.GameResult.DESCRIPTOR, "events")
 
 
 class RequestWriter:
-    """Writes the requests of one game, with what happened in between.
+    """Writer of the requests of one game, with the events since each seat's last request.
 
-    happenings  the game's own list, which grows
+    engine_events  the game's own list of events, which grows
     """
 
-    def __init__(self, game_id: str, happenings: Sequence[Happening]) -> None:
-        self._name = framed(_GAME_ID, game_id.encode())
+    def __init__(self, game_id: str, engine_events: Sequence[EngineEvent]) -> None:
+        self._game_id_field = framed(_GAME_ID, game_id.encode())
         self._views = ViewWriter()
-        self._log = EventLog(happenings)
+        self._log = EventLog(engine_events)
 
-    def write(self, view: View, since: int | None, time_left: TimeLeft) -> bytes:
-        """Ask the view's seat for its decision: the bytes of a `pb.DecisionRequest` without its id.
+    def write(self, view: View, events_sent: int | None, time_left: TimeLeft) -> bytes:
+        """Return the bytes of a `pb.DecisionRequest` to the view's seat, without the request's id.
 
-        since  how many happenings the seat has been sent; None for a bot that reads none
+        events_sent  the number of events that the seat has been sent; None for a bot that reads
+                     none
         """
-        rest = _rest_of_request(view.phase, view.legal, time_left)
-        request = self._name + rest + framed(_VIEW, self._views.write(view))
-        return request if since is None else request + self._log.since(since, view.known)
+        # Protobuf's fields in a row, in any order, are a message.
+        short_fields = _short_fields(view.phase, view.legal, time_left)
+        request = self._game_id_field + short_fields + framed(_VIEW, self._views.write(view))
+        if events_sent is None:
+            return request
+        return request + self._log.since(events_sent, view.known)
 
 
 @lru_cache(maxsize=4096)
-def _rest_of_request(phase: Phase, legal: tuple[str, ...], time_left: TimeLeft) -> bytes:
+def _short_fields(phase: Phase, legal: tuple[str, ...], time_left: TimeLeft) -> bytes:
+    """Return the fields of a request for kind, legal actions and time, which are often the same."""
     budget_us, bank_us = time_left
-    rest = pb.DecisionRequest(kind=KINDS[phase], legal=legal, budget_us=budget_us, bank_us=bank_us)
-    return rest.SerializeToString()
+    message = pb.DecisionRequest(
+        kind=KINDS[phase], legal=legal, budget_us=budget_us, bank_us=bank_us
+    )
+    return message.SerializeToString()
 
 
 def numbered(request: bytes, request_id: int) -> bytes:
-    """The bytes of a `pb.PlayResponse` that asks this with an id; such bytes in a row ask all."""
+    """Return the bytes of a `pb.PlayResponse` with a request, which gets this id.
+
+    Several of them in a row are one message with all requests.
+    """
     return framed(_REQUESTS, request + _REQUEST_ID + varint(request_id))
 
 
 def request_from_wire(message: pb.DecisionRequest, rules: RuleSet) -> tuple[View, TimeLeft]:
-    """The view of a request, and the time for it; the rules are those of the game's start.
+    """Return the view of a request and the time for it, by the rules of the game's start.
 
-    The view's kind is None if this version does not know what is asked.
+    The view's kind is None if this version does not know the decision.
     """
     view = view_from_wire(message.view, rules, message.legal)
+    # A phase that does not go with the kind: a newer referee asks for another kind of decision.
     if KINDS.get(view.phase) != message.kind:
         view.phase = cast(Phase, UNKNOWN)
     return view, new_tuple(TimeLeft, (message.budget_us, message.bank_us))
 
 
 class Answer(NamedTuple):
-    """A decision that was made, as the referee reads it."""
+    """The answer to a request, as the referee reads it."""
 
     request_id: int
     action: str
     error: str | None = None
-    """For the author: the error that prevented a decision; with an action, why it is not legal."""
+    """Text for the author: the error that prevented a decision or, with an action, why it is not
+    legal."""
     note: Note | None = None
 
 
 def decision_to_wire(
     answer: tuple[int, str, str | None, Note | None], decision: pb.Decision
 ) -> None:
-    """Write the answer to a request into an empty message."""
+    """Write the answer to a request, given as the fields of `Answer`, into an empty message."""
     decision.request_id, action, error, note = answer
     if note is not None:
         numbers = [pb.NamedNumber(name=name, value=value) for name, value in note.numbers.items()]
@@ -134,22 +148,31 @@ def decision_to_wire(
 
 
 def sendable_action(action: str) -> str:
-    """The text of an action, cut, as UTF-8: no action is changed, and no text breaks the stream."""
+    """Return the text of an action as it can be sent: cut, and as valid UTF-8.
+
+    Legal actions stay as they are. No other text breaks the stream.
+    """
     if action.isascii() and len(action) <= LONGEST_ACTION:
         return action
     return action[:LONGEST_ACTION].encode(errors="replace").decode()
 
 
 def decision_from_wire(message: pb.Decision) -> Answer:
+    """Return the answer to a request.
+
+    Its error is the message's `error`, or `reason` with an action.
+    """
     action = message.action
+    # An action comes with the reason why it is not legal; an error comes in place of an action.
     if not action and message.HasField("error"):
         error: str | None = cut(message.error)
     else:
         error = cut(message.reason) if message.reason else None
     note = None
     if message.HasField("note"):
-        said = message.note
-        note = note_of(said.text, ((number.name, number.value) for number in said.numbers))
+        numbers = ((number.name, number.value) for number in message.note.numbers)
+        note = note_of(message.note.text, numbers)
+    # `new_tuple` makes a NamedTuple faster than its constructor.
     return new_tuple(Answer, (message.request_id, action, error, note))
 
 
@@ -157,7 +180,7 @@ def decision_from_wire(message: pb.Decision) -> Answer:
 
 
 def hello_to_wire(token: str, features: Iterable[str] = ()) -> pb.PlayRequest:
-    """The first message of a bot; `features` are some of the features above."""
+    """Return the first message of a bot. Its features are some of the constants above."""
     sdk = f"deepsea-sdk/{__version__} python/{platform.python_version()}"
     return pb.PlayRequest(hello=pb.Hello(token=token, sdk=sdk, features=features))
 
@@ -170,14 +193,17 @@ class Hello(NamedTuple):
 
 
 class FromBot(NamedTuple):
-    """One message of a bot; one that says nothing we know has neither."""
+    """A message of a bot; both fields are empty if nothing in it is known to this version."""
 
     hello: Hello | None
     answers: list[Answer]
 
 
 def read_from_bot(data: bytes) -> FromBot:
-    """Read one message; raises `WireError` if the bytes are none, or say too much."""
+    """Return a bot's message.
+
+    Raise `WireError` for bytes that are no message or have too many decisions.
+    """
     try:
         message = pb.PlayRequest.FromString(data)
     except DecodeError:
@@ -188,19 +214,18 @@ def read_from_bot(data: bytes) -> FromBot:
         )
     hello = None
     if message.HasField("hello"):
-        said = message.hello
-        hello = Hello(said.token, frozenset(said.features))
+        hello = Hello(message.hello.token, frozenset(message.hello.features))
     return FromBot(hello, [decision_from_wire(decision) for decision in message.decisions])
 
 
 def welcome_message() -> bytes:
-    """The answer to Hello."""
+    """Return the answer to Hello."""
     welcome = pb.Welcome(referee=f"deepsea-referee/{__version__}", features=OF_REFEREE)
     return pb.PlayResponse(welcome=welcome).SerializeToString()
 
 
 def start_message(info: GameInfo) -> bytes:
-    """A game begins."""
+    """Return the message that a game begins."""
     start = pb.GameStart(
         game_id=info.game_id,
         seat=info.seat,
@@ -213,12 +238,12 @@ def start_message(info: GameInfo) -> bytes:
 
 @lru_cache(maxsize=16)
 def _rules_field(rules: RuleSet) -> bytes:
-    """The same in all games of a match."""
+    """Return the field `rules` of a start, which is the same in all games of a match."""
     return framed(_RULES, rules_to_wire(rules).SerializeToString())
 
 
 def fault_message(notice: FaultNotice) -> bytes:
-    """A fault was counted; the notice's request names the game."""
+    """Return the message that a fault was counted; the notice's request names the game."""
     fault = pb.FaultNotice(
         request_id=notice.request_id,
         fault=FAULTS[notice.fault],
@@ -228,10 +253,11 @@ def fault_message(notice: FaultNotice) -> bytes:
     return pb.PlayResponse(faults=[fault]).SerializeToString()
 
 
-def result_message(end: GameEnd, happenings: Sequence[Happening]) -> bytes:
-    """A game is over; `happenings` are those since the seat's last request."""
-    known = dict(enumerate(end.values)) if happenings else {}
-    events = [framed(_EVENTS, event_to_wire(one, known)) for one in happenings]
+def result_message(end: GameEnd, engine_events: Sequence[EngineEvent]) -> bytes:
+    """Return the message that a game is over, with the events since the seat's last request."""
+    # At the end of a game all values are known.
+    known = dict(enumerate(end.values)) if engine_events else {}
+    events = [framed(_EVENTS, event_to_wire(event, known)) for event in engine_events]
     result = pb.GameResult(
         game_id=end.game_id,
         is_void=end.is_void,
@@ -248,11 +274,11 @@ def result_message(end: GameEnd, happenings: Sequence[Happening]) -> bytes:
 
 
 def void_message(game_id: str) -> bytes:
-    """A game is over and does not count."""
+    """Return the message that a game is over and does not count."""
     result = pb.GameResult(game_id=game_id, is_void=True)
     return pb.PlayResponse(results=[result]).SerializeToString()
 
 
 def goodbye_message(reason: str) -> bytes:
-    """No more games."""
+    """Return the message that there are no more games."""
     return pb.PlayResponse(goodbye=pb.Goodbye(reason=reason)).SerializeToString()

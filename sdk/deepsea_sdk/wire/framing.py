@@ -1,12 +1,12 @@
-"""What all messages are written with: bytes of protobuf's encoding, the numbers of enums, units.
+"""Common parts of all messages: bytes of protobuf's encoding, the numbers of enums, units.
 
-Invariants: a message is the bytes of its fields in a row, in any order, so that parts which were
-made once are used again; tests read everything back with protobuf itself. A number that a newer
-peer has added is read as "unknown": what a bot does not understand must not end its game. As a
-unit, 0 is a blank, 1 to 32 a chip, 33 + i the stack i of the same message; a laid pile is a stack
-even if it is a single chip, because only stacks say that they are laid.
+Invariants: a message is the bytes of its fields in a row, in any order, so that parts are made once
+and used again; tests read everything back with protobuf itself. A number that a newer peer has
+added is read as "unknown": a message that a bot does not understand must not end its game. As a
+unit, 0 is a blank, 1 to 32 a chip, and 33 + i the stack i of the same message. A laid pile is a
+stack even if it is a single chip, because only stacks say that they are laid.
 
-Making the nested messages of a request field by field takes more than half as long again
+To make the nested messages of a request field by field takes more than half as long again
 (docs/dev/performance.md). Nothing comes as often as units; `numbers[:]` is a list, which is read
 twice as fast as protobuf's own container.
 """
@@ -27,15 +27,20 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.errors import WireError
 
 NUMBER = 0
-"""The wire type of numbers: a varint."""
+"""Wire type of numbers, which are varints."""
 _NESTED = 2
-"""The wire type of messages, bytes and texts: their length, then they themselves."""
+"""Wire type of messages, bytes and texts: their length, then their contents."""
 
 _LAST = tuple(bytes((number,)) for number in range(0x80))
+"""The last byte of a varint, by its number."""
 
 
 def varint(number: int) -> bytes:
-    """A number from 0 up: seven bits a byte, lowest first, the eighth says that more come."""
+    """Return a number from 0 up as a varint.
+
+    A byte has seven bits of it, the lowest ones first; the eighth bit says that more bytes follow.
+    """
+    # Most numbers have few bytes: these are written without a loop.
     if number < 0x80:
         return _LAST[number]
     if number < 0x4000:
@@ -46,18 +51,21 @@ def varint(number: int) -> bytes:
 
 
 def tag(message: Descriptor, field: str, wire_type: int = _NESTED) -> bytes:
-    """What a field of a message begins with."""
+    """Return the bytes with which a field of a message begins: its number and its wire type."""
     return varint(message.fields_by_name[field].number << 3 | wire_type)
 
 
 def framed(tag: bytes, content: bytes) -> bytes:
-    """A field that is a message, bytes or a text."""
+    """Return a field that is a message, bytes or a text."""
     size = len(content)
     return tag + (_LAST[size] if size < 0x80 else varint(size)) + content
 
 
 def small_tags(message: Descriptor, *fields: str) -> tuple[int, ...]:
-    """What number fields of a message begin with, for `small_fields`."""
+    """Return the tags of number fields of a message, as bytes for `small_fields`.
+
+    Raise ValueError if a field's tag has more than one byte.
+    """
     tags = b"".join([tag(message, field, NUMBER) for field in fields])
     if len(tags) != len(fields):
         raise ValueError(f"a field of {message.name} has too high a number for one byte")
@@ -65,7 +73,7 @@ def small_tags(message: Descriptor, *fields: str) -> tuple[int, ...]:
 
 
 def small_fields(*tags_and_numbers: int) -> bytes:
-    """Number fields in a row, each its tag of one byte and a number from 0 to 127."""
+    """Return number fields in a row; arguments are in turn a one-byte tag and a number to 127."""
     data = bytes(tags_and_numbers)
     if not data.isascii():
         raise ValueError(f"a number above 127 among {tags_and_numbers}")
@@ -73,13 +81,14 @@ def small_fields(*tags_and_numbers: int) -> bytes:
 
 
 def zigzag(number: int) -> int:
-    """A `sint32` as a number from 0 up."""
+    """Return a `sint32` as a number from 0 up: 0, -1, 1, -2, ... become 0, 1, 2, 3, ..."""
     return 2 * number if number >= 0 else -2 * number - 1
 
 
 # Enums
 
 UNKNOWN = "unknown"
+"""Name of a number that a newer peer has added."""
 
 PHASES: dict[Phase, pb.Phase.ValueType] = {
     phase: pb.Phase.Value(f"PHASE_{phase.upper()}") for phase in get_args(Phase)
@@ -101,7 +110,7 @@ _T = TypeVar("_T")
 
 
 def name_of(names: Mapping[_Number, _T], number: _Number) -> _T:
-    """The name of a number, or "unknown", which the types do not show."""
+    """Return the name of a number, or "unknown", which the type does not show."""
     return names.get(number, cast(_T, UNKNOWN))
 
 
@@ -120,7 +129,7 @@ NOTHING_LAID: frozenset[Unit] = frozenset()
 def units_to_wire(
     units: Sequence[Unit], laid: frozenset[Unit] = NOTHING_LAID, first: int = FIRST_STACK
 ) -> tuple[bytes, list[bytes]]:
-    """The units as numbers, one byte each, and the `pb.Stack`s that they refer to, as bytes.
+    """Return units as numbers of one byte each, and the stacks among them as bytes of `pb.Stack`.
 
     first  the number of the first of these stacks
     """
@@ -128,7 +137,7 @@ def units_to_wire(
         try:
             return bytes([*map(_NUMBER_OF_SINGLE.__getitem__, units)]), []
         except KeyError:
-            pass  # there is a stack among them
+            pass  # there is a stack among the units
     numbers: list[int] = []
     stacks: list[bytes] = []
     for unit in units:
@@ -142,17 +151,18 @@ def units_to_wire(
 
 @lru_cache(maxsize=4096)
 def _stack(unit: Unit, tail_pile: bool) -> bytes:
+    """Return the bytes of a `pb.Stack`."""
     return framed(_STACK_CHIPS, bytes(unit)) + small_fields(_TAIL_PILE, tail_pile)
 
 
 @lru_cache(maxsize=1024)
 def known_value(chip: int, value: int) -> bytes:
-    """The bytes of a `pb.KnownValue`."""
+    """Return the bytes of a `pb.KnownValue`."""
     return small_fields(_CHIP, chip, _VALUE, value)
 
 
 def stacks_from_wire(stacks: Sequence[pb.Stack]) -> tuple[tuple[Unit, ...], frozenset[Unit]]:
-    """The stacks of a message, and which of them are tail piles."""
+    """Return the stacks of a message, and the set of those that are tail piles."""
     if not stacks:
         return (), NOTHING_LAID
     units, laid = [], []
@@ -166,13 +176,17 @@ def stacks_from_wire(stacks: Sequence[pb.Stack]) -> tuple[tuple[Unit, ...], froz
 
 @lru_cache(maxsize=4096)
 def _stacked(chips: tuple[int, ...]) -> Unit:
+    """Return a stack of these chips. Raise WireError unless each is a chip."""
     if not chips or any(chip not in CHIPS for chip in chips):
         raise WireError(f"a stack of the chips {list(chips)}, which are not all from 1 to 32")
     return Unit(chips)
 
 
 def units_from_wire(numbers: Sequence[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
-    """The units that the numbers stand for; `stacks` are those of the same message."""
+    """Return the units of these numbers.
+
+    stacks  the stacks of the same message
+    """
     units = (_SINGLES + stacks) if stacks else _SINGLES
     try:
         return tuple([units[number] for number in numbers[:]])
@@ -181,5 +195,5 @@ def units_from_wire(numbers: Sequence[int], stacks: tuple[Unit, ...]) -> tuple[U
 
 
 def trail_from_wire(numbers: Sequence[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
-    """A trail with the submarine in front."""
+    """Return a trail, with a blank for the submarine in front."""
     return (BLANK, *units_from_wire(numbers, stacks))

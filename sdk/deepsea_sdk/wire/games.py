@@ -1,4 +1,4 @@
-"""Rules and events on the wire; the start and end of games and faults, as a bot reads them."""
+"""Rules and events on the wire; and the start and end of a game and faults, for bots."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.events import (
     CleanedUp,
+    EngineEvent,
     Event,
-    Happening,
     TurnPlayed,
     banked_chips,
     chip_text,
@@ -56,7 +56,7 @@ _DIVE, _SEAT, _FROM_SPACE, _TO_SPACE, _HOME, _AIR = small_tags(
 
 
 def rules_to_wire(rules: RuleSet) -> pb.Rules:
-    """All options that have a value."""
+    """Return the message of a rule set, with all options that have a value."""
     options = [
         pb.RuleOption(name=option.name, value=text)
         for option in OPTIONS
@@ -66,16 +66,20 @@ def rules_to_wire(rules: RuleSet) -> pb.Rules:
 
 
 def rules_from_wire(message: pb.Rules) -> RuleSet:
-    """The rule set, with the options that this version does not know in `unknown_options`.
+    """Return the rule set; options that this version does not know are in `unknown_options`.
 
-    Raises `WireError` if what it knows makes no sense.
+    Raise `WireError` if the options that it knows make no sense together.
     """
     return _rules_of(message.SerializeToString(deterministic=True))
 
 
 @lru_cache(maxsize=16)
 def _rules_of(data: bytes) -> RuleSet:
-    """The same in nearly all games of a bot, and reading it takes as long as some decisions."""
+    """Return the rule set of a message's bytes.
+
+    The result is cached: nearly all games of a bot have the same rules, and reading them takes as
+    long as some decisions.
+    """
     message = pb.Rules.FromString(data)
     texts = {option.name: option.value for option in message.options}
     known: dict[str, Any] = {}
@@ -89,7 +93,7 @@ def _rules_of(data: bytes) -> RuleSet:
     try:
         return RuleSet(name=message.name, unknown_options=tuple(unknown), **known)
     except InvalidRules as error:
-        if unknown:  # what stands in for them may not go with the rest
+        if unknown:  # defaults for unknown values may not go with the other options
             preset = PRESETS[DEFAULT]
             return replace(preset, name=message.name, unknown_options=tuple(unknown))
         raise WireError(f"the rules make no sense: {error}") from None
@@ -99,6 +103,7 @@ def _rules_of(data: bytes) -> RuleSet:
 
 
 def start_from_wire(message: pb.GameStart) -> GameInfo:
+    """Return the start of a game, for its bot."""
     return GameInfo(
         game_id=message.game_id,
         seat=message.seat,
@@ -111,7 +116,7 @@ def start_from_wire(message: pb.GameStart) -> GameInfo:
 
 
 def result_from_wire(message: pb.GameResult, seat: int) -> GameEnd:
-    """The end of a game for the bot in `seat`; `last_events_from_wire` reads its events."""
+    """Return the end of a game for the bot in `seat`; `last_events_from_wire` has its events."""
     return GameEnd(
         game_id=message.game_id,
         seat=seat,
@@ -128,7 +133,7 @@ def result_from_wire(message: pb.GameResult, seat: int) -> GameEnd:
 
 
 def last_events_from_wire(message: pb.GameResult) -> list[Event]:
-    """The events of a game's end; the last one is made of the result, as in event logs."""
+    """Return the events of a game's end. As in event logs the last one is the result."""
     events = events_from_wire(message.events)
     if not message.is_void:
         result = Result(tuple(message.points), tuple(message.placements))
@@ -140,7 +145,7 @@ def last_events_from_wire(message: pb.GameResult) -> list[Event]:
 
 
 def fault_from_wire(message: pb.FaultNotice, game_id: str) -> FaultNotice:
-    """A fault was counted in the game of the request."""
+    """Return the notice of a fault in this game."""
     return FaultNotice(
         game_id=game_id,
         request_id=message.request_id,
@@ -154,69 +159,76 @@ def fault_from_wire(message: pb.FaultNotice, game_id: str) -> FaultNotice:
 
 
 class EventLog:
-    """The events of one game as the bytes of requests; what seats see alike is made once.
+    """The events of one game as bytes of requests, made once for all seats where possible.
 
-    happenings  the game's own list, which grows
+    engine_events  the game's own list of events, which grows
     """
 
-    def __init__(self, happenings: Sequence[Happening]) -> None:
-        self._happenings = happenings
-        self._alike: list[bytes | None] = []
-        """None where seats that know different values see it differently."""
-        self._seen: dict[tuple[int | None, ...], bytes] = {}
+    def __init__(self, engine_events: Sequence[EngineEvent]) -> None:
+        self._engine_events = engine_events
+        self._common: list[bytes | None] = []
+        """By event, its bytes if all seats see it alike; None if they depend on the values that a
+        seat knows."""
+        self._by_knowledge: dict[tuple[int | None, ...], bytes] = {}
+        """Bytes of other events, by the event's number and the seat's values of its chips."""
 
-    def since(self, mark: int, known: Mapping[int, int]) -> bytes:
-        """The field `events` of a request, without the first `mark`; `known` as in its view."""
-        alike = self._alike
-        for happening in self._happenings[len(alike) :]:
-            alike.append(None if banked_chips(happening) else _field(happening, known))
-        new = alike[mark:]
+    def since(self, skipped: int, known: Mapping[int, int]) -> bytes:
+        """Return the field `events` of a request, without the first `skipped` events.
+
+        known  the values that the seat knows, as in its view
+        """
+        common = self._common
+        for event in self._engine_events[len(common) :]:
+            common.append(None if banked_chips(event) else _field(event, known))
+        new = common[skipped:]
         if None in new:
             new = [
                 self._as_known(number, known) if data is None else data
-                for number, data in enumerate(new, mark)
+                for number, data in enumerate(new, skipped)
             ]
         return b"".join(cast(list[bytes], new))
 
     def _as_known(self, number: int, known: Mapping[int, int]) -> bytes:
-        happening = self._happenings[number]
-        key = (number, *map(known.get, banked_chips(happening)))
-        data = self._seen.get(key)
+        """Return the bytes of an event for a seat with these known values."""
+        event = self._engine_events[number]
+        key = (number, *map(known.get, banked_chips(event)))
+        data = self._by_knowledge.get(key)
         if data is None:
-            data = self._seen[key] = _field(happening, known)
+            data = self._by_knowledge[key] = _field(event, known)
         return data
 
 
-def _field(happening: Happening, known: Mapping[int, int]) -> bytes:
-    return framed(_EVENTS, event_to_wire(happening, known))
+def _field(event: EngineEvent, known: Mapping[int, int]) -> bytes:
+    """Return an event as a field of a request."""
+    return framed(_EVENTS, event_to_wire(event, known))
 
 
-def event_to_wire(happening: Happening, known: Mapping[int, int]) -> bytes:
-    """The bytes of a `pb.Event` for a viewer who knows the values `known`, by chip id."""
-    if isinstance(happening, TurnPlayed):
-        return framed(_TURN, _turn(happening))
-    numbers, stacks = units_to_wire(happening.trail[1:], happening.laid)
+def event_to_wire(event: EngineEvent, known: Mapping[int, int]) -> bytes:
+    """Return the bytes of a `pb.Event` for a viewer with these known values, by chip id."""
+    if isinstance(event, TurnPlayed):
+        return framed(_TURN, _turn(event))
+    numbers, stacks = units_to_wire(event.trail[1:], event.laid)
     piles = [pb.Stack.FromString(stack) for stack in stacks]
-    if isinstance(happening, CleanedUp):
-        seen = [
+    if isinstance(event, CleanedUp):
+        known_pairs = [
             pb.KnownValue.FromString(known_value(chip, known[chip]))
-            for chip in banked_chips(happening)
+            for chip in banked_chips(event)
             if chip in known
         ]
         cleanup = pb.CleanupEvent(
-            dive=happening.dive,
-            reason=END_REASONS[happening.reason],
+            dive=event.dive,
+            reason=END_REASONS[event.reason],
             trail=numbers,
             stacks=piles,
-            banked=[pb.BankedChips(chips=chips) for chips in happening.banked],
-            known=seen,
-            starter=happening.starter,
+            banked=[pb.BankedChips(chips=chips) for chips in event.banked],
+            known=known_pairs,
+            starter=event.starter,
         )
         return pb.Event(cleanup=cleanup).SerializeToString()
     dive = pb.DiveEvent(
-        dive=happening.dive,
-        starter=happening.starter,
-        air=happening.air,
+        dive=event.dive,
+        starter=event.starter,
+        air=event.air,
         trail=numbers,
         stacks=piles,
     )
@@ -224,7 +236,10 @@ def event_to_wire(happening: Happening, known: Mapping[int, int]) -> bytes:
 
 
 def _turn(turn: TurnPlayed) -> bytes:
-    """The bytes of a `pb.TurnEvent`: most events are turns, and all their numbers are small."""
+    """Return the bytes of a `pb.TurnEvent`.
+
+    Most events are turns, and all their numbers are small.
+    """
     dive, seat, declare, dice, from_space, to_space, home, search, air = turn
     data = small_fields(
         _DIVE, dive, _SEAT, seat, _TO_SPACE, to_space, _HOME, home, _AIR, zigzag(air)
@@ -239,15 +254,15 @@ def _turn(turn: TurnPlayed) -> bytes:
 
 
 def events_from_wire(messages: Iterable[pb.Event]) -> list[Event]:
-    """The events of a request, or of a game's end, without those of a kind added since."""
+    """Return the events of a request or of a game's end, without those of an unknown kind."""
     events = map(event_from_wire, messages)
     return [event for event in events if event is not None]
 
 
 def event_from_wire(message: pb.Event) -> Event | None:
-    """The event, as in records' event logs; None if this version does not know its kind."""
-    what = message.WhichOneof("event")
-    if what == "turn":
+    """Return the event as in records' event logs; None if this version does not know its kind."""
+    kind = message.WhichOneof("event")
+    if kind == "turn":
         turn = message.turn
         dice = list(turn.dice)
         return {
@@ -262,7 +277,7 @@ def event_from_wire(message: pb.Event) -> Event | None:
             "search": turn.search if turn.HasField("search") else None,
             "air": turn.air,
         }
-    if what == "dive":
+    if kind == "dive":
         dive = message.dive
         return {
             "event": "dive",
@@ -271,7 +286,7 @@ def event_from_wire(message: pb.Event) -> Event | None:
             "air": dive.air,
             "trail": _trail_text(dive),
         }
-    if what == "cleanup":
+    if kind == "cleanup":
         cleanup = message.cleanup
         known = {pair.chip: pair.value for pair in cleanup.known}
         return {
@@ -289,11 +304,16 @@ def event_from_wire(message: pb.Event) -> Event | None:
 
 
 def _trail_text(message: pb.DiveEvent | pb.CleanupEvent) -> str:
+    """Return the trail of an event as text, as event logs have it."""
     stacks, laid = stacks_from_wire(message.stacks)
     return trail_text(trail_from_wire(message.trail, stacks), laid)
 
 
 def _chip_text(chip: int, known: Mapping[int, int]) -> str:
+    """Return a chip as text, with its value if that is known.
+
+    Raise WireError for a chip that does not exist.
+    """
     if not 0 < chip < len(LEVEL_OF):
         raise WireError(f"there is no chip {chip}")
     return chip_text(chip, known)

@@ -1,9 +1,9 @@
 """The protocol "lines": the stream's messages as lines of JSON, for bots without gRPC.
 
-Invariants: a line is one object in UTF-8, written in ASCII without spaces, its `type` first, then
-`id` and `legal`, the events last, so that a program can find them without a JSON library; a line
+Invariants: a line is one object in UTF-8, written in ASCII without spaces: its `type` first, then
+`id` and `legal`, the events last, so that a program can find them without a JSON library. A line
 says what its message says, in the words of the proto and of records. A bot's line is not trusted:
-`WireError` names the first thing that is wrong with it, and nothing of it but the answer is kept.
+`WireError` names the first thing that is wrong with it, and of a line only the answer is used.
 docs/protocol.md describes each line.
 """
 
@@ -27,8 +27,9 @@ from .games import events_from_wire, result_from_wire, start_from_wire
 
 PROTOCOL = "deepsea-lines/1"
 LINE_BYTES = 64 * 1024
-"""The longest line from a bot, without its end."""
+"""Bytes of the longest line from a bot, without its end."""
 _SHOWN = 80
+"""Characters of a line in an error."""
 _KIND_NAMES = {number: name for name, number in KINDS.items()}
 _LOCATIONS = {
     pb.LOCATION_ABOARD: "aboard",
@@ -39,17 +40,17 @@ _write = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def hello_line() -> bytes:
-    """The referee's first line."""
+    """Return the referee's first line."""
     referee = f"deepsea-referee/{__version__}"
     hello = {"type": "hello", "protocol": PROTOCOL, "referee": referee, "features": OF_REFEREE}
     return _line(hello)
 
 
 def ready_from_line(line: bytes) -> frozenset[str]:
-    """The features in a bot's first line; raises `WireError` if it is no such line."""
-    said = _object(line)
-    features = said.get("features", [])
-    if said.get("type") != "ready":
+    """Return the features in a bot's first line. Raise `WireError` for any other line."""
+    message = _object(line)
+    features = message.get("features", [])
+    if message.get("type") != "ready":
         raise WireError(f'its first line is {_shown(line)}, and not {{"type":"ready"}}')
     if not isinstance(features, list) or not all(isinstance(name, str) for name in features):
         raise WireError(f"features is a list of texts, not as in {_shown(line)}")
@@ -57,27 +58,27 @@ def ready_from_line(line: bytes) -> frozenset[str]:
 
 
 def answer_from_line(line: bytes) -> Answer:
-    """The answer of a line; raises `WireError` if it is none."""
-    said = _object(line)
-    if said.get("type") != "answer":
+    """Return the answer in a line. Raise `WireError` for any other line."""
+    message = _object(line)
+    if message.get("type") != "answer":
         raise WireError(f"it wrote {_shown(line)}, which is no answer")
-    request_id, action = said.get("id"), said.get("action", "")
-    why = said.get("reason") if action else said.get("error")
+    request_id, action = message.get("id"), message.get("action", "")
+    error = message.get("reason") if action else message.get("error")
     if type(request_id) is not int or not 0 < request_id < 1 << 63:
         raise WireError(f"it wrote {_shown(line)}, which has no id of a request")
-    if not isinstance(action, str) or not isinstance(why, str | None) or not (action or why):
+    if not isinstance(action, str) or not isinstance(error, str | None) or not (action or error):
         raise WireError(f"it wrote {_shown(line)}, which has neither action nor error as a text")
-    note = _note(said["note"]) if isinstance(said.get("note"), dict) else None
-    return Answer(request_id, sendable_action(action), cut(why) if why else None, note)
+    note = _note(message["note"]) if isinstance(message.get("note"), dict) else None
+    return Answer(request_id, sendable_action(action), cut(error) if error else None, note)
 
 
-def _note(said: dict[str, Any]) -> Note:
-    """A note from `{"text": "...", "numbers": {"chance home": 0.7}}`.
+def _note(message: dict[str, Any]) -> Note:
+    """Return a note from `{"text": "...", "numbers": {"chance home": 0.7}}`.
 
-    A part of another form is left out, since a note is never a fault: JavaScript, for example,
+    Parts of another form are left out, since a note is never a fault: JavaScript, for example,
     writes null for a number that is not finite.
     """
-    text, numbers = said.get("text"), said.get("numbers")
+    text, numbers = message.get("text"), message.get("numbers")
     pairs = numbers.items() if isinstance(numbers, dict) else ()
     return note_of(
         text if isinstance(text, str) else "",
@@ -86,7 +87,7 @@ def _note(said: dict[str, Any]) -> Note:
 
 
 def _number(value: object) -> float:
-    """The number of a JSON value; NaN, which a note leaves out, for anything else."""
+    """Return the number of a JSON value, or NaN for anything else; a note leaves NaN out."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return nan
     try:
@@ -96,13 +97,14 @@ def _number(value: object) -> float:
 
 
 def lines_of(data: bytes) -> tuple[bytes, list[str]]:
-    """The lines of a `pb.PlayResponse`, and the texts of its faults for the bot's author."""
+    """Return the lines of a `pb.PlayResponse`, and the texts of its faults for the bot's author."""
     message = pb.PlayResponse.FromString(data)
-    lines = b"".join([_line(one) for one in _objects(message)])
+    lines = b"".join([_line(item) for item in _objects(message)])
     return lines, [fault.message for fault in message.faults]
 
 
 def _objects(message: pb.PlayResponse) -> Iterator[dict[str, object]]:
+    """Yield the objects of a message's lines: starts, faults, requests, results, goodbye."""
     for start in message.starts:
         yield _start(start)
     for fault in message.faults:
@@ -122,6 +124,7 @@ def _objects(message: pb.PlayResponse) -> Iterator[dict[str, object]]:
 
 
 def _start(message: pb.GameStart) -> dict[str, object]:
+    """Return the object of a game's start."""
     info = start_from_wire(message)
     return {
         "type": "start",
@@ -135,6 +138,7 @@ def _start(message: pb.GameStart) -> dict[str, object]:
 
 
 def _decide(message: pb.DecisionRequest) -> dict[str, object]:
+    """Return the object of a request; its deadline is budget and bank together."""
     return {
         "type": "decide",
         "id": message.request_id,
@@ -149,13 +153,16 @@ def _decide(message: pb.DecisionRequest) -> dict[str, object]:
 
 
 def _view(view: pb.View) -> dict[str, object]:
+    """Return the object of a view."""
     return {
         "seat": view.seat,
         "dive": view.dive,
         "air": view.air,
         "quiet": view.quiet,
         "trail": view.trail[:],
-        "stacks": [{"chips": one.chips[:], "tail_pile": one.tail_pile} for one in view.stacks],
+        "stacks": [
+            {"chips": stack.chips[:], "tail_pile": stack.tail_pile} for stack in view.stacks
+        ],
         "divers": [
             {
                 "location": _LOCATIONS.get(diver.location, UNKNOWN),
@@ -174,7 +181,8 @@ def _view(view: pb.View) -> dict[str, object]:
 
 
 def _end(message: pb.GameResult) -> dict[str, object]:
-    end = result_from_wire(message, 0)
+    """Return the object of a game's end."""
+    end = result_from_wire(message, seat=0)  # the line does not name the seat
     return {
         "type": "end",
         "game_id": end.game_id,
@@ -189,19 +197,22 @@ def _end(message: pb.GameResult) -> dict[str, object]:
 
 
 def _line(message: Mapping[str, object]) -> bytes:
+    """Return an object as a line of JSON."""
     return _write(message).encode() + b"\n"
 
 
 def _object(line: bytes) -> dict[str, Any]:
+    """Return the JSON object of a line. Raise `WireError` for any other line."""
     try:
-        # Of bytes it would also take UTF-16. A byte order mark is what some languages begin with.
-        said = json.loads(line.decode("utf-8-sig"))
+        # json would also decode bytes as UTF-16. Some languages begin with a byte order mark.
+        message = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise WireError(f"it wrote {_shown(line)}, which is not JSON") from None
-    if not isinstance(said, dict):
+    if not isinstance(message, dict):
         raise WireError(f"it wrote {_shown(line)}, which is no JSON object")
-    return said
+    return message
 
 
 def _shown(line: bytes) -> str:
+    """Return a line as it is quoted in an error."""
     return quoted(line.decode(errors="backslashreplace"), _SHOWN)

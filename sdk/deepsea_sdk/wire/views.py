@@ -1,7 +1,7 @@
 """Views on the wire: the hot path.
 
-What has not changed since a game's last view is not written anew, and what a bot does not look at
-is not read.
+Parts that are the same as in a game's last view are not written again, and parts that a bot does
+not look at are not read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .framing import (
 )
 
 _Diver: TypeAlias = tuple[int, bool, bool, tuple[Unit, ...], tuple[int, ...], int]
-"""What `View` has of a diver: place, homeward, barred, cargo, bank, banked_earlier."""
+"""Fields of `View` for one diver: place, homeward, barred, cargo, bank, banked_earlier."""
 
 _DIVERS, _HOME_ORDER, _KNOWN, _TRAIL, _STACKS = (
     tag(pb.View.DESCRIPTOR, name) for name in ("divers", "home_order", "known", "trail", "stacks")
@@ -64,7 +64,7 @@ _UNKNOWN_PHASE = cast(Phase, UNKNOWN)
 
 
 class _Written(NamedTuple):
-    """A diver as it was written last."""
+    """A diver as it was written last: its bytes, its stacks, and the number of the first."""
 
     diver: _Diver
     field: bytes
@@ -76,7 +76,7 @@ _NOT_WRITTEN = _Written((ABOARD, False, False, (), (), -1), b"", 0, [])
 
 
 class ViewWriter:
-    """Writes the views of one game; what has not changed since the last one is not written anew."""
+    """Writer of the views of one game; it keeps the bytes of parts that did not change."""
 
     __slots__ = ("_divers", "_known", "_known_fields", "_laid", "_stacks", "_trail", "_trail_field")
 
@@ -90,7 +90,11 @@ class ViewWriter:
         self._divers: list[_Written] = []
 
     def write(self, view: View) -> bytes:
-        """The bytes of a `pb.View`. Rules come with the start, legal actions with a request."""
+        """Return the bytes of a `pb.View`.
+
+        Rules are not in it, since they come with the start, nor legal actions, which come with a
+        request.
+        """
         seat = view.seat
         if seat is None:
             raise ValueError("a watcher's view is not sent to bots")
@@ -103,13 +107,15 @@ class ViewWriter:
         parts = [turn, self._trail_field]
         stacks = self._stacks
         divers = self._divers or [_NOT_WRITTEN] * view.players
-        turned = view.place, view.homeward, view.barred
-        held = view.cargo, view.bank, view.banked_earlier
-        for index, diver in enumerate(zip(*turned, *held, strict=True)):
+        movement = view.place, view.homeward, view.barred
+        possessions = view.cargo, view.bank, view.banked_earlier
+        # A diver's bytes refer to its stacks by numbers that count from the trail's stacks on, so
+        # they change with the number of stacks before them.
+        for index, diver in enumerate(zip(*movement, *possessions, strict=True)):
             written, field, first_stack, own_stacks = divers[index]
             if written != diver or (own_stacks and first_stack != FIRST_STACK + len(stacks)):
-                new = divers[index] = _write_diver(diver, FIRST_STACK + len(stacks))
-                _, field, _, own_stacks = new
+                rewritten = divers[index] = _write_diver(diver, FIRST_STACK + len(stacks))
+                _, field, _, own_stacks = rewritten
             parts.append(field)
             if own_stacks:
                 stacks = stacks + own_stacks
@@ -129,6 +135,7 @@ class ViewWriter:
 
 
 def _write_diver(diver: _Diver, first_stack: int) -> _Written:
+    """Return a diver's bytes; its stacks count from `first_stack` on."""
     place, homeward, barred, cargo, bank, banked_earlier = diver
     data = _PLACES[place]
     if homeward:
@@ -147,10 +154,10 @@ def _write_diver(diver: _Diver, first_stack: int) -> _Written:
 
 
 def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> View:
-    """The view; the rules are those of the game's start, `legal` comes with the request.
+    """Return the view of a message, with the game's rules and the request's legal actions.
 
-    The message is kept: what takes long to read is read when a bot looks at it first, and raises
-    `WireError` then if it makes no sense.
+    The view keeps the message: fields that take long to read are read when a bot looks at them
+    first, and raise `WireError` then if they make no sense.
     """
     view = _ViewOfMessage.__new__(_ViewOfMessage)
     view._message = message  # noqa: SLF001  (as in `view_for`, no constructor)
@@ -183,16 +190,18 @@ class _ViewOfMessage(View):
             return getattr(self, name)
 
     def __reduce__(self) -> tuple[partial[View], tuple[()]]:
-        """A copy, also one in another process, has no message and all fields."""
+        """Return how to copy it: as a plain view with all fields, without the message."""
         return partial(View, **{name: getattr(self, name) for name in View.__slots__}), ()
 
 
 def _read_trail(view: View, message: pb.View) -> None:
+    """Set the trail and the laid units of a view."""
     stacks, view.laid = stacks_from_wire(message.stacks)
     view.trail = trail_from_wire(message.trail, stacks)
 
 
 def _read_divers(view: View, message: pb.View) -> None:
+    """Set the fields of a view that have an entry for each diver."""
     stacks, _ = stacks_from_wire(message.stacks)
     divers = [_diver_of(diver, stacks) for diver in message.divers]
     if not divers:
@@ -221,6 +230,7 @@ _READERS: dict[str, Callable[[View, pb.View], None]] = {
 
 
 def _diver_of(diver: pb.Diver, stacks: tuple[Unit, ...]) -> _Diver:
+    """Return a diver's fields of `View`, in the order of `_Diver`."""
     cargo, bank = diver.cargo, diver.bank
     return (
         diver.space or (HOME if diver.location == _AT_HOME else ABOARD),
