@@ -219,9 +219,9 @@ class _Table:
         except IllegalAction as error:
             where = "" if self.position in str(error) else f"; the position is {self.position}"
             raise IllegalAction(f"{error}{where}") from None
-        self.happened += result.happened
+        self.happened += result.events
         lines = [
-            line for item in result.happened for line in self._story.add(event_for(item, known))
+            line for item in result.events for line in self._story.add(event_for(item, known))
         ]
         return lines or [_half_a_turn(result.before, self.state)]
 

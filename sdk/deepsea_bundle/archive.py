@@ -124,7 +124,8 @@ class Collection:
 
     def _place(self, path: str, *, is_folder: bool) -> None:
         """Refuse a path that is a file and a folder, and names that are one name on systems that
-        know no case or compose accents."""
+        know no case or compose accents.
+        """
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
             place = ("/".join(parts[:end]), is_folder or end < len(parts))

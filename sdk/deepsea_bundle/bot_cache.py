@@ -78,7 +78,8 @@ class BotCache:
 
     def has_lost(self, wanted: Iterable[str]) -> bool:
         """True if one of these bots was unpacked and is gone: who cleans temporary files removes
-        first what is read least."""
+        first what is read least.
+        """
         here = (one for one in wanted if one in self._seen)
         return not all((self._folder / one / MANIFEST).exists() for one in here)
 

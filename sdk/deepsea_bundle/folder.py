@@ -40,7 +40,8 @@ def write_folder(files: Files, folder: Path) -> None:
 
 class _FolderReader:
     """Walks one folder. Paths are relative to it: `path` in the bot, `place` on the disk; they
-    differ inside of what was reached by a link."""
+    differ inside of what was reached by a link.
+    """
 
     def __init__(self, root: Path, collection: Collection) -> None:
         self.collection = collection

@@ -77,7 +77,8 @@ class TurnEvent(TypedDict):
     """A turn was played. `declare` is "back" if the diver turned back now, "down" if it kept going
     though it might have turned, else None; spaces count from 1, 0 is the submarine; `dice` and
     `from_space` are None if only the turn's end was seen; `search` is None on the submarine;
-    `air` is the true air."""
+    `air` is the true air.
+    """
 
     event: Literal["turn"]
     dive: int

@@ -1,7 +1,7 @@
 """A game from its seed: the one loop of the referee, in-process tables and re-runs.
 
-Invariants: a game is its seed and its decisions, nothing else changes it; there is no question
-where only one action is legal; a refused action changes nothing.
+Invariants: a game is its seed and its decisions; nothing else changes it. There is no question
+where only one action is legal. A refused action changes nothing.
 
     while (question := game.pending()) is not None:
         game.decide(choose(game.view(question.seat)))
@@ -23,7 +23,7 @@ from .view import View, known_values, view_for
 
 
 class Question(NamedTuple):
-    """A decision that a seat has to make now."""
+    """Decision that a seat has to make now."""
 
     seat: int
     kind: Kind
@@ -32,14 +32,14 @@ class Question(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A decision that was asked and made."""
+    """Decision that a seat was asked for, with its answer."""
 
     seat: int
     action: str
     us: int
-    """How long it took, in microseconds."""
+    """Time that it took, in microseconds."""
     fault: Fault | None
-    """What went wrong; the action is then the default."""
+    """The fault of the bot, if any; the action is the default one then."""
     came: str | None = None
     """With a fault, what the bot did instead, in a few words."""
 
@@ -54,7 +54,7 @@ class Forfeit(NamedTuple):
 
 
 class Game:
-    """One game. `seed` is 32 bytes; `players` 2 to 6."""
+    """One game of 2 to 6 players; `seed` has 32 bytes."""
 
     def __init__(self, rules: RuleSet, players: int, seed: bytes) -> None:
         if not MIN_PLAYERS <= players <= MAX_PLAYERS:
@@ -81,10 +81,11 @@ class Game:
         self._turns = [[0] * players for _ in range(DIVES + 1)]
 
     def pending(self) -> Question | None:
-        """The next decision to ask for, or None when the game is over.
+        """Return the next decision to ask for, or None when the game is over.
 
-        On the way dice are rolled, single legal actions played, and seats that have forfeited
-        play default actions. Calling it again without a decision gives the same question.
+        On the way to it dice are rolled, single legal actions are played, and seats that have
+        forfeited play default actions. Another call without a decision in between returns the same
+        question.
         """
         question = self._question
         if question is not None:
@@ -119,12 +120,12 @@ class Game:
         fault: Fault | None = None,
         came: str | None = None,
     ) -> Decision:
-        """Play the answer to the pending question and note it.
+        """Play the answer to the pending question, and return it as a decision.
 
         action  an action, or None with a `fault`: the default action is played then
-        us      how long the decision took, in microseconds
-        came    with a fault, what the bot did instead, for its author
-        Raises `InvalidAction` or `IllegalAction` for what the position does not allow.
+        us      time that the decision took, in microseconds
+        came    with a fault, what the bot did instead, for its author Raise `InvalidAction` or
+                `IllegalAction` for an action that the position does not allow.
         """
         question = self._question or self.pending()
         if question is None:
@@ -144,24 +145,25 @@ class Game:
         return decision
 
     def _count(self, fault: Fault, seat: int) -> None:
+        """Count a fault of a seat, which may forfeit it."""
         self._faults[seat].append(fault)
         if is_forfeit(self._faults[seat]):
             self._forfeited[seat] = True
             self.forfeits.append(Forfeit(seat, fault, len(self.decisions) - 1))
 
     def has_forfeited(self, seat: int) -> bool:
-        """Whether the seat is not asked any more."""
+        """Return True if the seat has lost its right to decide."""
         return self._forfeited[seat]
 
     def view(self, seat: int | None) -> View:
-        """The position as a seat, or a watcher (None), may know it."""
+        """Return the position as a seat, or a watcher (None), may know it."""
         return view_for(self.state, seat)
 
     def events_for(self, viewer: int | None, since: int = 0) -> list[Event]:
-        """What happened, as a viewer may know it now; None is a watcher.
+        """Return the events as a viewer may know them now; None is a watcher.
 
-        `since` skips that many, so that `len(game.events)` is a mark to go on from. The end and
-        with it the seed come last, once the game is over.
+        since  number of events to skip, such as `len(game.events)` at an earlier call. The end of a
+               finished game, with its seed, is never skipped
         """
         known = known_values(self.state, viewer)
         events = [event_for(event, known) for event in self.events[since:]]
@@ -170,10 +172,10 @@ class Game:
         return events
 
     def keep_no_events(self) -> None:
-        """Forget what happened, and note no more of it: for a game whose events nobody reads."""
+        """Drop all events and log no more of them: for a game whose events nobody reads."""
         self.state.log = None
         self.events.clear()
 
     def result(self) -> Result:
-        """Scores and placements of a finished game; forfeited seats rank last."""
+        """Return points and placements of a finished game; forfeited seats rank last."""
         return self.state.result([forfeit.seat for forfeit in self.forfeits])

@@ -1,7 +1,7 @@
-"""Describes a game: its positions, and the events in words.
+"""Narration of a game: its positions, and the events in words.
 
-Invariants: positions come from the engine alone, moved by the recorded choices and dice; words
-name a value only where `known` has it; nothing here is random or waits.
+Invariants: positions come from the engine alone, moved by the recorded choices and dice. Words name
+a value only where `known` has it. Nothing here is random or waits.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ from deepsea_rules.scoring import Result
 from deepsea_rules.state import GameState
 
 ARROWS = "▼▲"
-"""Where a diver is heading: down or homeward."""
+"""Marks of a diver's direction: down and homeward."""
 REASONS = {
     "home": "everybody is home",
     "air": "the air ran out",
     "stall": "nobody moves any more",
 }
+"""Texts of the reasons why a dive ends."""
 
 
 class NarratedPosition(NamedTuple):
-    """A position to be shown."""
+    """A position to be shown, with the events before it in words."""
 
     turn: int
-    """How many turns of the game have been begun."""
+    """Number of turns that have been begun in the game."""
     state: GameState
-    """Where a dive ends: before the clean-up, with phase "order" or else "over"."""
+    """The position. At the end of a dive it is that before the clean-up, with phase "order" or else
+    "over"."""
     dice: tuple[int, int] | None
-    """What was rolled in the turn that is being played or was just played."""
+    """The dice of the turn that is being played or was just played."""
     lines: tuple[str, ...]
-    """What just happened; nothing while a turn is still going on."""
+    """The latest events in words; empty while a turn is still going on."""
     known: Mapping[int, int]
     """The values that may be shown, by chip id."""
     ended: CleanedUp | None
@@ -56,31 +58,32 @@ class NarratedPosition(NamedTuple):
 
 
 Step = Callable[[GameState], object]
+"""Function that makes one step in a state."""
 Knowing = Callable[[GameState], Mapping[int, int]]
-"""The values that a viewer knows in a position, by chip id."""
+"""Function that returns the values that a viewer knows in a position, by chip id."""
 
 
 def title(record: GameRecord) -> str:
-    """Which game it is."""
+    """Return the game's id and rules as a title."""
     return f"game {record.game_id}, {record.rules.name} rules"
 
 
 def names(record: GameRecord) -> list[str]:
-    """The bots' names, seat A first."""
+    """Return the bots' names, seat A first."""
     return [seat.name for seat in record.seats]
 
 
 class StepResult(NamedTuple):
-    """The result of a step: the events between two positions."""
+    """Result of a step: the events between two positions."""
 
-    happened: Sequence[EngineEvent]
+    events: Sequence[EngineEvent]
     before: GameState
     after: GameState
     """The position after it, but before the clean-up of a dive that it ended."""
 
 
 class _Log(list[EngineEvent]):
-    """Notes what happens, and the position after a turn: a dive is cleaned up only then."""
+    """Log of a state's events, with the position after a turn and before a clean-up."""
 
     def __init__(self, state: GameState) -> None:
         super().__init__()
@@ -94,47 +97,47 @@ class _Log(list[EngineEvent]):
 
 
 def make_step(state: GameState, step: Step) -> StepResult:
-    """Make a step and note what it brings to an end."""
+    """Make a step in a state, and return its events and the positions before and after it."""
     before = state.clone()
     state.log = log = _Log(state)
     step(state)
     state.log = None
-    # Orders are chosen before anything moves.
+    # A step that ends no turn is an order; then nothing has moved before the clean-up.
     return StepResult(log, before, log.turn_end or before)
 
 
 def moments(
     game: Game, knowing: Knowing | None = None, seat: int | None = None
 ) -> Iterator[NarratedPosition]:
-    """Every position of a game so far: as each dive begins, after each roll and each turn.
+    """Yield every position of a game: at each dive's beginning, after each roll and turn.
 
-    A turn that ends a dive has two: before the clean-up, and after it.
+    A turn that ends a dive has two positions: before the clean-up, and after it.
 
-    knowing  what the viewer knows; without it every value
+    knowing  function of the values that the viewer knows; by default it knows every value
     seat     the viewer's seat: the lines name the rules that stop its diver
     """
-    every = dict(enumerate(game.state.values))
-    knows = knowing or (lambda _: every)
-    opening, *rest = game.events
+    all_values = dict(enumerate(game.state.values))
+    known_in = knowing or (lambda _: all_values)
+    opening, *later_events = game.events
     assert isinstance(opening, DiveBegan)
     state = GameState.opening(game.rules, game.state.values, game.players, opening.starter)
     orders = _Orders(game.decisions)
     story = Story(game.rules, state, seat)
-    turn, known = 0, knows(state)
+    turn, known = 0, known_in(state)
     lines = story.add(event_for(opening, known))
     yield NarratedPosition(turn, state.clone(), None, tuple(lines), known, None)
-    for item in rest:
-        if not isinstance(item, TurnPlayed):
+    for turn_event in later_events:
+        if not isinstance(turn_event, TurnPlayed):
             continue
         turn += 1
         lines = []
-        dice = item.dice
-        # Of orders that are being asked for, nothing is shown before all have moved.
-        ordering = game.state.phase == "order" and item is rest[-1]
-        for step in _steps(item, state, orders, ordering=ordering):
+        dice = turn_event.dice
+        # While orders are being chosen after the last turn, none of them is shown.
+        ordering = game.state.phase == "order" and turn_event is later_events[-1]
+        for step in _steps(turn_event, state, orders, ordering=ordering):
             result = make_step(state, step)
-            known = knows(state)
-            for event in result.happened:
+            known = known_in(state)
+            for event in result.events:
                 lines += story.add(event_for(event, known))
                 if isinstance(event, CleanedUp):
                     ended = result.after
@@ -146,46 +149,47 @@ def moments(
                 yield NarratedPosition(turn, state.clone(), dice, (), known, None)
         if ordering:
             state = game.state
-        yield NarratedPosition(turn, state.clone(), dice, tuple(lines), knows(state), None)
+        yield NarratedPosition(turn, state.clone(), dice, tuple(lines), known_in(state), None)
     if game.state.phase == "search":
         state = game.state.clone()
-        yield NarratedPosition(turn + 1, state, state.rolled, (), knows(state), None)
+        yield NarratedPosition(turn + 1, state, state.rolled, (), known_in(state), None)
 
 
 def _steps(
-    item: TurnPlayed, state: GameState, orders: _Orders, *, ordering: bool
+    turn_event: TurnPlayed, state: GameState, orders: _Orders, *, ordering: bool
 ) -> Iterator[Step]:
-    """The choices and the dice of a turn that was played, and the orders after it.
+    """Yield the choices and the dice of a turn that was played, and the orders after it, as steps.
 
-    state     where the steps are made, one before the next is asked for
-    ordering  without the orders
+    state     the state in which the caller makes each step before it asks for the next one
+    ordering  True to leave out the orders, because they are still being chosen
     """
-    assert item.dice is not None
-    d1, d2 = item.dice
-    if item.declare == BACK:
+    assert turn_event.dice is not None
+    d1, d2 = turn_event.dice
+    if turn_event.declare == BACK:
         yield lambda state: state.apply(BACK)
     yield lambda state: state.roll(d1, d2)
-    if item.search is not None:
-        search = item.search
+    if turn_event.search is not None:
+        search = turn_event.search
         yield lambda state: state.apply(search)
     while state.phase == "order" and not ordering:
         yield orders.next_step(state)
 
 
 class _Orders:
-    """How stranded divers laid their items: as they decided, or as they picked them up."""
+    """Orders in which stranded divers laid their items: as decided, or as picked up."""
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
-        self._left: dict[int, deque[str]] = {}
+        self._remaining: dict[int, deque[str]] = {}
         for decision in decisions:
             if kind_of(decision.action) == "order":
-                self._left.setdefault(decision.seat, deque()).append(decision.action)
+                self._remaining.setdefault(decision.seat, deque()).append(decision.action)
 
     def next_step(self, state: GameState) -> Step:
-        # Seats in this phase have a choice: only one that has forfeited was not asked, and it
-        # was not asked again.
-        left = self._left.get(state.to_move)
-        action = left.popleft() if left else state.legal_actions()[0]
+        """Return the step of the seat that is to choose its order."""
+        # All seats in this phase have a choice, so each was asked unless it had forfeited; then it
+        # has no orders left.
+        orders = self._remaining.get(state.to_move)
+        action = orders.popleft() if orders else state.legal_actions()[0]
         return lambda state: state.apply(action)
 
 
@@ -193,14 +197,14 @@ class _Orders:
 
 
 class Story:
-    """Tells a game by the events that one viewer gets, in order."""
+    """Narrator of a game by the events that one viewer gets, in order."""
 
     def __init__(
         self, rules: RuleSet, position: Position | None = None, seat: int | None = None
     ) -> None:
         """Begin at a position, or without one at the first event, the beginning of a dive.
 
-        seat  the one whose diver the reader moves: it reads which rule stopped it
+        seat  the reader's own seat, for which the rules that stop its diver are named
         """
         self._rules = rules
         self._seat = seat
@@ -219,7 +223,7 @@ class Story:
                 self._cargo[owner] = [unit.name for unit in units]
 
     def add(self, event: Event) -> list[str]:
-        """The event in words, line by line."""
+        """Return an event in words, line by line."""
         if event["event"] == "dive":
             self._trail = [_name_in_trail(text) for text in event["trail"].split(" ")]
             self._homeward, self._places, self._cargo = set(), {}, {}
@@ -233,7 +237,7 @@ class Story:
         return []
 
     def _stops(self, event: TurnEvent) -> Iterator[str]:
-        """The rules that kept the diver from turning back or from boarding in its turn."""
+        """Yield the rules that kept the diver from turning back or from boarding in its turn."""
         seat, origin, dice = event["seat"], event["from_space"], event["dice"]
         if origin is None or dice is None:
             return
@@ -249,13 +253,13 @@ class Story:
                 yield rule
 
     def _turn(self, event: TurnEvent) -> str:
-        """One turn in one line: who, dice less load, from and to, air, and what it did there."""
+        """Return a turn in one line: diver, dice less load, from and to, air, actions."""
         seat, to_space, search = event["seat"], event["to_space"], event["search"]
         cargo = self._cargo.setdefault(seat, [])
         dice = "+".join(map(str, event["dice"] or ())) + (f"-{len(cargo)}" if cargo else "")
         origin = "?" if event["from_space"] is None else str(event["from_space"] or "sub")
-        goal = "home" if event["home"] else str(to_space or "sub")
-        here = to_space - 1
+        destination = "home" if event["home"] else str(to_space or "sub")
+        space_index = to_space - 1
         self._places[seat] = HOME if event["home"] else to_space
         deeds = []
         if event["declare"] == BACK:
@@ -265,21 +269,21 @@ class Story:
             deeds.append(f"brings {' '.join(cargo)}")
             cargo.clear()
         elif search == TAKE:
-            deeds.append(f"takes {self._trail[here]}")
-            cargo.append(self._trail[here])
-            self._trail[here] = BLANK.name
-        elif search == LEAVE and self._trail[here] != BLANK.name:
-            deeds.append(f"leaves {self._trail[here]}")
+            deeds.append(f"takes {self._trail[space_index]}")
+            cargo.append(self._trail[space_index])
+            self._trail[space_index] = BLANK.name
+        elif search == LEAVE and self._trail[space_index] != BLANK.name:
+            deeds.append(f"leaves {self._trail[space_index]}")
         elif search is not None and search.startswith(DROP):
-            self._trail[here] = search.removeprefix(DROP)
-            deeds.append(f"drops {self._trail[here]}")
-            cargo.remove(self._trail[here])
+            self._trail[space_index] = search.removeprefix(DROP)
+            deeds.append(f"drops {self._trail[space_index]}")
+            cargo.remove(self._trail[space_index])
         mark = f"{SEAT_LETTERS[seat]}{ARROWS[seat in self._homeward]}"
-        course = f"{mark} {dice:5}  {origin:>3} → {goal:<4}  air {event['air']:<3}"
-        return f"{course} {', '.join(deeds)}".rstrip()
+        movement = f"{mark} {dice:5}  {origin:>3} → {destination:<4}  air {event['air']:<3}"
+        return f"{movement} {', '.join(deeds)}".rstrip()
 
     def _fates(self, event: CleanupEvent) -> Iterator[str]:
-        """The cargo that each seat banked or lost, a line each."""
+        """Yield a line for the cargo that each seat banked or lost."""
         for seat, (letter, chips) in enumerate(event["banked"].items()):
             if chips:
                 yield f"  {letter} banked {' '.join(chips)}"
@@ -288,18 +292,18 @@ class Story:
 
 
 def _name_in_trail(text: str) -> str:
-    """The name of a unit in the text of a trail, where a pile has braces."""
+    """Return the name of a unit in the text of a trail, where a pile has braces."""
     chips = text.strip("{}")
     return f"[{chips}]" if len(chips) > 1 and text.startswith("{") else chips
 
 
 def is_turn(line: str) -> bool:
-    """Whether a line of words tells a turn: it begins with a diver's mark."""
+    """Return True if a line tells a turn: it begins with a diver's mark."""
     return line[1:2] in ARROWS
 
 
 def tell_end(result: Result, names: Sequence[str]) -> list[str]:
-    """The final table, best first."""
+    """Return the lines of the final table, best first."""
     seats = sorted(range(len(names)), key=lambda seat: result.placements[seat])
     return [
         f"{result.placements[seat]}. {SEAT_LETTERS[seat]} {names[seat]}  {result.points[seat]}"
@@ -308,18 +312,22 @@ def tell_end(result: Result, names: Sequence[str]) -> list[str]:
 
 
 def tell_faults(game: Game) -> list[str]:
-    """What bots did wrong, one line each."""
-    lines = [tell_fault(*item) for item in enumerate(game.decisions) if item[1].fault is not None]
+    """Return a line for each fault, and for each seat that has forfeited."""
+    lines = [
+        tell_fault(index, decision)
+        for index, decision in enumerate(game.decisions)
+        if decision.fault is not None
+    ]
     return lines + tell_forfeits(game)
 
 
 def tell_forfeits(game: Game) -> list[str]:
-    """Who lost the right to decide."""
+    """Return a line for each seat that has forfeited."""
     return [f"{SEAT_LETTERS[forfeit.seat]} forfeited" for forfeit in game.forfeits]
 
 
 def tell_fault(index: int, decision: Decision) -> str:
-    """A decision with a fault."""
+    """Return the line of a decision with a fault."""
     came = f" ({decision.came})" if decision.came else ""
     return (
         f"{SEAT_LETTERS[decision.seat]} {decision.fault} at decision {index}{came}: "

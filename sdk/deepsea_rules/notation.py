@@ -1,9 +1,9 @@
-"""One line of text for one position, and back.
+"""Notation: one line of text for one position, written and read.
 
     TRAIL | DIVERS | CLOCK          1 1 x 2 [12] {34} | A5v:1,[23] *B0v Ch1/4=12,1 | d2 a17 search
 
 Invariants: `format_position(parse_position(text))` is the canonical form of `text`, and canonical
-text comes back unchanged; a value is written only where the writer may know it; values that are not
+text comes back unchanged. A value is written only where the writer may know it. Values that are not
 written are dealt from a seed, consistently with the others.
 
 The parts:
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, cast
 
 from .actions import BLANK, CHIPS, CHIPS_PER_LEVEL, LEVEL_OF, LEVELS, Unit, values_of_level
 from .cleanup import has_choice
@@ -42,17 +42,17 @@ from .view import known_values
 Show = Literal["public", "all"] | int | Mapping[int, int]
 PHASES: tuple[Phase, ...] = ("declare", "roll", "search", "order", "over")
 DEFAULT_SEED = seed_from_text("position")
-"""Deals the values that a position does not write."""
+"""Seed that deals the values that a position does not write."""
 
 
 # Writing
 
 
 def format_position(state: GameState, show: Show = "public") -> str:
-    """The position in one line.
+    """Return the position in one line.
 
-    show  "public" writes the values that everybody knows, a seat those that it knows, "all" every
-          value, and a mapping from chip ids the values in it
+    show  "public" for the values that everybody knows, a seat for those that it knows, "all" for
+          every value, or a mapping from chip ids to the values to write
     """
     if show == "all":
         known: Mapping[int, int] = {chip: state.values[chip] for chip in CHIPS}
@@ -67,7 +67,7 @@ def format_position(state: GameState, show: Show = "public") -> str:
 
 
 def parse_position(text: str, rules: RuleSet, seed: bytes = DEFAULT_SEED) -> GameState:
-    """The position that the text describes; raises `InvalidPosition` with the part at fault.
+    """Return the position of a text. Raise `InvalidPosition`, which names the part at fault.
 
     Chip ids are given in reading order. Chips that the position does not mention are out of play.
     """
@@ -77,7 +77,11 @@ def parse_position(text: str, rules: RuleSet, seed: bytes = DEFAULT_SEED) -> Gam
 def read_position(
     text: str, rules: RuleSet, seed: bytes = DEFAULT_SEED
 ) -> tuple[GameState, dict[int, int]]:
-    """Like `parse_position`, with the values that the text gives, by chip id."""
+    """Return the position of a text, and the values that the text gives, by chip id.
+
+    Values that the text does not give are dealt from the seed. Raise `InvalidPosition`, which names
+    the part at fault.
+    """
     parts = [part.strip() for part in text.split("|")]
     if len(parts) == 2:
         parts.append("")
@@ -90,7 +94,7 @@ def read_position(
     state = GameState(rules, (), len(divers))
     trail = [_read_space(word, chips) for word in parts[0].split()]
     state.trail += [unit for unit, _ in trail]
-    state.laid = frozenset(unit for unit, laid in trail if laid)
+    state.laid = frozenset(unit for unit, is_laid in trail if is_laid)
     _read_clock(parts[2], state)
     _place_divers(state, divers)
     state.values = chips.deal(seed)
@@ -103,7 +107,7 @@ def read_position(
 
 
 def parse_roll(step: str) -> tuple[int, int]:
-    """The two faces of a step such as "r3" (any two faces of that sum) or "r1+2"."""
+    """Return the two faces of a step such as "r3" (any two faces of that sum) or "r1+2"."""
     if match := re.fullmatch(r"r([0-9])\+([0-9])", step):
         faces = int(match[1]), int(match[2])
         if faces[0] in FACES and faces[1] in FACES:
@@ -118,14 +122,14 @@ def parse_roll(step: str) -> tuple[int, int]:
 
 
 class _Chips:
-    """Gives chip ids in reading order and collects the values that are written."""
+    """Chips of a position: their ids, given in reading order, and the values that are written."""
 
     def __init__(self) -> None:
         self._next = {level: CHIPS_PER_LEVEL * (level - 1) + 1 for level in LEVELS}
         self.written: dict[int, int] = {}
 
     def read(self, text: str) -> int:
-        """The id of a chip written as "3" or "3=9"."""
+        """Return the id of a chip written as "3" or "3=9"."""
         match = re.fullmatch(r"([1-4])(?:=([0-9]{1,2}))?", text)
         if not match:
             raise InvalidPosition(f"{quoted(text)} is no chip; write a level 1 to 4, or 3=9")
@@ -142,13 +146,13 @@ class _Chips:
                     f"{text!r}: level {level} has the values {allowed[0]} to {allowed[-1]}"
                 )
             self.written[chip] = value
-            twins = [v for c, v in self.written.items() if LEVEL_OF[c] == level and v == value]
-            if len(twins) > allowed.count(value):
+            same = [chip for chip, other in self.written.items() if other == value]
+            if len(same) > allowed.count(value):
                 raise InvalidPosition(f"{text!r}: only two chips are worth {value}")
         return chip
 
     def read_unit(self, text: str) -> Unit:
-        """A chip, or a stack in brackets: "[12]", "[1=0,2]"."""
+        """Return the unit of a chip, or of a stack in brackets: "[12]", "[1=0,2]"."""
         if not text.startswith("["):
             return Unit((self.read(text),))
         inside = text[1:-1]
@@ -158,14 +162,17 @@ class _Chips:
         return Unit(self.read(item) for item in items)
 
     def deal(self, seed: bytes) -> tuple[int, ...]:
-        """The value of every chip, the written ones first; without any it is the seed's deal."""
+        """Return the value of every chip: the written values, and the others dealt from the seed.
+
+        Without written values it is the seed's deal.
+        """
         values = [0] * (CHIPS[-1] + 1)
         for level in LEVELS:
-            left = list(values_of_level(level))
+            undealt = list(values_of_level(level))
             for chip, value in self.written.items():
                 if LEVEL_OF[chip] == level:
-                    left.remove(value)
-            dealt = iter(shuffled(left, Stream(seed, f"deal/{level}").uniform))
+                    undealt.remove(value)
+            dealt = iter(shuffled(undealt, Stream(seed, f"deal/{level}").uniform))
             for chip in CHIPS:
                 if LEVEL_OF[chip] == level:
                     written = self.written.get(chip)
@@ -180,7 +187,7 @@ _DIVER = re.compile(
 
 
 class _Diver:
-    """One word of DIVERS."""
+    """Fields of one word of DIVERS."""
 
     def __init__(self, word: str, chips: _Chips) -> None:
         match = _DIVER.match(word)
@@ -198,12 +205,12 @@ class _Diver:
 
 
 def _split(text: str | None) -> list[str]:
-    """Parts between commas that stand outside brackets."""
+    """Return the parts between commas; commas inside brackets do not count."""
     return re.split(r",(?![^\[]*\])", text) if text else []
 
 
 def _read_space(word: str, chips: _Chips) -> tuple[Unit, bool]:
-    """The unit on a space, and whether it is a laid pile."""
+    """Return the unit on a space, and True if it is a laid pile."""
     if word == "x":
         return BLANK, False
     if word.startswith("{") and word.endswith("}"):
@@ -212,6 +219,10 @@ def _read_space(word: str, chips: _Chips) -> tuple[Unit, bool]:
 
 
 def _read_clock(text: str, state: GameState) -> None:
+    """Set dive, air, quiet turns and phase of a state from CLOCK, such as "d2 a17 s1 search".
+
+    Parts that are left out are those of the first turn of a game.
+    """
     match = re.fullmatch(r"(?:d([1-9]))?\s*(?:a(-?[0-9]{1,2}))?\s*(?:s([0-9]))?\s*([a-z]+)?", text)
     if not match:
         raise InvalidPosition(f"{quoted(text)} is no clock; write d1 a25, or d2 a17 search")
@@ -219,10 +230,10 @@ def _read_clock(text: str, state: GameState) -> None:
     state.dive = int(dive or 1)
     state.air = int(air) if air else FULL_AIR
     state.quiet = int(quiet or 0)
-    phase = next((phase for phase in PHASES if phase == (word or "declare")), None)
-    if phase is None:
+    phase = word or "declare"
+    if phase not in PHASES:
         raise InvalidPosition(f"no phase is called {quoted(word)}; there are {', '.join(PHASES)}")
-    state.phase = phase
+    state.phase = cast(Phase, phase)
     if state.dive > DIVES:
         raise InvalidPosition(f"there are {DIVES} dives, not {state.dive}")
     if state.air > FULL_AIR:
@@ -230,6 +241,7 @@ def _read_clock(text: str, state: GameState) -> None:
 
 
 def _place_divers(state: GameState, divers: list[_Diver]) -> None:
+    """Set the fields of a state that have an entry for each diver, and the seat to move."""
     if "".join(diver.letter for diver in divers) != SEAT_LETTERS[: len(divers)]:
         raise InvalidPosition("divers stand in seat order, A first and none left out")
     state.place = [diver.place for diver in divers]
@@ -238,46 +250,52 @@ def _place_divers(state: GameState, divers: list[_Diver]) -> None:
     state.cargo = [diver.cargo for diver in divers]
     state.bank = [diver.bank for diver in divers]
     state.home_order = _home_order(divers)
-    stars = [seat for seat, diver in enumerate(divers) if diver.to_move]
-    out = [seat for seat, diver in enumerate(divers) if not diver.home]
-    if len(stars) > 1:
+    marked_seats = [seat for seat, diver in enumerate(divers) if diver.to_move]
+    seats_out = [seat for seat, diver in enumerate(divers) if not diver.home]
+    if len(marked_seats) > 1:
         raise InvalidPosition("more than one diver is marked * as to move")
     if state.phase == "over":
         state.to_move = 0
-    elif not out:
+    elif not seats_out:
         raise InvalidPosition("all divers are home, so the dive is over; leave one of them outside")
     else:
-        state.to_move = stars[0] if stars else out[0]
+        state.to_move = marked_seats[0] if marked_seats else seats_out[0]
 
 
 def _home_order(divers: list[_Diver]) -> tuple[int, ...]:
-    """Seats by their number of return; those without one fill the free numbers in seat order."""
+    """Return the seats at home in order of their numbers, from h1 on.
+
+    Seats without a number get the free ones in seat order.
+    """
     home = [seat for seat, diver in enumerate(divers) if diver.home]
     by_number = {divers[seat].order: seat for seat in home if divers[seat].order is not None}
     numbered = sum(divers[seat].order is not None for seat in home)
     if len(by_number) < numbered or any(number > len(home) for number in by_number if number):
         raise InvalidPosition(f"{len(home)} divers are home; number them h1 to h{len(home)}")
-    rest = iter([seat for seat in home if divers[seat].order is None])
+    unnumbered = iter([seat for seat in home if divers[seat].order is None])
     return tuple(
-        by_number[number] if number in by_number else next(rest)
+        by_number[number] if number in by_number else next(unnumbered)
         for number in range(1, len(home) + 1)
     )
 
 
 def _banked_earlier(state: GameState, seat: int, written: Mapping[int, int]) -> int:
-    """How many banked chips are from earlier dives, as far as a text can tell.
+    """Return how many banked chips are from earlier dives, as far as a text can tell.
 
-    A diver who is out has banked nothing in this dive. For one at home, a value that everybody
-    knows shows an earlier dive.
+    A diver that is out has banked nothing in this dive. For a diver at home, chips up to the first
+    one without a written value count as those of earlier dives, because their values are public.
     """
     bank = state.bank[seat]
     if state.place[seat] != HOME:
         return len(bank)
-    return next((i for i, chip in enumerate(bank) if chip not in written), len(bank))
+    count = 0
+    while count < len(bank) and bank[count] in written:
+        count += 1
+    return count
 
 
 def _refuse_impossible(state: GameState) -> None:
-    """Raise `InvalidPosition` for what no game can come to, or could not go on from."""
+    """Raise `InvalidPosition` for a position that no game can reach or play on from."""
     spaces = [place for place in state.place if place > ABOARD]
     if len(set(spaces)) < len(spaces):
         raise InvalidPosition("two divers stand on one space")

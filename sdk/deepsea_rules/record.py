@@ -1,8 +1,8 @@
-"""The record of a game: its seed and decisions, from which everything else follows.
+"""Record of a game: its seed and decisions, from which everything else follows.
 
-Invariants: a record that `verify` accepts has no course or result of the game that its own re-run
-does not give; what a re-run cannot give (names, digests, times, what a faulty bot sent) is
-a note. The format is "deepsea-record/1", one JSON object, described in docs/records.md.
+Invariants: `verify` accepts a record only if its re-run gives the same course and result. The other
+parts (names, digests, times, the text of a faulty bot) are notes, which no re-run can give. The
+format is "deepsea-record/1", one JSON object, described in docs/records.md.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from .ruleset import MAX_PLAYERS, MIN_PLAYERS, PRESETS, SEAT_LETTERS, RuleSet
 
 FORMAT = "deepsea-record/1"
 US_LIMIT = 2**53
-"""Whole numbers are below it, such as times in microseconds: every JSON reader has them exactly."""
+"""Whole numbers, such as times in microseconds, are below it: every JSON reader reads them
+exactly."""
 
 
 class RecordSeat(NamedTuple):
-    """Who sat where: the bot's name and the SHA-256 of its files, in hex."""
+    """The bot of a seat: its name, and the SHA-256 of its files in hex."""
 
     name: str
     digest: str
@@ -38,7 +39,7 @@ class RecordSeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GameRecord:
-    """One finished game."""
+    """Record of one finished game."""
 
     game_id: str
     rules: RuleSet
@@ -53,7 +54,7 @@ class GameRecord:
     final: str
     """The last position in notation, with all values."""
     attempt: int = 0
-    """Which attempt at a game of a match or a comparison it was, from 0."""
+    """Number of the attempt at a game of a match or a comparison, from 0."""
 
     @classmethod
     def of(
@@ -65,7 +66,10 @@ class GameRecord:
         seats: Sequence[tuple[str, str]],
         attempt: int = 0,
     ) -> GameRecord:
-        """The record of a finished game; `seats` are names and digests, seat A first."""
+        """Return the record of a finished game.
+
+        seats  names and digests, seat A first
+        """
         result = game.result()
         return cls(
             game_id=game_id,
@@ -83,7 +87,7 @@ class GameRecord:
         )
 
     def to_json(self) -> str:
-        """The record as one line of JSON with its line end."""
+        """Return the record as one line of JSON with its line end."""
         data = {
             "format": FORMAT,
             "game_id": self.game_id,
@@ -105,7 +109,10 @@ class GameRecord:
 
     @classmethod
     def from_json(cls, text: str) -> GameRecord:
-        """Read a record; raises `InvalidRecord` naming the first thing that is wrong with it."""
+        """Return the record in a text.
+
+        Raise `InvalidRecord`, which names the first thing that is wrong.
+        """
         try:
             data = json.loads(text, object_pairs_hook=_unique_keys)
         except InvalidRecord:
@@ -114,27 +121,27 @@ class GameRecord:
             raise InvalidRecord(f"not JSON: {error}") from None
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise InvalidRecord(f"the format is {data['format']!r}, not {FORMAT!r}")
-        top = _read(_FORM, data, "")
-        rules, result = top["rules"], top["result"]
-        if not re.fullmatch(f"[0-9a-f]{{{2 * SEED_BYTES}}}", top["seed"]):
+        fields = _read(_FORM, data, "")
+        rules, result = fields["rules"], fields["result"]
+        if not re.fullmatch(f"[0-9a-f]{{{2 * SEED_BYTES}}}", fields["seed"]):
             raise InvalidRecord(f"seed is not {SEED_BYTES} bytes in lower-case hex")
         try:
             rule_set = RuleSet.from_options(rules["name"], rules["options"])
         except RulesError as error:
             raise InvalidRecord(f"rules: {error}") from None
         record = cls(
-            game_id=top["game_id"],
+            game_id=fields["game_id"],
             rules=rule_set,
-            clock=top["clock"],
-            seed=bytes.fromhex(top["seed"]),
-            commitment=top["commitment"],
-            seats=top["seats"],
-            decisions=top["decisions"],
+            clock=fields["clock"],
+            seed=bytes.fromhex(fields["seed"]),
+            commitment=fields["commitment"],
+            seats=fields["seats"],
+            decisions=fields["decisions"],
             points=result["scores"],
             placements=result["placements"],
             forfeits=result["forfeits"],
             final=result["final"],
-            attempt=top.get("attempt", 0),
+            attempt=fields.get("attempt", 0),
         )
         if not MIN_PLAYERS <= len(record.seats) <= MAX_PLAYERS:
             raise InvalidRecord(f"{len(record.seats)} seats; a game has 2 to 6")
@@ -142,24 +149,24 @@ class GameRecord:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The same names; one that stands there already gets a number: "greedy", "greedy 2"."""
-    found: list[str] = []
+    """Return the names made unique by numbers: "greedy", "greedy 2"."""
+    unique: list[str] = []
     for name in names:
-        new, number = name, 1
-        while new in found or (number > 1 and new in names):
+        candidate, number = name, 1
+        while candidate in unique or (number > 1 and candidate in names):
             number += 1
-            new = f"{name} {number}"
-        found.append(new)
-    return found
+            candidate = f"{name} {number}"
+        unique.append(candidate)
+    return unique
 
 
 def replay(
     record: GameRecord, on_decision: Callable[[Game, Question, Decision], object] | None = None
 ) -> Game:
-    """Play the record's decisions again from its seed; the finished game.
+    """Play the record's decisions again from its seed, and return the finished game.
 
-    on_decision  called before each decision with the game, the question and the decision
-    Raises `InvalidRecord` at the first decision that cannot have been made.
+    on_decision  called before each decision with the game, the question and the decision Raise
+                 `InvalidRecord` at the first decision that the game does not allow.
     """
     game = Game(record.rules, len(record.seats), record.seed)
     for index, decision in enumerate(record.decisions):
@@ -167,10 +174,10 @@ def replay(
         if question is None:
             raise InvalidRecord(f"decision {index}: the game is over before it")
         seat, action, us, fault, came = decision
-        if seat != question.seat:
-            _same(f"decision {index}: seat", seat, question.seat)
+        if seat != question.seat:  # the usual case needs no text
+            _check_same(f"decision {index}: seat", seat, question.seat)
         if fault is not None:
-            _same(f"decision {index}: action after a fault", action, question.legal[0])
+            _check_same(f"decision {index}: action after a fault", action, question.legal[0])
         if on_decision is not None:
             on_decision(game, question, decision)
         try:
@@ -189,31 +196,32 @@ def replay(
 def verify(
     record: GameRecord, on_decision: Callable[[Game, Question, Decision], object] | None = None
 ) -> Game:
-    """Re-run the record and compare all that follows from it; the finished game.
+    """Play the record again and compare everything that follows from it; return the finished game.
 
-    on_decision  as for `replay`
-    Raises `InvalidRecord` with the first difference.
+    on_decision  as for `replay` Raise `InvalidRecord` with the first difference.
     """
-    named = PRESETS.get(record.rules.name, record.rules)
-    # Who begins is the scheduler's choice, not the rule text's.
-    if record.rules != replace(named, first_player=record.rules.first_player):
+    published = PRESETS.get(record.rules.name, record.rules)
+    # The rule texts do not decide who begins: the scheduler may.
+    if record.rules != replace(published, first_player=record.rules.first_player):
         raise InvalidRecord(f"rules: the options are not those of {record.rules.name}")
     game = replay(record, on_decision)
     result = game.result()
-    _same("commitment", record.commitment, game.commitment)
-    _same("result.scores", record.points, result.points)
-    _same("result.placements", record.placements, result.placements)
-    _same("result.forfeits", record.forfeits, tuple(game.forfeits))
-    _same("result.final", record.final, format_position(game.state, "all"))
+    _check_same("commitment", record.commitment, game.commitment)
+    _check_same("result.scores", record.points, result.points)
+    _check_same("result.placements", record.placements, result.placements)
+    _check_same("result.forfeits", record.forfeits, tuple(game.forfeits))
+    _check_same("result.final", record.final, format_position(game.state, "all"))
     return game
 
 
-def _same(what: str, found: object, derived: object) -> None:
-    if found != derived:
-        raise InvalidRecord(f"{what} is {_shown(found)}, but the re-run gives {_shown(derived)}")
+def _check_same(what: str, recorded: object, derived: object) -> None:
+    """Raise `InvalidRecord` unless the recorded value is the one of the re-run."""
+    if recorded != derived:
+        raise InvalidRecord(f"{what} is {_shown(recorded)}, but the re-run gives {_shown(derived)}")
 
 
 def _shown(value: object) -> str:
+    """Return a value as it is shown in the message of a difference."""
     if isinstance(value, tuple) and not hasattr(value, "_asdict"):
         return "[" + ", ".join(map(_shown, value)) + "]"
     if isinstance(value, Forfeit):
@@ -222,11 +230,12 @@ def _shown(value: object) -> str:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys stand once: of two, another reader might take the other one."""
+    """Return a JSON object. Raise for a repeated key, which other readers may read differently."""
     data = dict(pairs)
     if len(data) < len(pairs):
-        twice = next(key for key in data if [name for name, _ in pairs].count(key) > 1)
-        raise InvalidRecord(f"the key {quoted(twice)} stands twice in one object")
+        names = [name for name, _ in pairs]
+        repeated = [name for name in names if names.count(name) > 1]
+        raise InvalidRecord(f"the key {quoted(repeated[0])} stands twice in one object")
     return data
 
 
@@ -247,6 +256,7 @@ _FORM = {
         "final": str,
     },
 }
+"""Form of a record; see `_read`."""
 _OPTIONAL = {"attempt", "came"}
 _USUAL = {"seat", "action", "us", "fault"}
 _WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
@@ -254,9 +264,10 @@ _fields_of = cache(get_type_hints)
 
 
 def _read(form: Any, value: Any, name: str) -> Any:
-    """A value of JSON in a form: a type, or forms by key; raises `InvalidRecord` with its name.
+    """Return a value of JSON that has this form. Raise `InvalidRecord` with its name if it has not.
 
-    A named tuple is an object of its fields in JSON; each whole number is below `US_LIMIT`.
+    A form is a type, a tuple of one type, or a dictionary of forms by key. A named tuple is an
+    object of its fields in JSON. Whole numbers are from 0 to below `US_LIMIT`.
     """
     if type(value) is form:  # bool is an int to Python, but not to a reader of the format
         if form is int and not 0 <= value < US_LIMIT:
@@ -276,17 +287,15 @@ def _read(form: Any, value: Any, name: str) -> Any:
     item = form.__args__[0]
     if isinstance(form, UnionType):  # with None
         return None if value is None else _read(item, value, name)
-    rows = _read(list, value, name)
-    return tuple(
-        [
-            (item is Decision and _usual_decision(row)) or _read(item, row, f"{name}[{i}]")
-            for i, row in enumerate(rows)
-        ]
-    )
+    items = []
+    for index, row in enumerate(_read(list, value, name)):
+        decision = _usual_decision(row) if item is Decision else None
+        items.append(_read(item, row, f"{name}[{index}]") if decision is None else decision)
+    return tuple(items)
 
 
 def _read_object(forms: dict[str, Any], value: Any, name: str) -> dict[str, Any]:
-    """An object that has these keys, those of `_OPTIONAL` perhaps, and no other."""
+    """Return an object that has these keys and no other; those of `_OPTIONAL` may be missing."""
     if not isinstance(value, dict):
         raise InvalidRecord(f"{name or 'the record'} is not a JSON object")
     if value.keys() != forms.keys():
@@ -301,8 +310,8 @@ def _read_object(forms: dict[str, Any], value: Any, name: str) -> dict[str, Any]
 
 
 def _usual_decision(row: object) -> Decision | None:
-    """A decision without a fault, which nearly all are; None for another, or if it is wrong."""
-    # Field by field, a record would take half as long to read as to run again.
+    """Return a decision without a fault, as nearly all are; None for any other or a wrong one."""
+    # A faster way than `_read`, with which reading a record takes half as long as running it again.
     if type(row) is not dict or row.keys() != _USUAL:
         return None
     seat, action, us = row["seat"], row["action"], row["us"]
@@ -313,6 +322,7 @@ def _usual_decision(row: object) -> Decision | None:
 
 
 def _decision_data(decision: Decision) -> dict[str, Any]:
+    """Return a decision as a JSON object."""
     data = decision._asdict()
     if decision.came is None:
         del data["came"]

@@ -1,6 +1,6 @@
 """The engine: the moves of a position, its legal actions, and the step to the next dive.
 
-Invariants: it moves by explicit actions and explicit dice and draws no number itself; trail, cargo
+Invariants: it moves by explicit actions and explicit dice and draws no number itself. Trail, cargo
 and banks together always have the same chips. `GameState` refuses an illegal move, which then
 changes nothing; `UncheckedMoves` is for a caller that knows that a move is legal, such as a
 roll-out that has just chosen it.
@@ -43,7 +43,7 @@ class UncheckedMoves(Position):
     # Phase "declare": breathe and declare
 
     def _declarations(self, seat: int) -> tuple[str, ...]:
-        """How the diver may face; empty if it has turned back already."""
+        """Return the legal declarations of the diver; none if it has turned back already."""
         if self.homeward[seat]:
             return _NOTHING
         place = self.place[seat]
@@ -57,22 +57,25 @@ class UncheckedMoves(Position):
         return _DOWN_BACK
 
     def _free_space_below(self, place: int) -> bool:
-        deeper = len(self.trail) - 1 - place
+        """Return True if some space below this one has no diver on it."""
+        spaces_below = len(self.trail) - 1 - place
         # No two divers share a space, so it is enough to count.
-        return deeper >= self.players or deeper > sum([other > place for other in self.place])
+        if spaces_below >= self.players:
+            return True
+        return spaces_below > sum([other > place for other in self.place])
 
     def unchecked_declare(self, action: str | None) -> None:
-        """Use the turn's air, and turn back or keep facing. Phase "declare", every turn.
+        """Use the turn's air, and turn back or keep the direction. Phase "declare", in every turn.
 
-        action  one of `legal`, or None for a diver that has turned back and has none: without this
-                call its turn would use no air
+        action  one of `legal`, or None for a diver that has turned back and has nothing to declare.
+                It has to be called for such a diver too, because it uses the turn's air
         """
         seat = self.to_move
         self.air -= len(self.cargo[seat])
         if action == BACK:
             self.homeward[seat] = True
         elif len(self.legal) < 2:
-            # To go on is only worth a note if there was a choice.
+            # The log has "down" only if there was a choice.
             action = None
         self._declared = action
         self.phase = "roll"
@@ -81,7 +84,11 @@ class UncheckedMoves(Position):
     # Phase "roll": roll and move
 
     def unchecked_move(self, d1: int, d2: int) -> None:
-        """Move the diver by what the dice show. Phase "roll"."""
+        """Move the diver by the faces of the two dice. Phase "roll".
+
+        The turn ends at once for a diver in the submarine or at home; on a space the next phase is
+        "search".
+        """
         seat = self.to_move
         place = self.place
         origin = space = place[seat]
@@ -102,7 +109,7 @@ class UncheckedMoves(Position):
             self._end_turn(None)
 
     def _down(self, start: int, steps: int) -> int:
-        """Where `steps` free spaces deeper lead; the deep end stops a diver."""
+        """Return the place that `steps` free spaces down lead to, at most the last free one."""
         taken = self.place
         place = space = start
         last = len(self.trail) - 1
@@ -116,7 +123,10 @@ class UncheckedMoves(Position):
         return place
 
     def _up(self, start: int, steps: int) -> int:
-        """Where `steps` free spaces homeward lead; the submarine stops a diver or keeps it out."""
+        """Return the place that `steps` free spaces up lead to: a space, or HOME.
+
+        A diver that may not enter the submarine stops on the last free space before it.
+        """
         taken = self.place
         place = space = start
         while space > 1:
@@ -129,7 +139,7 @@ class UncheckedMoves(Position):
         return place if self._kept_out() else HOME
 
     def _kept_out(self) -> bool:
-        """Whether the submarine stays shut for the diver that reaches it now."""
+        """Return True if the diver to move has reached the submarine, but may not enter."""
         if self.rules.home_empty_handed == "allowed":
             return False
         seat = self.to_move
@@ -139,6 +149,7 @@ class UncheckedMoves(Position):
         return self.barred[seat]
 
     def _bank_cargo(self, seat: int) -> None:
+        """Bank the cargo of a seat that has come home."""
         self.bank[seat] += tuple([chip for unit in self.cargo[seat] for chip in unit])
         self.cargo[seat] = ()
         self.home_order += (seat,)
@@ -146,18 +157,19 @@ class UncheckedMoves(Position):
     # Phase "search": leave, take or drop
 
     def _searches(self, seat: int, space: int) -> tuple[str, ...]:
-        """What the diver may do on its space."""
+        """Return the legal actions of the diver on its space."""
         if self.trail[space]:
             return _LEAVE_TAKE
         cargo = self.cargo[seat]
         if not cargo:
             return _LEAVE
+        # Some rules do not let a diver on its way home drop its last unit.
         if len(cargo) == 1 and self.homeward[seat] and not self.rules.drop_last_after_turn:
             return _LEAVE
         return (LEAVE, *dict.fromkeys(map(drop, cargo)))
 
     def unchecked_search(self, action: str) -> None:
-        """Leave, take or drop; the turn ends. Phase "search", an action of `legal`."""
+        """Leave, take or drop, and end the turn. Phase "search", an action of `legal`."""
         if action == TAKE:
             seat = self.to_move
             space = self.place[seat]
@@ -177,24 +189,29 @@ class UncheckedMoves(Position):
         self._end_turn(action)
 
     def _end_turn(self, search: str | None) -> None:
+        """End the turn: log it, and go on to the next seat, or to the end of the dive.
+
+        search  the action of the search, None if the diver is in the submarine
+        """
         seat = self.to_move
         place = self.place
         if self.log is not None:
             space = place[seat]
-            home = space == HOME
-            note = (
+            is_home = space == HOME
+            fields = (
                 self.dive,
                 seat,
                 self._declared,
                 self._dice,
                 self._origin,
-                ABOARD if home else space,
-                home,
+                ABOARD if is_home else space,
+                is_home,
                 search,
                 self.air,
             )
-            self.log.append(new_tuple(TurnPlayed, note))
+            self.log.append(new_tuple(TurnPlayed, fields))
         players = self.players
+        # A dive ends without divers, without air, or after a round in which nothing changed.
         out = players - len(self.home_order)
         if not out or self.air <= 0 or self.quiet >= out:
             self._revealed = None
@@ -208,27 +225,30 @@ class UncheckedMoves(Position):
                     break
             self.to_move = seat
             self.phase = "declare"
-            # Asked here, too, because half of all turns are on the way home.
+            # `_declarations` would return the same; half of all turns are on the way home.
             self.legal = _NOTHING if self.homeward[seat] else self._declarations(seat)
 
     # Phase "order", and on to the next dive
 
     def unchecked_order(self, action: str) -> None:
-        """Settle in which order the stranded diver lays its items. Phase "order"."""
+        """Choose the order in which the stranded diver to move lays its items. Phase "order"."""
         seat = self.to_move
-        # The chosen order becomes the cargo's order, so that a position says all there is to say.
+        # The cargo gets the chosen order, so that the position holds the choice.
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
         self._lay(after=seat)
 
     def _end_reason(self) -> EndReason:
-        """Why the dive is over, in any position between its last turn and the next dive."""
+        """Return why the dive is over, in any position between its last turn and the next dive."""
         if len(self.home_order) == self.players:
             return "home"
         return "air" if self.air <= 0 else "stall"
 
     def _lay(self, after: int | None = None) -> None:
-        """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive."""
-        if after is None:  # an order may make chips of stacks, and units are counted
+        """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive.
+
+        after  the seat that has just chosen its order; None right after the last turn of the dive
+        """
+        if after is None:  # before orders, since they may take stacks apart into chips
             self.drowned += (tuple(map(len, self.cargo)),)
         laid = cleanup.laying(self)
         part = cleanup.next_choice(self, laid, after)
@@ -240,9 +260,10 @@ class UncheckedMoves(Position):
             self.legal = cleanup.listed_orders(part)
 
     def _next_dive(self, laid: list[cleanup.Laid]) -> None:
+        """Lay the cargo and begin the next dive; end the game after dive 3 or without chips."""
         starter = cleanup.next_starter(self)
         cleanup.lay_and_close_gaps(self, laid)
-        last = self.dive == DIVES or len(self.trail) == 1
+        is_last = self.dive == DIVES or len(self.trail) == 1
         if self.log is not None:
             banks = zip(self.bank, self.banked_earlier, strict=True)
             self.log.append(
@@ -252,12 +273,12 @@ class UncheckedMoves(Position):
                     tuple(self.trail),
                     self.laid,
                     tuple([bank[earlier:] for bank, earlier in banks]),
-                    None if last else starter,
+                    None if is_last else starter,
                 )
             )
         self._everybody_boards()
         self._revealed = None
-        if last:
+        if is_last:
             self.phase = "over"
             self.legal = _NOTHING
         else:
@@ -265,6 +286,7 @@ class UncheckedMoves(Position):
             self._begin_dive(starter)
 
     def _begin_dive(self, starter: int) -> None:
+        """Begin a dive with the turn of `starter`."""
         self.air = FULL_AIR
         self.phase = "declare"
         self.to_move = starter
@@ -275,7 +297,7 @@ class UncheckedMoves(Position):
     # In no phase
 
     def refresh(self) -> None:
-        """Find out anew what is legal, after fields were set by hand."""
+        """Compute `legal` again, after fields were set by hand."""
         seat = self.to_move
         if self.phase == "declare":
             self.legal = self._declarations(seat)
@@ -291,7 +313,7 @@ class UncheckedMoves(Position):
 class GameState(UncheckedMoves):
     """A position that plays on: `apply` an action, `roll` the dice, `clone` to look ahead.
 
-    `print(state)` shows it in notation. Its fields are explained at `Position`.
+    `print(state)` shows it in notation. `Position` documents its fields.
     """
 
     __slots__ = ()
@@ -305,7 +327,10 @@ class GameState(UncheckedMoves):
         starter: int,
         log: list[EngineEvent] | None = None,
     ) -> GameState:
-        """The start of a game: 32 single chips, `values` indexed by chip id (33 long)."""
+        """Return the start of a game: 32 single chips, `values` indexed by chip id (33 long).
+
+        log  list to which events are appended; None for no log
+        """
         state = cls(rules, values, players)
         state.trail += _SINGLE_CHIPS
         state.log = log
@@ -313,16 +338,16 @@ class GameState(UncheckedMoves):
         return state
 
     def legal_actions(self) -> tuple[str, ...]:
-        """What the seat to move may do, the default action first.
+        """Return the legal actions of the seat to move, the default action first.
 
-        Empty where it has nothing to decide: before the dice, when the game is over, and before
-        the declaration of a diver that has turned back already. In phase "order" at most
+        There are none where it has nothing to decide: before the dice, when the game is over, and
+        before the declaration of a diver that has turned back already. In phase "order" at most
         `cleanup.LISTED_ORDERS` are listed, one for each way in which the piles can come out.
         """
         return self.legal
 
     def is_legal(self, action: str) -> bool:
-        """Whether `apply` would take the action; an order may be legal without being listed."""
+        """Return True if `apply` accepts the action; an order may be legal without being listed."""
         if self.phase == "order":
             return cleanup.is_order(action, cleanup.items_of(self.rules, self.cargo[self.to_move]))
         return action in self.legal
@@ -330,7 +355,7 @@ class GameState(UncheckedMoves):
     def apply(self, action: str) -> None:
         """Play an action of the seat to move.
 
-        Raises `InvalidAction` if the text is no action, `IllegalAction` if it is not legal here.
+        Raise `InvalidAction` if the text is no action, `IllegalAction` if it is not legal here.
         """
         if action not in self.legal and not self.is_legal(action):
             raise IllegalAction(self._why_not(action))
@@ -348,13 +373,13 @@ class GameState(UncheckedMoves):
 
     @property
     def rolled(self) -> tuple[int, int] | None:
-        """What the dice showed in the turn in hand, or in the last one before they are rolled."""
+        """The two dice of this turn, or of the last turn before this one is rolled."""
         return self._dice
 
     def roll(self, d1: int, d2: int) -> None:
         """Roll the dice for the seat to move and move its diver.
 
-        A diver that rolls without a declaration keeps its way, as all rule texts have it, unless
+        A diver that rolls without a declaration keeps its direction, as in all rule texts, unless
         it has to turn back.
         """
         phase = self.phase
@@ -367,28 +392,30 @@ class GameState(UncheckedMoves):
         self.unchecked_move(d1, d2)
 
     def points(self) -> tuple[int, ...]:
-        """What the chips that each seat has brought home so far are worth together."""
+        """Return for each seat the points of the chips that it has brought home so far."""
         return points(self.bank, self.values)
 
     def result(self, forfeits: Sequence[int] = ()) -> Result:
-        """Scores and placements of a finished game; see `scoring.final_result`."""
+        """Return points and placements of a finished game; see `scoring.final_result`."""
         if self.phase != "over":
             raise IllegalAction(f"the game is not over: {self._whose_turn()}")
         return final_result(self.rules.tiebreak, self.bank, self.values, forfeits)
 
     def __str__(self) -> str:
-        """The position in notation, without secret values."""
+        """Return the position in notation, without secret values."""
         return position_text(self, self.revealed())
 
     def __repr__(self) -> str:
         return f"<GameState: {self}>"
 
     def _whose_turn(self) -> str:
+        """Return a clause that says who is to move in which phase."""
         if self.phase == "over":
             return "the game is over"
         return f"seat {SEAT_LETTERS[self.to_move]} is in phase {self.phase}"
 
     def _why_not(self, action: str) -> str:
+        """Return the message for an action that is not legal."""
         legal = ", ".join(self.legal) or "nothing"
-        why = why_illegal(self, action)
-        return f"{action} is not legal: {why}; {self._whose_turn()} and may do {legal} in {self}"
+        reason = why_illegal(self, action)
+        return f"{action} is not legal: {reason}; {self._whose_turn()} and may do {legal} in {self}"
