@@ -33,9 +33,8 @@ from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.season import Season
 from deepsea_referee.results.summary import VoidGame
-from deepsea_referee.workbench.advice import REMEDIES
 from deepsea_rules import randomness
-from deepsea_rules.faults import FATAL, Fault, FaultReport
+from deepsea_rules.faults import FATAL, REMEDIES, Fault, FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.notation import format_position, parse_position, parse_roll, read_position
 from deepsea_rules.ruleset import OPTIONS, PRESETS, OptionValue
@@ -399,7 +398,7 @@ def test_the_docs_say_which_faults_forfeit_at_once(fault: Fault) -> None:
 
 @pytest.mark.parametrize("fault", Fault)
 def test_every_fault_has_a_remedy(fault: Fault) -> None:
-    assert REMEDIES.get(fault), f"workbench/advice.py: REMEDIES has no {fault}"
+    assert REMEDIES.get(fault), f"faults.py: REMEDIES has no {fault}"
 
 
 def test_the_table_of_a_ladders_settings_is_that_of_the_code() -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from statistics import median_low
 
-from deepsea_rules.faults import Fault
+from deepsea_rules.faults import OF_ONE_GAME
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import PlayedGame
 
@@ -23,8 +23,6 @@ QUICK_US = 1_000
 """A bot with a median decision of less than this answers at once."""
 GAMES = 4
 """The number of games after which there are twice or half as many tables."""
-OF_ONE_GAME = frozenset({Fault.EXCEPTION, Fault.ILLEGAL_ACTION})
-"""Faults in which the other games of the process have no part."""
 
 
 class Tables:

@@ -1,4 +1,4 @@
-"""Faults: what a bot can do wrong, and the cost.
+"""Faults: what a bot can do wrong, the cost, and the remedy.
 
 Invariants: a fault is always the bot's; an error of the referee is not a fault and voids the game.
 After a fault the default action is played, so that the game of the others stays complete.
@@ -39,6 +39,20 @@ FAULTS_TO_FORFEIT = 3
 
 FATAL = frozenset({Fault.START_TIMEOUT, Fault.CRASH, Fault.PROTOCOL_ERROR, Fault.RESOURCE_LIMIT})
 """Faults that end the stream: nobody is left to answer, so they forfeit at once."""
+
+OF_ONE_GAME = frozenset({Fault.EXCEPTION, Fault.ILLEGAL_ACTION})
+"""Faults in which the other games of the bot's process have no part."""
+
+REMEDIES = {
+    Fault.START_TIMEOUT: "call run(YourBot) at once, and load large files when a game starts",
+    Fault.CRASH: "fix the error; its traceback or the last lines of stderr are shown with it",
+    Fault.EXCEPTION: "fix the error; its traceback is shown with it",
+    Fault.TIMEOUT: "keep to self.clock.deadline(), or try a longer --clock",
+    Fault.ILLEGAL_ACTION: "return one of view.legal; for orders, view.items in any order",
+    Fault.PROTOCOL_ERROR: "answer each request once, with its id; see docs/protocol.md",
+    Fault.RESOURCE_LIMIT: "use less memory, or fewer processes, threads and files",
+}
+"""Advice of the `check` command to the author, by the kind of fault."""
 
 _LEGAL_SHOWN = 6
 

@@ -13,8 +13,8 @@ import pytest
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.scheduling.pairing import Candidate, choose
 from deepsea_ladder.season import Season
-from deepsea_referee.workbench.advice import REMEDIES, ladder_remedy
-from deepsea_rules.faults import Fault
+from deepsea_referee.workbench.advice import ladder_remedy
+from deepsea_rules.faults import REMEDIES, Fault
 from deepsea_rules.view import View
 from deepsea_sdk import Bot
 from helpers.commands import every_command

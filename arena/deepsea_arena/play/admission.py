@@ -20,8 +20,8 @@ from deepsea_referee.bots.resolve import BotSpec, sample, spec_of
 from deepsea_referee.errors import BotStartError, HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.results.summary import GameResult, MatchResult
-from deepsea_referee.workbench.advice import REMEDIES, ladder_remedy
-from deepsea_rules.faults import Fault, FaultReport
+from deepsea_referee.workbench.advice import ladder_remedy
+from deepsea_rules.faults import REMEDIES, Fault, FaultReport
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import TimeControl

@@ -11,18 +11,8 @@ from dataclasses import dataclass
 
 from deepsea_bundle.archive import LIMITS
 from deepsea_bundle.reader import BotBundle
-from deepsea_rules.faults import Fault
+from deepsea_rules.faults import REMEDIES, Fault
 
-REMEDIES = {
-    Fault.START_TIMEOUT: "call run(YourBot) at once, and load large files when a game starts",
-    Fault.CRASH: "fix the error; its traceback or the last lines of stderr are shown with it",
-    Fault.EXCEPTION: "fix the error; its traceback is shown with it",
-    Fault.TIMEOUT: "keep to self.clock.deadline(), or try a longer --clock",
-    Fault.ILLEGAL_ACTION: "return one of view.legal; for orders, view.items in any order",
-    Fault.PROTOCOL_ERROR: "answer each request once, with its id; see docs/protocol.md",
-    Fault.RESOURCE_LIMIT: "use less memory, or fewer processes, threads and files",
-}
-"""Advice of the `check` command to the author, by the kind of fault."""
 FLUSH = "write it first and flush stdout after each line; see docs/protocol.md"
 """Advice for a bot of the lines protocol that does not start."""
 MOST_PATHS = 5

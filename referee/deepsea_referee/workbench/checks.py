@@ -28,8 +28,8 @@ from deepsea_referee.play_game import AskedSeat, play_game
 from deepsea_referee.tables import QUICK_US
 from deepsea_referee.timing.clock import Clock, SystemClock
 from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
-from deepsea_referee.workbench.advice import FLUSH, REMEDIES, CheckResult, files, requirements
-from deepsea_rules.faults import Fault, FaultReport
+from deepsea_referee.workbench.advice import FLUSH, CheckResult, files, requirements
+from deepsea_rules.faults import REMEDIES, Fault, FaultReport
 from deepsea_rules.game import Decision, Game
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
 from deepsea_rules.record import GameRecord
