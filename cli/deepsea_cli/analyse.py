@@ -21,7 +21,7 @@ from deepsea_cli.options import (
     records_in,
 )
 from deepsea_cli.output import print_json
-from deepsea_cli.progress import Progress
+from deepsea_cli.progress import Progress, counted
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -169,6 +169,6 @@ def _analysed(
 ) -> tuple[Analysis, list[GameAnalysis]]:
     from deepsea_arena.coach.analysis import Analysis
 
-    analysis = Analysis(games, settings)
+    analysis = Analysis(counted(games, "reading the records"), settings)
     with Progress(analysis.steps, "steps", printed=True) as counter:
         return analysis, analysis.run(workers=workers, on_steps=counter.advance)

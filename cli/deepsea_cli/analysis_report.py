@@ -34,7 +34,9 @@ from deepsea_arena.coach.weaknesses import (
     phrase_of,
 )
 from deepsea_arena.documents import to_object
+from deepsea_cli.next_steps import STDIN, print_look, print_try
 from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
+from deepsea_cli.progress import counted
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
 from deepsea_rules.printable import printable
@@ -86,10 +88,9 @@ def _print_worst(analyses: Sequence[GameAnalysis]) -> None:
     for decision, analysis in shown:
         click.echo()
         print_decision(decision, analysis)
-        at = (analysis.name, "--at", str(decision.number))
-        print_command("deepsea-referee", "show", *at)
-        action = ("--action", decision.judged.best, "--games", "100")
-        print_command("deepsea-referee", "branch", *at, *action)
+        if analysis.name != STDIN:
+            print_command("deepsea-referee", "show", analysis.name, "--at", str(decision.number))
+        print_try(analysis.name, analysis.record, decision.number, decision.judged.best)
     dives = [(dive, analysis) for analysis in analyses for dive in analysis.marked_dives]
     dives.sort(key=lambda entry: -entry[0].loss.low)
     if dives:
@@ -294,10 +295,11 @@ def report_weaknesses(
 
     before  games of former versions, which are found by the names of their bots
     """
-    former = {bot.name: games for bot, games in games_of_bots(before).items()}
+    doing = "looking for habits"
+    former = {bot.name: games for bot, games in games_of_bots(counted(before, doing)).items()}
     found = [
         find_weaknesses(bot.name, games, former.get(bot.name, ()))
-        for bot, games in games_of_bots(analyses).items()
+        for bot, games in games_of_bots(counted(analyses, doing)).items()
         if settings.bot in (None, bot.name) and (not former or bot.name in former)
     ]
     if as_json:
@@ -350,23 +352,23 @@ def _print_weakness(row: Weakness, records: Mapping[str, GameRecord]) -> None:
     for place, position in enumerate(row.clearest):
         if not place:
             print_board_at(records[position.record], position.decision)
-        _print_position(position, f"decision {position.decision}")
+        _print_position(position, records, f"decision {position.decision}")
     if row.plan is not None:
         echo(
             f"  in {row.plans:.2f} dives a game these steps lose more than the mark of any one says"
         )
-        _print_position(row.plan, f"from decision {row.plan.decision} on")
+        _print_position(row.plan, records, f"from decision {row.plan.decision} on")
 
 
-def _print_position(position: Deviation, where: str) -> None:
+def _print_position(position: Deviation, records: Mapping[str, GameRecord], where: str) -> None:
     letter = SEAT_LETTERS[position.seat]
     echo(
         f"  {position.record}, {where}, dive {position.dive}: {letter} {position.played}, "
         f"{position.lost:.3f} ±{position.error:.3f} behind {position.policy}"
     )
-    at = (position.record, "--at", str(position.decision))
-    print_command("deepsea-referee", "branch", *at, "--action", position.policy, "--games", "100")
-    print_command("deepsea-referee", "debug", *at)
+    at = (position.record, records[position.record], position.decision)
+    print_try(*at, position.policy)
+    print_look(*at)
 
 
 def _print_changes(found: Weaknesses) -> None:

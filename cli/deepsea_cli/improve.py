@@ -33,7 +33,7 @@ from deepsea_cli.options import (
     seed_text,
 )
 from deepsea_cli.output import count, echo, print_command, print_json
-from deepsea_cli.progress import Progress
+from deepsea_cli.progress import Progress, counted
 from deepsea_rules.record import GameRecord
 from deepsea_rules.scoring import placement_scores
 from deepsea_sdk.coach.decisions import Effort
@@ -332,7 +332,7 @@ def _deviations(
     from deepsea_arena.coach.deviations import games_of_bots
 
     settings = AnalysisSettings(run.effort, bot=name, deviations=True)
-    analysis = Analysis(records, settings)
+    analysis = Analysis(counted(records, "reading the records"), settings)
     refuse_more = run.limit(share)
     with Progress(analysis.steps, "decisions", printed=True) as progress:
 
@@ -347,7 +347,7 @@ def _deviations(
     if analysis.interrupted:
         run.ended = True
         run.ended_at = f"{run.result.games} games, while decisions were judged"
-    bots = games_of_bots(analyses).items()
+    bots = games_of_bots(counted(analyses, "looking for habits")).items()
     return next((games for seat, games in bots if seat.name == name), [])
 
 
@@ -505,18 +505,12 @@ def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
 
 def _print_next(run: _Run, position: Deviation, bot: str) -> None:
     """The commands that show a position, and try out what is better there."""
-    from deepsea_referee.bots.loading import is_python
+    from deepsea_cli.next_steps import print_look, print_try
 
-    at = ("--at", str(position.decision))
-    action = ("--action", position.policy, "--games", "100")
     echo("to look at the first of these, and to try out what is better:")
-    mine = run.settings.bots[0]
-    if mine.bundle is not None and is_python(mine):
-        print_command("deepsea-referee", "debug", position.record, bot, *at)
-        print_command("deepsea-referee", "branch", position.record, *at, *action)
-    else:  # it cannot be imported, or found again: a sample plays on in all seats
-        print_command("deepsea-referee", "show", position.record, *at)
-        print_command("deepsea-referee", "branch", position.record, "steady", *at, *action)
+    at = (position.record, dict(run.records)[position.record], position.decision)
+    print_look(*at, bot)
+    print_try(*at, position.policy)
 
 
 def _print_changes(habits: Weaknesses, versions: Versions) -> None:

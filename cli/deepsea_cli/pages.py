@@ -16,6 +16,7 @@ import click
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.options import load_record, naming, new_file_option
 from deepsea_cli.output import echo
+from deepsea_cli.progress import counted
 from deepsea_referee.errors import UserError
 from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
@@ -123,7 +124,7 @@ def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
 
     games = [
         _page_game(Path(one.name), one.record, notes=notes_beside(Path(one.name)), analysis=one)
-        for one in analyses[:MOST_GAMES]
+        for one in counted(analyses[:MOST_GAMES], "drawing the games")
     ]
     write_atomically(target, game_page(games, _left_out(len(analyses), MOST_GAMES)))
 

@@ -9,9 +9,9 @@ What is printed on stderr meanwhile stands above it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn
 
+_T = TypeVar("_T")
 PATIENCE_US = 1_000_000
 """A command that is shorter shows no progress."""
 REDRAW_US = 200_000
@@ -142,3 +143,11 @@ def counting(games: int) -> Iterator[Callable[[int], object]]:
     """Show the progress of work on so many games, which calls this with how many more are done."""
     with Progress(games, printed=True) as counter:
         yield counter.advance
+
+
+def counted(games: Sequence[_T], doing: str) -> Iterator[_T]:
+    """The games, one after the other, with the progress of what is done with each of them."""
+    with Progress(len(games), printed=True) as progress:
+        for game in games:
+            yield game
+            progress.advance(note=doing)

@@ -143,6 +143,34 @@ def test_what_improve_prints_for_a_command_line_can_be_pasted(
         paste(run, words)
 
 
+def test_what_analyse_prints_for_a_command_line_can_be_pasted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bot = f"cmd:python3 {file(tmp_path)}"
+    run("match", bot, "greedy", "--games", "6", *FAST, "--out", "played")
+    worst = run("analyse", "played", "--precision", "0.2")
+    report = run("analyse", "played", "--precision", "0.2", "--report", "--bot", "mine")
+    for done in (worst, report):
+        assert "(steady plays on in all seats: no Python file is known of " in done.out
+        commands = list(printed(done))
+        assert {words[1] for words in commands} == {"show", "branch"}
+        for words in commands[:2]:  # the others differ in numbers alone
+            paste(run, words)
+
+
+def test_a_record_from_stdin_has_a_reason_in_place_of_commands(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("match", file(tmp_path), "greedy", *FAST, "--games", "2", "--out", "played")
+    with Path("played/game-0001.json").open(encoding="utf-8") as record:
+        monkeypatch.setattr("sys.stdin", record)
+        done = run("analyse", "-", "played/game-0002.json", "--rollouts", "30")
+    assert "(read from stdin: keep the record in a file " in done.out
+    assert all("-" not in words for words in printed(done))
+
+
 def test_what_new_tune_and_a_faulty_match_print_can_be_pasted(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

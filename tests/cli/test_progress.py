@@ -8,13 +8,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
 
 from deepsea_cli.output import echo
 from deepsea_cli.progress import PATIENCE_US, REDRAW_US, Progress
-from helpers.commands import Tty, environment
+from deepsea_referee.timing.clock import SystemClock
+from helpers.commands import Run, Tty, environment
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WIPED = "\x1b[2K"
@@ -84,6 +86,21 @@ def test_what_cannot_wait_is_drawn_at_once(terminal: Make) -> None:
         progress.advance(0, "waiting", at_once=True)
         progress.advance(0, "waiting still")
         assert lines(stderr)[-1].endswith("waiting")
+
+
+def test_analyse_says_what_it_does_from_the_first_record_to_the_page(
+    terminal: Make, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("greedy", "random", "--games", "2", "--in-process", "--seed", "demo")
+    run("match", *words, "--out", tmp_path / "played")
+    ticking = Ticking()
+    monkeypatch.setattr(SystemClock, "now_us", lambda _clock: ticking())
+    stderr = terminal(100)
+    few = ("--rollouts", "2", "--report", "--bot", "random")
+    done = run("analyse", tmp_path / "played", *few, "--html", tmp_path / "page.html")
+    assert done.status == 0
+    doing = [words.split()[-1] for words in lines(stderr) if words.startswith("2/2 ")]
+    assert [*dict.fromkeys(doing)] == ["records", "habits", "games"]
 
 
 def test_without_a_total_it_counts_on(terminal: Make) -> None:

@@ -225,7 +225,7 @@ class Analysis:
     """An analysis of recorded games, each with its name, that is to be run."""
 
     def __init__(
-        self, records: Sequence[tuple[str, GameRecord]], settings: AnalysisSettings
+        self, records: Iterable[tuple[str, GameRecord]], settings: AnalysisSettings
     ) -> None:
         """Raises InvalidRecord, with the name, if a re-run differs."""
         self._settings = settings
