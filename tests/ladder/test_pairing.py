@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError
+from deepsea_ladder.limits import DAY_MS
 from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
 from deepsea_ladder.scheduling.pairing import Candidate, LineUp, choose
@@ -372,11 +373,17 @@ def test_bots_of_one_author_do_not_meet(store: Store) -> None:
             assert set(lineup) != {anna, anton}
 
 
-def test_who_came_late_and_who_waits_are_told_apart(store: Store) -> None:
+@pytest.mark.parametrize("step", [0, DAY_MS, -DAY_MS])
+def test_who_came_late_and_who_waits_are_told_apart_whatever_the_clock(
+    store: Store, step: int
+) -> None:
     season = ladder.stocked(store, bots=4)
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 4) * 3)
     ladder.submit(store, "eve")
     eve = store.bots.get("eve").current.id
+    # As by another clock than the games'.
+    came = "UPDATE bot_versions SET created_at = created_at + :step WHERE id = :eve"
+    ladder.write(store, came, step=step, eve=eve)
     matchmaker = Matchmaker(store, season)
     matchmaker(store.queue.last_number(season), 1)
     waited = {candidate.bot: candidate.waited for candidate in matchmaker.candidates()}

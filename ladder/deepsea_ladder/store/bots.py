@@ -70,6 +70,8 @@ _CURRENT = SELECT_VERSIONS.where(IS_CURRENT)
 _ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
 _PLAYS = {"state": BotState.ACTIVE, "reason": None, "is_damaged": False}
 """The values of a bot that plays."""
+_LAST_JOB = select(func.coalesce(func.max(schema.jobs.c.id), 0)).scalar_subquery()
+"""What bots and versions remember as the moment: a clock may have been wrong, then or since."""
 _SHARED_DIGESTS = (
     select(schema.bot_versions.c.digest)
     .join(schema.bots, schema.bots.c.id == schema.bot_versions.c.bot_id)
@@ -267,7 +269,7 @@ def accept(
         )
     connection.execute(
         insert(schema.bot_versions).values(
-            bot_id=bot_id, number=number, digest=digest, created_at=at
+            bot_id=bot_id, number=number, digest=digest, created_at=at, after_job=_LAST_JOB
         )
     )
     words = f"version {number}: {digest}"
@@ -355,9 +357,7 @@ def _damage(connection: Connection, digest: str) -> Exception | None:
 def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> None:
     """Schedule games for a bot again, in the running transaction."""
     row = _row(connection, name)
-    # A number and not a time: the clock may have been wrong, then or since.
-    last_job = select(func.coalesce(func.max(schema.jobs.c.id), 0)).scalar_subquery()
-    state = {**_PLAYS, "changed_at": at, "pardoned_job": last_job}
+    state = {**_PLAYS, "changed_at": at, "pardoned_job": _LAST_JOB}
     connection.execute(update(schema.bots).where(schema.bots.c.id == row.bot_id).values(state))
     words = f"was {row.state}: {row.reason}" if row.reason else f"was {row.state}"
     note(connection, at, AuditKind.ENABLED, row.name, words, author_id=row.author_id, by=by)

@@ -144,8 +144,8 @@ _LAST_JOB = (
 )
 _WHEN_IT_CAME = (
     select(_jobs.c.rotation)
-    .where(_OURS, _jobs.c.created_at <= _versions.c.created_at)
-    .order_by(_jobs.c.created_at.desc(), _jobs.c.rotation.desc())
+    .where(_OURS, _jobs.c.id <= _versions.c.after_job)
+    .order_by(_jobs.c.id.desc())
     .limit(1)
     .correlate(_versions)
     .scalar_subquery()
@@ -223,7 +223,6 @@ class Jobs(TaskQueue):
                     "rotation": rotation,
                     "shift": shift,
                     "game_id": f"{season.name}-{number}",
-                    "created_at": at,
                 }
                 for number, (rotation, shift, _) in enumerate(games, last + 1)
             ]

@@ -131,6 +131,8 @@ bot_versions = Table(
     Column("number", Integer, nullable=False),
     Column("digest", _Digest, ForeignKey("archives.digest"), nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    # The last job when it was submitted, of any bot; 0 before the first.
+    Column("after_job", _Id, nullable=False),
     UniqueConstraint("bot_id", "number"),
 )
 
@@ -181,10 +183,9 @@ jobs = Table(
     Column("rotation", Integer, nullable=False),  # counted up in the season
     Column("shift", Integer, nullable=False),  # which game of its rotation, from 0
     Column("game_id", String(80), nullable=False, unique=True),
-    Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("season_id", "number"),
     UniqueConstraint("season_id", "rotation", "shift"),
-    Index(None, "season_id", "created_at", "rotation"),
+    Index(None, "season_id", "id", "rotation"),
 )
 
 job_seats = Table(
