@@ -178,9 +178,10 @@ class TableColumn(NamedTuple):
     """The heading in the terminal and in the docs, and with a capital letter on the page."""
     field: str
     """The field of the struct that a cell shows."""
-    form: Literal["", "text", "percent", "change"] = ""
-    """The cells: as its type is written; texts, which may be shortened; shares in percent; numbers
-    with a sign."""
+    form: Literal["", "text", "note", "percent", "change"] = ""
+    """The cells: as its type is written; texts, which may be shortened; sentences, which have lines
+    of their own below the row where the table is too wide; shares in percent; numbers with a
+    sign."""
     digits: int = 1
     """Behind the point, of a number that is not whole."""
     spare: int = 0

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TAB = "\t"
 GAP = 2
+NOTE = " " * 4
+"""The indent of a text below its row."""
 READABLE = 14
 """A name is shortened to this before a column is left out,"""
 SHORTEST = 8
@@ -80,15 +82,19 @@ def draw(renderable: RenderableType) -> None:
 def echo(line: str) -> None:
     """Write one line to stdout, wrapped on a terminal, between words alone: paths stay whole."""
     line = printable(line)
-    if sys.stdout.isatty():
-        line = textwrap.fill(
-            line,
-            width(),
-            subsequent_indent=" " * 6,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-    click.echo(line)
+    click.echo(_wrapped(line, width()) if sys.stdout.isatty() else line)
+
+
+def _wrapped(line: str, room: int, indent: str = "") -> str:
+    """A line in lines of that many columns."""
+    return textwrap.fill(
+        line,
+        room,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}{' ' * 6}",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def echo_lines(text: str, indent: str = "") -> None:
@@ -161,6 +167,8 @@ class Column(NamedTuple):
     text: bool = False
     spare: int = 0
     """0: always there. The higher, the sooner it is left out."""
+    is_note: bool = False
+    """True if its texts are whole, on lines below their rows, where the table is too wide."""
 
 
 def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
@@ -203,6 +211,10 @@ def grid(*columns: Column) -> None:
 def table(columns: Sequence[Column], room: int) -> list[str]:
     """The lines of the table that fits, the head first."""
     kept = [(column, _size(column)) for column in columns]
+    notes: list[Column] = []
+    if sum(size for _, size in kept) + GAP * (len(kept) - 1) > room:
+        notes = [column for column, _ in kept if column.is_note]
+        kept = [sized for sized in kept if sized[0] not in notes]
     while _needed(kept) > room and (spare := max(kept, key=lambda c: c[0].spare))[0].spare:
         kept.remove(spare)
     sizes = [size for _, size in kept]
@@ -216,7 +228,14 @@ def table(columns: Sequence[Column], room: int) -> list[str]:
         _aligned([column.head, *column.cells], size if column.text else None)
         for (column, _), size in zip(kept, sizes, strict=True)
     ]
-    return [(" " * GAP).join(row).rstrip() for row in zip(*aligned, strict=True)]
+    head, *rows = [(" " * GAP).join(row).rstrip() for row in zip(*aligned, strict=True)]
+    lines = [head]
+    for number, row in enumerate(rows):
+        lines.append(row)
+        for note in notes:
+            if (cell := note.cells[number]) != "-":
+                lines += _wrapped(f"{note.head}: {printable(cell)}", room, NOTE).splitlines()
+    return lines
 
 
 def _aligned(column: Sequence[str], most: int | None) -> list[str]:

@@ -14,11 +14,12 @@ from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import text as sql
 
 from deepsea_bundle import names
+from deepsea_ladder.model import SubmissionRefusal
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.columns import packed
 from deepsea_rules.record import GameRecord
 from deepsea_web.server.access import CSP
-from helpers import ladder
+from helpers import ladder, submissions
 from helpers.chromium import (
     SCHEMES,
     Scheme,
@@ -87,7 +88,12 @@ def test_wide_names_and_states_have_their_room(
     chromium: Browser, served: tuple[World, str]
 ) -> None:
     world, url = served
-    ladder.submit(world.service.store, "W" * 40, "wide", "M" * 40)
+    store = world.service.store
+    ladder.submit(store, "W" * 40, "wide", "M" * 40)
+    refused = submissions.add(store, submissions.an_author(store, "M" * 40), "bad")
+    lease = store.submissions.claim("runner", 60, int(refused.id))
+    assert lease is not None
+    assert store.submissions.refuse(lease, SubmissionRefusal("it was refused, " * 20), 0)
     with logged_in(chromium, url, world.tokens["admin"], width=360) as page:
         page.goto(f"{url}/play")
         for width in (320, 390, 820, 1200):
@@ -103,6 +109,12 @@ def test_wide_names_and_states_have_their_room(
             page.set_viewport_size({"width": width, "height": 800})
             widths = page.locator("td.why").evaluate_all("all => all.map((one) => one.clientWidth)")
             assert min(widths) > 120  # in which "suspended" is not broken
+        page.goto(f"{url}/admin")
+        for width in (320, 390, 768, 820, 1101, 1200):
+            page.set_viewport_size({"width": width, "height": 800})
+            table = page.get_by_role("region", name="Authors, in season")
+            assert table.evaluate("table => table.scrollWidth - table.clientWidth") == 0
+            assert table.get_by_role("row").last.is_visible()
 
 
 # Without scripts the forms are sent as tests/web/test_account_forms.py sends them.

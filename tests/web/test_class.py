@@ -102,6 +102,18 @@ def test_page_command_and_csv_have_the_same_rows_and_columns(
     assert [one["author"] for one in document["authors"]] == [*found]
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_a_refusal_is_read_whole_in_a_terminal_of_any_width(
+    school: World, run: Run, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = run("ladder", "overview", "--store", school.service.store.database.path).out
+    text = " ".join(lines.split())
+    assert REASON in text
+    assert all(copy in text for copy in COPIES)
+    assert max(map(len, lines.splitlines())) <= columns
+
+
 def test_the_operator_reads_who_has_the_same_files(
     school: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

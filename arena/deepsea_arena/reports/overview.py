@@ -91,11 +91,11 @@ COLUMNS = (
     TableColumn(
         "refused", "refused_at", spare=7, meaning="the newest submission that was not accepted"
     ),
-    TableColumn("last refusal", "refusal", "text", meaning="the reason why that was not accepted"),
+    TableColumn("last refusal", "refusal", "note", meaning="the reason why that was not accepted"),
     TableColumn(
         "same files as",
         "same_files",
-        "text",
+        "note",
         meaning="versions of other authors that have the same files to the last byte",
     ),
 )

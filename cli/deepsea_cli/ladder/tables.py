@@ -84,7 +84,11 @@ def columns_of(
     for column in columns:
         shown = (cells or {}).get(column.field) or partial(_cell, column)
         yield Column(
-            column.head, [shown(line) for line in lines], column.form == "text", column.spare
+            column.head,
+            [shown(line) for line in lines],
+            text=column.form in ("text", "note"),
+            spare=column.spare,
+            is_note=column.form == "note",
         )
 
 
@@ -92,7 +96,7 @@ def _cell(column: TableColumn, line: object) -> str:
     """The value of a line in a column, in few characters."""
     value = getattr(line, column.field)
     match value:
-        case None | "":
+        case None | "" | ():
             return "-"
         case datetime():
             return minute(value)
