@@ -11,8 +11,9 @@ is complete counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field, replace
+from io import StringIO
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +33,7 @@ from deepsea_cli.options import (
     precision_option,
     seed_text,
 )
-from deepsea_cli.output import count, echo, print_command, print_json
+from deepsea_cli.output import count, echo, fit, print_command, print_json, width
 from deepsea_cli.progress import Progress, counted
 from deepsea_rules.record import GameRecord
 from deepsea_rules.scoring import placement_scores
@@ -55,6 +56,8 @@ HABITS = 3
 """The habits that are shown."""
 CONDITIONS = 2
 """The most conditions that are named of a habit."""
+REPEATED_US = 1_000_000
+"""The most time that a bot has taken in a game up to a decision for it to be asked once more."""
 CHANGES = 2
 """The changed habits that are named."""
 PARTS = (0.25, 0.45, 0.6)
@@ -498,9 +501,31 @@ def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
                 f"   clearest: {Path(position.record).name}, decision {position.decision}: "
                 f"{position.policy} instead of {position.played}"
             )
+            _print_line(run, position)
     clearest = [position for habit in shown for position in habit.clearest[:1]]
     if clearest:
         _print_next(run, clearest[0], bot)
+
+
+def _print_line(run: _Run, position: Deviation) -> None:
+    """The line of the bot's program that decided, where the bot runs in this process anyway.
+
+    A bot in a process or the sandbox is not run here unasked: its author does that by the command
+    `debug`, which names the line, too.
+    """
+    from deepsea_referee.bots.loading import load
+    from deepsea_referee.workbench.replay import deciding_line
+
+    record = dict(run.records)[position.record]
+    so_far = record.decisions[: position.decision + 1]
+    us = sum(decision.us for decision in so_far if decision.seat == position.seat)
+    if not run.play.in_process or us > REPEATED_US:
+        return
+    mine = run.settings.bots[0]
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # it has printed that before
+        line = deciding_line(record, position.decision, load(mine), mine.home)
+    if line is not None:
+        click.echo(fit(f"   decided by {line.in_words()}", width()))
 
 
 def _print_next(run: _Run, position: Deviation, bot: str) -> None:

@@ -220,9 +220,7 @@ class _Table:
             where = "" if self.position in str(error) else f"; the position is {self.position}"
             raise IllegalAction(f"{error}{where}") from None
         self.happened += result.events
-        lines = [
-            line for item in result.events for line in self._story.add(event_for(item, known))
-        ]
+        lines = [line for item in result.events for line in self._story.add(event_for(item, known))]
         return lines or [_half_a_turn(result.before, self.state)]
 
 

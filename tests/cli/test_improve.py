@@ -103,13 +103,17 @@ def test_habits_come_with_commands_that_work(run: Run, bot: Path) -> None:
     done = run("improve", "mine.py", *PLAIN, "--games", "24", "--precision", "0.2")
     assert "what costs it most, and what is better there:\n1. " in done.out
     assert " a game, in " in done.out
+    lines = [line for line in done.out.splitlines() if line.startswith("   decided by ")]
+    assert lines
+    assert all(line.startswith("   decided by mine.py:") and len(line) <= 80 for line in lines)
+    assert "in Mine." in lines[0]
     assert len(done.out.splitlines()) <= 25
     assert all(len(line) <= 78 or line.startswith("  deepsea-") for line in wrapped(done.out))
     commands = [shlex.split(line) for line in done.out.splitlines() if line.startswith("  deepsea")]
     assert [words[1] for words in commands] == ["debug", "branch"]
     shown, tried = (run(*words[1:]) for words in commands)
     assert shown.status == 0
-    assert "/mine.py:" in shown.out
+    assert "  line     mine.py:" in shown.out
     assert tried.status == 0
     assert f"A {Path('runs/improve-mine/1/bot').absolute()}" in tried.out or " B " in tried.out
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.replay import Replay
+from deepsea_referee.workbench.replay import Replay, deciding_line
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
@@ -138,3 +139,29 @@ def test_seats_and_records_that_are_not_there() -> None:
         Replay(record, 2)
     with pytest.raises(InvalidRecord):
         Replay(replace(record, points=(1, 2)), 0)
+
+
+class Turned(Diary):
+    """Decides otherwise than it did."""
+
+    def decide(self, view: View) -> str:
+        return view.legal[view.legal.index(super().decide(view)) - 1]
+
+
+class Broken(Diary):
+    """Ends its program."""
+
+    def decide(self, view: View) -> str:
+        raise SystemExit(3)
+
+
+def test_the_line_that_decided_is_known_while_the_bot_decides_so() -> None:
+    record = play([Diary, Bot], seed="demo").record()
+    number = next(n for n, one in enumerate(record.decisions) if one.seat == 0)
+    home = Path(__file__).parent
+    line = deciding_line(record, number, Diary, home)
+    assert line is not None
+    assert (line.file, line.function.split(".")[0]) == (__file__, "Diary")
+    assert deciding_line(record, number, Turned, home) is None
+    assert deciding_line(record, number, Broken, home) is None
+    assert deciding_line(record, number, Diary, home / "elsewhere") is None

@@ -10,7 +10,7 @@ import linecache
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,7 @@ from deepsea_rules.game import Decision, Game
 from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk.bot import Bot, take_note
+from deepsea_sdk.bot import Bot, NewBot, take_note
 from deepsea_sdk.clock import Clock, TimeLeft, monotonic
 from deepsea_sdk.errors import IllegalAnswer
 from deepsea_sdk.notes import Note
@@ -123,9 +123,32 @@ class BotLine(NamedTuple):
     """The name of the function with its class, such as `Mine.search`."""
 
     def in_words(self) -> str:
-        """Return the file, the line number and the function, followed by the text of the line."""
+        """Return the file, the line number and the function, followed by the text of the line.
+
+        A file below the current folder is named from there.
+        """
         text = linecache.getline(self.file, self.line).strip()
-        return f"{self.file}:{self.line}, in {self.function}{': ' if text else ''}{text}"
+        path, here = Path(self.file), Path.cwd()
+        place = path.relative_to(here) if path.is_relative_to(here) else path
+        return f"{place}:{self.line}, in {self.function}{': ' if text else ''}{text}"
+
+
+def deciding_line(
+    record: GameRecord, number: int, bot: NewBot, home: Path | None
+) -> BotLine | None:
+    """Return the line of a bot's program that made a decision of a recorded game.
+
+    None if that is not known: the bot decides otherwise now, or it raises an exception.
+
+    bot   the program that played, which runs in this thread
+    home  the folder of its own files
+    """
+    decision = record.decisions[number]
+    with suppress(Exception, SystemExit):  # of the bot
+        for moment, action, _note, line in Replay(record, decision.seat).feed(bot(), home):
+            if moment.number == number and action == decision.action:
+                return line
+    return None
 
 
 @contextmanager
