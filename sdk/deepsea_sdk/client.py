@@ -13,8 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # Before gRPC is imported: its handlers at a fork end children of bots by a segmentation fault.
@@ -166,13 +165,18 @@ async def play(bot: NewBot, address: str, token: str, features: Sequence[str] = 
               `ConnectionRejected` if the referee refuses the bot.
     """
     player = Player(bot)
+    loop = asyncio.get_running_loop()
     async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
         stream = PlayServiceStub(channel).Play()
         try:
             await stream.write(wire.hello_to_wire(token, features))
             while isinstance(message := await stream.read(), pb.PlayResponse):
-                with _no_running_loop():
+                # The bot's methods do not see this loop: they may call `asyncio.run`.
+                asyncio._set_running_loop(None)  # noqa: SLF001  (exported for those who run a loop)
+                try:
                     answer = player.receive(message)
+                finally:
+                    asyncio._set_running_loop(loop)  # noqa: SLF001
                 if answer is not None:
                     await stream.write(answer)
                 if player.done:
@@ -187,18 +191,6 @@ async def play(bot: NewBot, address: str, token: str, features: Sequence[str] = 
     if not player.welcomed:
         why = details if code is grpc.StatusCode.UNAVAILABLE else "it closed the connection"
         raise NotInMatch(f"no referee accepts bots at {address}: {why}")
-
-
-@contextmanager
-def _no_running_loop() -> Iterator[None]:
-    """Hide the event loop of the stream from the bot, whose methods may call `asyncio.run`."""
-    loop = asyncio.get_running_loop()
-    set_loop = asyncio._set_running_loop  # noqa: SLF001  (exported for those who run a loop)
-    set_loop(None)
-    try:
-        yield
-    finally:
-        set_loop(loop)
 
 
 def run(bot: NewBot, features: Sequence[str] = ()) -> None:
