@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from deepsea_referee.sandbox import probe, process_tree
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainProcess
@@ -32,6 +34,27 @@ def test_a_daemon_that_left_the_session_is_ended_on_closing() -> None:
     while piece := os.read(reading, 100):
         assert piece
     os.close(reading)
+
+
+def test_the_environment_of_older_processes_is_not_read_on_closing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pids = []
+
+    def first_words(pid: int) -> bytes:
+        pids.append(pid)
+        return b""
+
+    with subprocess.Popen(["sleep", "60"]) as older:
+        began = process_tree.start_time(older.pid)
+        contained = PlainProcess().spawn(LaunchSpec(("sleep", "60"), None, {}, None, 2, 2))
+        while process_tree.start_time(contained.pid) == began:  # in the same tick
+            contained.close()
+            contained = PlainProcess().spawn(LaunchSpec(("sleep", "60"), None, {}, None, 2, 2))
+        monkeypatch.setattr(process_tree, "first_words", first_words)
+        contained.close()
+        older.kill()
+    assert older.pid not in pids
 
 
 def test_too_many_processes_are_ended() -> None:

@@ -105,6 +105,8 @@ class PlainContained(IsolatedProcess):
 
     def _is_of_bot(self, pid: int) -> bool:
         """True if a process is in the bot's session, or was started by it with its environment."""
+        if process_tree.start_time(pid) < self._started:
+            return False  # one file of /proc tells that of most processes of the machine
         return process_tree.is_in_session(
             pid, self.pid, self._started
         ) or self._mark in process_tree.first_words(pid)
