@@ -270,8 +270,8 @@ def test_a_threads_clock_leaves_out_the_same() -> None:
     assert clock.now_us() - began_us == 30_000
 
 
-class Counted(threading.Event):
-    """An event that says when somebody begins to wait for it."""
+class Counted(threading.Condition):
+    """A condition that says when somebody begins to wait for it."""
 
     def __init__(self, awaited: threading.Event) -> None:
         super().__init__()
@@ -295,9 +295,9 @@ def test_a_clock_that_is_read_before_a_stop_is_counted_waits_for_the_pulse() -> 
             awaited.wait(60)
 
     pulse._sleep = sleep
+    pulse._counted = Counted(awaited)
     with pulse.beating():
         assert stopped.wait(60)
-        pulse._next = Counted(awaited)
         assert SystemClock(pulse).now_us() == 0
         assert pulse.missing_ns == 3 * S * 1_000
 

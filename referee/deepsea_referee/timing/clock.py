@@ -128,13 +128,12 @@ class Pulse:
         """The time from which on the next beat is so late that a clock has to wait for it."""
         self._sleep = sleep
         self._times = times
-        self._lock = threading.Lock()
+        self._counted = threading.Condition()
+        """Notified when a beat has been counted; its lock guards what follows."""
         self._users = 0
         self._began_ns = 0
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
-        self._next = threading.Event()
-        """Set when the next beat has been counted."""
 
     @contextmanager
     def beating(self) -> Iterator[None]:
@@ -147,7 +146,7 @@ class Pulse:
 
     def start(self) -> None:
         """Measure from now on, until `stop` has been called as often as this."""
-        with self._lock:
+        with self._counted:
             self._users += 1
             self._began_ns = self._began_ns or self.now_ns()
             # A thread does not survive a fork of the process.
@@ -160,7 +159,7 @@ class Pulse:
 
     def stop(self) -> None:
         """End one `start`; after the last one its thread has ended."""
-        with self._lock:
+        with self._counted:
             self._users -= 1
             if self._users or self._thread is None:
                 return
@@ -171,13 +170,15 @@ class Pulse:
 
     def catch_up(self) -> None:
         """Wait for the next beat if it is late, so that `missing_ns` is true of this moment."""
-        next_beat = self._next
-        if self.now_ns() < self.due_ns:
+        due_ns = self.due_ns
+        if self.now_ns() < due_ns:
             return
+        # Without the lock: after a fork, a thread that is not there may have it for ever.
         if self._thread is None or not self._thread.is_alive():
             self.due_ns = _NEVER_NS
-        else:
-            next_beat.wait(_CATCH_UP_S)
+            return
+        with self._counted:
+            self._counted.wait_for(lambda: self.due_ns != due_ns, _CATCH_UP_S)
 
     def missing_share(self) -> float:
         """The part of the time since it first began to beat."""
@@ -188,19 +189,18 @@ class Pulse:
         if times is None:
             return
         wall_ns, own = self._reading(times)
+        absent_ns = 0
         while True:
-            with self._lock:
+            with self._counted:
                 if ended.is_set():
                     return
+                self.missing_ns += absent_ns
                 self.due_ns = wall_ns + (BEAT_US + LATE_US) * 1_000
-                counted, self._next = self._next, threading.Event()
-            counted.set()
+                self._counted.notify_all()
             self._sleep(ended, BEAT_US / 1_000_000)
             before_ns, before = wall_ns, own
             wall_ns, own = self._reading(times)
-            with self._lock:
-                if not ended.is_set():
-                    self.missing_ns += missing_ns(wall_ns - before_ns, before, own)
+            absent_ns = missing_ns(wall_ns - before_ns, before, own)
 
     def _reading(self, times: Callable[[], ThreadTimes]) -> tuple[int, ThreadTimes]:
         """The time, and the thread's times at it."""
