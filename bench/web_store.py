@@ -116,7 +116,7 @@ class _Maker:
     def __init__(self, season: StoredSeason, versions: list[BotVersion], courses: int) -> None:
         self._season = season
         self._versions = versions
-        self._courses = [_course(season.season, number) for number in range(courses)]
+        self._courses = [_course(season.settings, number) for number in range(courses)]
         self._chance = RandomStream(_SEED, "line-ups")
         self._head = season.head
         self.tallies: dict[int, RatingTotals] = {}
@@ -160,7 +160,7 @@ class _Maker:
             text = text.replace(f"@digest{seat}@", version.digest)
         at = _EPOCH_MS + 500 * number
         seats = seat_results(course.record, ids)
-        after = after_game(self._season.season.rating, self.tallies, seats, number, at)
+        after = after_game(self._season.settings.rating, self.tallies, seats, number, at)
         self.tallies |= after
         self._head = hashlib.sha256(f"{self._head}{number}".encode()).hexdigest()
         of_season: dict[str, Any] = {"season_id": self._season.id}

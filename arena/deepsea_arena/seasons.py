@@ -93,7 +93,7 @@ class Unfinished(Struct, frozen=True):
 
 def season_info(stored: StoredSeason) -> SeasonInfo:
     """The public facts of a stored season."""
-    season = stored.season
+    season = stored.settings
     return SeasonInfo(
         name=season.name,
         rules=season.rules.name,
@@ -219,7 +219,7 @@ def close_season(
     if not at_once:
         bots, submissions = store.seasons.end_submissions(name, by)
         if bots or submissions:
-            games = max(1, store.seasons.get(name).season.pairing.provisional_games)
+            games = max(1, store.seasons.get(name).settings.pairing.provisional_games)
             return ClosedSeason(name, None, 0, Unfinished(tuple(bots), games, submissions))
     store.seasons.close(name, by)
     take_back(store)  # of runs that were killed: these are not played

@@ -229,7 +229,7 @@ def _continued(
 def _begin(
     store: Store, request: TournamentRequest, plan: TournamentPlan, fresh: FreshSeed, by: Actor
 ) -> StoredSeason:
-    settings = find_season(store, request.season).season
+    settings = find_season(store, request.season).settings
     seats = request.seats
     sizes = tuple(range(2, seats + 1)) if request.kind in _SHRINKING else (seats,)
     pairing = structs.replace(settings.pairing, former_versions=False)  # it has the newest ones
@@ -255,7 +255,7 @@ def _participants(
     else:
         found = [bot.current for bot in store.bots.all() if bot.state is BotState.ACTIVE]
         season = find_season(store, request.season)
-        if season.season.best_of_author:
+        if season.settings.best_of_author:
             active = {version.id for version in found}
             entries = store.ratings.entries(season, ())
             best = best_of_authors(one for one in entries if one.version.id in active)

@@ -42,7 +42,7 @@ class Matchmaker:
         Raises `PairingError` if no table can be filled.
         """
         candidates = self.candidates()
-        season = self._season.season
+        season = self._season.settings
         fewest = min(season.seats)
         lineups = choose(
             candidates,
@@ -67,7 +67,7 @@ class Matchmaker:
         self._playing = [
             entry
             for entry in self._store.ratings.entries(self._season, ())
-            if entry.gets_games(self._season.season) and entry.version.id in queue.last_rotation
+            if entry.takes_part(self._season.settings) and entry.version.id in queue.last_rotation
         ]
         had = Counter(self._bots[version][1] for bots in self._lately for version in bots)
         return [

@@ -210,8 +210,9 @@ class RatedVersion(Struct, frozen=True):
     is_current: bool
     """True if this is the bot's newest version."""
 
-    def gets_games(self, season: Season) -> bool:
-        """True if it plays in that season."""
+    def takes_part(self, season: Season) -> bool:
+        """True if it takes part in a season that is open: it gets games, stands in the table, and
+        counts when the order is judged."""
         playing = self.is_current or season.pairing.former_versions
         return playing and self.state is BotState.ACTIVE
 
@@ -601,8 +602,10 @@ class GameFilter(Struct, frozen=True, kw_only=True):
 
 
 class StoredSeason(Struct, frozen=True):
+    """A season of the ladder: its settings, which never change, and its state when it was read."""
+
     id: int
-    season: Season
+    settings: Season
     commitment: str
     """SHA-256 of the season's seed, in hex."""
     method: str
@@ -624,7 +627,7 @@ class StoredSeason(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        return self.season.name
+        return self.settings.name
 
 
 class Extension(Struct, frozen=True):

@@ -21,7 +21,7 @@ from helpers import ladder
 def test_a_game_tells_what_it_did_to_each_rating(played: Store) -> None:
     first, last = game_report(played, "s1-1"), game_report(played, "s1-8")
     assert [change.first for change in first.changes] == [True] * 4
-    newcomer = played.seasons.get("s1").season.rating.newcomer
+    newcomer = played.seasons.get("s1").settings.rating.newcomer
     assert {change.before for change in first.changes} == {newcomer.conservative}
     assert not any(change.first for change in last.changes)
     seventh = {seat.bot: seat for seat in game_report(played, "s1-7").game.seats}

@@ -252,7 +252,7 @@ def test_each_of_the_newest_games_has_its_change_of_the_rating(played: Store) ->
     assert all(one.game.seats[one.seat].bot == "ben" for one in profile.newest)
     ratings = [0.0, *(point.rating for point in profile.course[0].points)]
     assert [one.rating for one in profile.newest] == ratings[:0:-1]
-    newcomer = played.seasons.get("s1").season.rating.newcomer.conservative
+    newcomer = played.seasons.get("s1").settings.rating.newcomer.conservative
     assert sum(one.change for one in profile.newest) == pytest.approx(ratings[-1] - newcomer)
 
 

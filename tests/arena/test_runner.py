@@ -309,7 +309,7 @@ def test_the_limit_of_a_game_follows_its_clock(
 
     settings = RunnerSettings(lease=1e9)
     run_with(Slow(play), store, stop, settings=settings)
-    assert set(waits) == {game_seconds(season.season, 4)}
+    assert set(waits) == {game_seconds(season.settings, 4)}
 
 
 def test_a_wish_to_finish_ends_the_run_after_the_game(

@@ -156,7 +156,7 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
     assert (done.status, done.err) == (0, "")
     with Store.open(place) as store:
         (stored,) = store.seasons.all()
-    season = stored.season
+    season = stored.settings
     assert (season.name, season.seats, season.packages) == ("winter", (4,), ("click", "numpy==1.0"))
     assert (season.rules, season.clock) == (seat_a_begins(PRESETS["guide"]), "50ms")
     assert (season.isolation, season.rating) == ("process", RatingParameters(beta=8.0))
@@ -179,7 +179,7 @@ def test_every_setting_can_be_reached_from_a_file_or_from_options(
     assert unknown not in run("ladder", "status").out
     assert run("ladder", "season", "next", "--settings", file, "--packages", "click").status == 0
     with Store.open(place) as store:
-        assert store.seasons.get("next").season.packages == ("click",)
+        assert store.seasons.get("next").settings.packages == ("click",)
 
 
 def test_a_file_of_settings_that_makes_no_sense_is_refused_by_name(

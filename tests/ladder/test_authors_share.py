@@ -77,12 +77,12 @@ class Ladder:
 
     def entries(self, season: StoredSeason, former: Collection[int]) -> list[RatedVersion]:
         """What `Ratings` has of the present versions."""
-        parameters = season.season.rating
+        parameters = season.settings.rating
         learnt = LEARNT / parameters.beta**2
         found = []
         for author in self.authors:
             sigma = (1 / parameters.sigma**2 + learnt * author.games) ** -0.5
-            known = min(1.0, author.games / season.season.pairing.provisional_games)
+            known = min(1.0, author.games / season.settings.pairing.provisional_games)
             mu = parameters.mu + known * (author.skill - parameters.mu)
             version = BotVersion(author.version, author.bot, author.name, 1, "", 0)
             totals = RatingTotals(Rating(mu, sigma), games=author.games)
@@ -194,5 +194,5 @@ def test_a_newcomer_is_no_longer_provisional_at_once() -> None:
     again = ladder.authors[0]
     ladder.submit(again)
     ladder.play(8, matchmaker)
-    assert newcomer.games >= SEASON.season.pairing.provisional_games
-    assert again.games >= SEASON.season.pairing.provisional_games
+    assert newcomer.games >= SEASON.settings.pairing.provisional_games
+    assert again.games >= SEASON.settings.pairing.provisional_games

@@ -163,7 +163,7 @@ def test_a_season_is_stored_as_it_was_opened(store: Store, another: Callable[[],
     season = ladder.a_season(seats=(2, 3))
     store.seasons.open(season, ladder.SEED)
     stored = another().seasons.get("s1")
-    assert stored.season == season
+    assert stored.settings == season
     assert stored.commitment == commitment(ladder.SEED)
     assert another().seasons.all() == [stored]
     with pytest.raises(SeasonError, match="there is a season 's1' already"):

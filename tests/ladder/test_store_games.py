@@ -64,7 +64,7 @@ def test_a_result_is_stored_with_what_follows_from_it(
         assert (point.games, point.seq) == (1, 1)
         assert (point.mu, point.sigma, point.rating) == (*seat.rating, seat.rating.conservative)
     best = min(game.seats, key=lambda seat: seat.placement)
-    assert best.rating.mu > season.season.rating.mu
+    assert best.rating.mu > season.settings.rating.mu
     assert store.ratings.differences(season, records=True) == []
 
 

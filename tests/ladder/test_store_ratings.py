@@ -141,7 +141,7 @@ def test_a_new_version_starts_as_a_newcomer_and_the_former_keeps_its_rating(
     former = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
     new = ladder.submit(store, "anna", "better")
     entries = {entry.version.id: entry for entry in store.ratings.entries(season)}
-    assert entries[new.id].tally.rating == season.season.rating.newcomer
+    assert entries[new.id].tally.rating == season.settings.rating.newcomer
     assert entries[new.id].is_current
     first = store.bots.versions("anna")[0]
     assert entries[first.id].tally == former[first.id]

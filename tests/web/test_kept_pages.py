@@ -198,7 +198,7 @@ def test_a_seed_is_shown_nowhere_until_the_last_game_of_its_closed_season_has_en
     if name == "cup":
         ladder.a_cup(store)
     season = store.seasons.get(name)
-    store.jobs.add(season, ladder.rotations(ladder.ids(store)[: max(season.season.seats)], 1))
+    store.jobs.add(season, ladder.rotations(ladder.ids(store)[: max(season.settings.seats)], 1))
     job = ladder.claim(store, season)
     store.seasons.close(name)
     season, seed = store.seasons.get(name), store.seasons.revealed_seed(store.seasons.get("s1"))

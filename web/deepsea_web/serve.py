@@ -209,7 +209,7 @@ def _certificate(options: ServeOptions) -> Certificate | None:
 def _check_isolation(store: Store) -> None:
     """Raise UserError if strangers' bots would be played without a sandbox."""
     for stored in store.seasons.all():
-        if stored.closed_at is None and stored.season.isolation == "process":
+        if stored.closed_at is None and stored.settings.isolation == "process":
             raise UserError(
                 f"season {stored.name!r} plays bots without a sandbox, so it cannot be served to "
                 "other machines, whose users may upload bots: close it, or serve on 127.0.0.1 "

@@ -157,7 +157,7 @@ class PersonGameMethods(LadderPart):
         if self.caller.author_id:
             if Scope.SUBMIT not in self.caller.scopes:
                 raise ApiError(Kind.DENIED, "this needs a token with the scope submit")
-        elif not (self.caller.visitor and season.season.play.visitors):
+        elif not (self.caller.visitor and season.settings.play.visitors):
             raise ApiError(Kind.UNAUTHENTICATED, "to play against these bots, log in")
 
     def _own_games(self, limit: int) -> list[PersonGame]:
@@ -226,5 +226,5 @@ class PersonGameMethods(LadderPart):
 
 def _preset_of(season: StoredSeason) -> str:
     """The preset of a season's rules, or the usual one."""
-    found = preset_of(season.season.rules.name)
+    found = preset_of(season.settings.rules.name)
     return found.name if found else DEFAULT

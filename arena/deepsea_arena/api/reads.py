@@ -230,7 +230,7 @@ class ReadMethods(LadderPart):
     @method("GET", "/export", key="line")
     def export(self, *, season: str = "") -> Iterator[str]:
         """Return the chain of a season, line by line."""
-        name = find_season(self.store, season or None).season.name
+        name = find_season(self.store, season or None).settings.name
         return json_lines(self.store, name)
 
     @method("GET", "/feed", key="game")

@@ -131,6 +131,6 @@ def seasons_to_fit(store: Store) -> list[Season]:
     is a season with default settings.
     """
     seasons = store.seasons.all()
-    opened = [stored.season for stored in seasons if stored.closed_at is None]
-    newest = [stored.season for stored in seasons if stored.tournament is None][-1:]
+    opened = [stored.settings for stored in seasons if stored.closed_at is None]
+    newest = [stored.settings for stored in seasons if stored.tournament is None][-1:]
     return opened or newest or [Season(name="main")]

@@ -591,7 +591,7 @@ def play(
     Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
     """
     _take_back(store, watcher, stop)
-    pool = make_pool(season.season, watcher)
+    pool = make_pool(season.settings, watcher)
     clock = SystemClock()
     if expected is not None:
         watcher.expects(expected)

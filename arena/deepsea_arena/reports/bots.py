@@ -418,7 +418,7 @@ def _newest(
         game.seats[seat].rating.conservative for game, seat in zip(games, seats, strict=True)
     ]
     if len(games) <= NEWEST:
-        ratings.append(season.season.rating.newcomer.conservative)
+        ratings.append(season.settings.rating.newcomer.conservative)
     return tuple(
         RatedGame(game=game, seat=seat, rating=rating, change=rating - before)
         for game, seat, rating, before in zip(games, seats, ratings, ratings[1:], strict=False)

@@ -110,7 +110,7 @@ def _clock(store: Store) -> CheckResult:
 def _sandbox(store: Store) -> CheckResult:
     from deepsea_referee.sandbox import probe
 
-    opened = [one.season for one in store.seasons.all() if one.closed_at is None]
+    opened = [one.settings for one in store.seasons.all() if one.closed_at is None]
     found = probe.checks()
     missing = {check.name for check in found if check.needed and not check.ok}
     # A service may have control groups that a shell has not.

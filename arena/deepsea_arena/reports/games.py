@@ -170,7 +170,7 @@ def game_report(store: Store, game_id: str) -> GameReport:
 
 
 def _changes(store: Store, season: StoredSeason, game: GameLine) -> tuple[RatingChange, ...]:
-    former, newcomer = store.history.before(game.seq), season.season.rating.newcomer
+    former, newcomer = store.history.before(game.seq), season.settings.rating.newcomer
     return tuple(
         RatingChange(
             before=(before or newcomer).conservative,

@@ -108,7 +108,7 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
     """All authors, and where they stand in a season; by default the open one."""
     season = find_season(store, season_name)
     entries = eligible(store, season)
-    lines = standings(listed(store, season, entries), pairing=season.season.pairing)
+    lines = standings(listed(store, season, entries), pairing=season.settings.pairing)
     ranks = {(line.bot, line.version): line.rank for line in lines}
 
     def rank(entry: RatedVersion) -> int | None:

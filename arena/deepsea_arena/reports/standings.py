@@ -224,14 +224,14 @@ def listed(
     that played in it to its end, of each bot the last if former versions did not play on; of each
     author the best alone if the season says so."""
     if season.closed_at is None:
-        there = [entry for entry in entries if entry.gets_games(season.season)]
+        there = [entry for entry in entries if entry.takes_part(season.settings)]
     else:
         gone = taken_out(store, season)
         there = [one for one in entries if one.tally.games > 0 and one.version.bot not in gone]
-        if not season.season.pairing.former_versions:
+        if not season.settings.pairing.former_versions:
             ordered = sorted(there, key=lambda entry: entry.version.number)
             there = list({entry.version.bot: entry for entry in ordered}.values())
-    return best_of_authors(there) if season.season.best_of_author else there
+    return best_of_authors(there) if season.settings.best_of_author else there
 
 
 def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
@@ -271,7 +271,7 @@ def standing_lines(
     """
     former = any(not entry.is_current for entry in entries)
     recent = store.ratings.recent(season, RECENT_GAMES, recent_of, former=former)
-    return standings(entries, recent, pairing=season.season.pairing)
+    return standings(entries, recent, pairing=season.settings.pairing)
 
 
 def games_in_words(least_games: int, most_games: int | None) -> str:
@@ -297,12 +297,12 @@ def order_report(
         if (
             entry.version.id in among and entry.tally.games
             if among
-            else entry.gets_games(season.season)
+            else entry.takes_part(season.settings)
         )
     ]
-    pairing = season.season.pairing
+    pairing = season.settings.pairing
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
-    neighbours = order(season.season.rating, ratings, confidence)
+    neighbours = order(season.settings.rating, ratings, confidence)
     # What each bot needs: to be provisional no longer, and to be apart from both of its neighbours.
     fewest = {entry.version.id: pairing.lacking(entry.tally.games) for entry in entries}
     provisional = tuple(
@@ -321,8 +321,8 @@ def order_report(
         confidence=confidence,
         neighbours=neighbours,
         provisional=provisional,
-        least_games=-(-sum(fewest.values()) // max(season.season.seats)),
-        most_games=None if endless else -(-most * len(entries) // min(season.season.seats)),
+        least_games=-(-sum(fewest.values()) // max(season.settings.seats)),
+        most_games=None if endless else -(-most * len(entries) // min(season.settings.seats)),
     )
 
 

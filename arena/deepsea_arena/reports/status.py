@@ -221,7 +221,7 @@ def _unplayable(season: StoredSeason, bots: Sequence[LadderBot]) -> str | None:
 
     if season.closed_at is not None or season.tournament is not None:
         return None
-    pairing = season.season.pairing
+    pairing = season.settings.pairing
     playing = [bot for bot in bots if bot.state is BotState.ACTIVE]
     if not pairing.same_author:
         available = len({bot.author for bot in playing})
@@ -230,7 +230,7 @@ def _unplayable(season: StoredSeason, bots: Sequence[LadderBot]) -> str | None:
     else:
         available = len(playing)
     try:
-        table_sizes(available, season.season.seats, pairing)
+        table_sizes(available, season.settings.seats, pairing)
     except PairingError as error:
         return str(error)
     return None
@@ -255,7 +255,7 @@ def _season_statuses(
             extensions=tuple(extensions.get(season.id, ())),
             unplayable=_unplayable(season, bots),
             unknown_panel=tuple(
-                name for name in season.season.verdicts.panel if names.key(name) not in known
+                name for name in season.settings.verdicts.panel if names.key(name) not in known
             ),
             waiting=counts[season.id].waiting,
             leased=counts[season.id].leased,

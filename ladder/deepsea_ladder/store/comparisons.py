@@ -118,7 +118,7 @@ class Comparisons(TaskLine[ComparisonLease]):
             id=row.id,
             owner=owner,
             attempt=task.attempt + 1,
-            season=season.season,
+            season=season.settings,
             versions=(versions[row.version_id], versions[row.other_id]),
             seed=row.seed,
             kept=tuple(_contents(connection, row.id)),
@@ -189,11 +189,11 @@ def _lacking(connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
         bots.setdefault(row.name_key, []).append(row)
     # Where there is no sandbox, only bots that play were looked at when the season was opened.
     out = {BotState.DISABLED, BotState.SUSPENDED}
-    if season.season.isolation == "process":
+    if season.settings.isolation == "process":
         out.add(BotState.WITHDRAWN)
     panel = {
         name: bots[names.key(name)][-1]
-        for name in season.season.verdicts.panel
+        for name in season.settings.verdicts.panel
         if names.key(name) in bots and bots[names.key(name)][-1].state not in out
     }
     for key, (*former, current) in bots.items():
@@ -209,7 +209,7 @@ def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Pla
     version, other, panel = plan
     # The same luck against all others, which nobody can know who has not the season's secret.
     text = f"comparison:{version.name} v{version.number}"
-    standing = ComparisonStanding(margin=season.season.verdicts.margin)
+    standing = ComparisonStanding(margin=season.settings.verdicts.margin)
     seed = hashlib.sha256(secret + text.encode()).hexdigest()[:24]
     row = insert(_rows).values(
         season_id=season.id,
@@ -232,7 +232,7 @@ def _supersede(connection: Connection, number: int, at: int) -> None:
 def _end(connection: Connection, row: Row[Any], number: int, at: int, *, is_decided: bool) -> None:
     """End what has its verdict, or has used its blocks or its CPU time."""
     season, _ = by_id(connection, row.season_id)
-    blocks, limits = season.season.verdicts.blocks, limits_now(connection)
+    blocks, limits = season.settings.verdicts.blocks, limits_now(connection)
     if is_decided:
         _TASKS.end(connection, row.id, at, TaskState.DECIDED)
     elif number + 1 >= blocks:

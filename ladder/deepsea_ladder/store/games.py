@@ -127,7 +127,7 @@ class Games(StorePart):
         ids = [version.id for version in lineup]
         seats = seat_results(record, ids)
         before = read_tallies(connection, season, ids)
-        after = after_game(season.season.rating, before, seats, seq, at)
+        after = after_game(season.settings.rating, before, seats, seq, at)
         link = last_link(connection, season.id)
         line = GameLine(
             seq=Int64(seq),
@@ -233,8 +233,8 @@ def _accepted(
         record = GameRecord.from_json(text)
         _compare("game_id", record.game_id, game_id)
         _compare("seed", record.seed.hex(), seed.hex())
-        _compare("clock", record.clock, season.season.clock)
-        if record.rules != season.season.rules:
+        _compare("clock", record.clock, season.settings.clock)
+        if record.rules != season.settings.rules:
             raise _InvalidResult(f"the rules are not those of season {season.name!r}")
         _compare("number of seats", len(record.seats), len(lineup))
         for seat, version in zip(record.seats, lineup, strict=True):

@@ -205,7 +205,7 @@ class Jobs(TaskQueue):
             playable = []
             for seatings in rotations:
                 for seating in seatings:
-                    _check_seating(season.season, seating, active)
+                    _check_seating(season.settings, seating, active)
                 if all(active[version] for seating in seatings for version in seating):
                     playable.append(seatings)
             if whole and len(playable) < len(rotations):
@@ -293,12 +293,12 @@ class Jobs(TaskQueue):
                 which = {"job": task.subject, "season": season.id}
                 suspects = connection.execute(_SUSPECTS, which).scalars().all()
                 voids = sorted(_void_seats(connection, task.subject)) if suspects else ()
-            if len(lineup) not in season.season.seats:
+            if len(lineup) not in season.settings.seats:
                 raise StoreDamaged(f"its line-up has {len(lineup)} bots")
             job = Job(
                 id=task.subject,
                 game_id=task.game_id,
-                season=season.season,
+                season=season.settings,
                 seed=game_seed(seed, task.number, task.attempt),
                 seats=lineup,
                 rotation=task.rotation,
@@ -501,7 +501,7 @@ class Queue(StorePart):
             which = {"season": season.id, "after": max(after, last - lately)}
             rows = connection.execute(_NEWEST, which).all()
             # One look into an index for each version, so that old jobs are not read.
-            former = season.season.pairing.former_versions
+            former = season.settings.pairing.former_versions
             last_of = _LAST_OF_ALL if former else _LAST_OF_PRESENT
             present = connection.execute(last_of, {"season": season.id}).all()
             return PairingQueue(

@@ -111,12 +111,12 @@ class Ratings(StorePart):
         """
         query = _ENTRIES_OF_ALL
         which: dict[str, object] = {"season": season.id}
-        if not season.season.pairing.former_versions:
+        if not season.settings.pairing.former_versions:
             query = _ENTRIES
             if former is not None:
                 query = _ENTRIES_OF_SOME
                 which["former"] = [*former]
-        newcomer = RatingTotals(season.season.rating.newcomer)
+        newcomer = RatingTotals(season.settings.rating.newcomer)
 
         def entries(_: Connection, rows: Sequence[Row[Any]]) -> list[RatedVersion]:
             return [
@@ -214,7 +214,7 @@ class Ratings(StorePart):
         with self._database.read() as connection:
             games = rated_games(connection, season)
             outcomes = (outcome_of(game.seq, game.seats) for game in games)
-            return audit(season.season.rating, outcomes)
+            return audit(season.settings.rating, outcomes)
 
     def differences(
         self, season: StoredSeason, *, records: bool = False, proof: Prove = prove
@@ -229,7 +229,7 @@ class Ratings(StorePart):
         with self._database.read() as connection:
             stored = read_tallies(connection, season)
             for game in rated_games(connection, season):
-                tallies |= _folded(season.season.rating, tallies, game)
+                tallies |= _folded(season.settings.rating, tallies, game)
                 found += _seat_differences(game, tallies)
                 if len(found) >= _MOST_DIFFERENCES:
                     return found[:_MOST_DIFFERENCES]
@@ -257,7 +257,7 @@ class Ratings(StorePart):
             # In portions, since rows that are being read must not be written.
             while seqs := connection.execute(later, {"after": after}).scalars().all():
                 for game in list(rated_games(connection, season, games.c.seq.in_(seqs))):
-                    tallies |= _folded(season.season.rating, tallies, game)
+                    tallies |= _folded(season.settings.rating, tallies, game)
                     for seat in game.seats:
                         tally = tallies[seat.version_id]
                         values = dict(zip(("mu", "sigma"), tally.rating.to_hex(), strict=True))

@@ -298,7 +298,7 @@ def _leave_out(connection: Connection, season: StoredSeason, entrants: Sequence[
 
 def _provisional(connection: Connection, season: StoredSeason) -> list[str]:
     """The active bots with few games of the present version, of which a former one has played."""
-    pairing = season.season.pairing
+    pairing = season.settings.pairing
     if pairing.former_versions:  # they have ranks of their own
         return []
     tallies = read_tallies(connection, season)
@@ -361,13 +361,13 @@ def _get(connection: Connection, name: str) -> StoredSeason:
 
 def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
     try:
-        season, promised = _constants(row.settings, row.seed)
+        settings, promised = _constants(row.settings, row.seed)
     except (SeasonError, ValueError, TypeError) as error:
         where = f"table seasons, row {row.id}: season {quoted(row.name, 40)}"
         raise StoreDamaged(f"{where} is damaged: {error}") from None
     return StoredSeason(
         id=row.id,
-        season=season,
+        settings=settings,
         commitment=promised,
         method=row.method,
         created_at=row.created_at,
