@@ -1,10 +1,10 @@
 """Lesson 8: a bot that looks ahead. This one tries each action many times, for a round of turns.
 
-It begins with what the SDK's evaluation says, as Pearl does (lesson 7). In the trials all divers go
-on as Pearl would, and the evaluation says what comes of it. What the bot cannot see is dealt at
-random, the same for every action, and in each of its turns a seat rolls the same dice: then actions
-are compared on equal luck, and the bot changes its mind only where the trials clearly say so.
-`deepsea_sdk.evaluation.ahead` plays all of them at once in arrays. Where numpy is not installed,
+It begins with the values of the SDK's evaluation, as Pearl does (lesson 7). In the trials all
+divers play on as Pearl would, and the evaluation values the positions that they reach. Hidden
+values are dealt at random, the same for every action, and a seat rolls the same dice in each of its
+turns. So actions are compared with equal luck, and the bot changes its mind only where the trials
+clearly say so. `deepsea_sdk.evaluation.ahead` plays all trials at once in arrays. Without numpy
 this bot is Pearl.
 """
 
@@ -21,17 +21,17 @@ except ModuleNotFoundError:  # no numpy
     look_ahead = None  # type: ignore[assignment]
 
 TRIALS = 32
-"""How often each action is tried."""
+"""Number of trials of each action."""
 SURE = 2.0
-"""An action has to be better by so many standard errors."""
+"""Standard errors by which an action has to be better."""
 CLOSE = 0.1
-"""Only actions that the evaluation values so nearly as much as the best one are worth trials."""
+"""Actions are tried only if their value is at most this far below the best one."""
 ENOUGH_TIME = 0.02
-"""In seconds; with less, the evaluation alone decides."""
+"""Seconds that trials need; with less time, the evaluation alone decides."""
 
 
 class Searcher(Bot):
-    """Chooses what the evaluation values most, unless trials say otherwise."""
+    """Chooses the action with the highest value, unless trials say otherwise."""
 
     name = "diver"
     concurrent_games = True
@@ -44,21 +44,25 @@ class Searcher(Bot):
         self.random = random.Random(f"{info.commitment}/{info.seat}")
 
     def decide(self, view: View) -> str:
-        worth = choices(view)
-        best = max(worth, key=lambda action: worth[action])
-        close = [value for value in worth.values() if value > worth[best] - CLOSE]
-        short = self.clock.remaining() < ENOUGH_TIME
-        if view.kind == "order" or len(close) == 1 or short or look_ahead is None:
+        """Return the action with the best value, or a close one that trials show to be better."""
+        values = choices(view)
+        best = max(values, key=lambda action: values[action])
+        close_values = [value for value in values.values() if value > values[best] - CLOSE]
+        is_short = self.clock.remaining() < ENOUGH_TIME
+        if view.kind == "order" or len(close_values) == 1 or is_short or look_ahead is None:
             return best
-        found = look_ahead(view, self.trials, self.random.getrandbits(64))
-        gains = {action: (values - found[best]).tolist() for action, values in found.items()}
+        outcomes = look_ahead(view, self.trials, self.random.getrandbits(64))
+        gains = {
+            action: (trial_values - outcomes[best]).tolist()
+            for action, trial_values in outcomes.items()
+        }
         better = [action for action, gain in gains.items() if is_sure(gain)]
         return max(better, key=lambda action: fmean(gains[action]), default=best)
 
 
-def is_sure(gain: list[float]) -> bool:
-    """Whether the trials of an action were clearly better than those of another."""
-    return fmean(gain) * math.sqrt(len(gain)) > SURE * pstdev(gain)
+def is_sure(gains: list[float]) -> bool:
+    """Return True if the gains of an action over another, trial by trial, are clearly above 0."""
+    return fmean(gains) * math.sqrt(len(gains)) > SURE * pstdev(gains)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Lesson 7: a bot that has learnt. It takes the action that the SDK's evaluation values most.
 
-The evaluation is a small net. What it looks at is in deepsea_sdk/evaluation/inputs.py, and what it
-knows it found in games with itself: `python -m deepsea_sdk.train` trains one like it, in minutes.
+The evaluation is a small net. Its inputs are in deepsea_sdk/evaluation/inputs.py, and its weights
+were trained in games with itself: `python -m deepsea_sdk.train` trains a net like it, in minutes.
 It needs no numpy to play, and no search: an answer takes a millisecond.
 """
 
@@ -10,20 +10,20 @@ from deepsea_sdk.evaluation import choices
 
 
 class Pearl(Bot):
-    """Chooses what is worth most."""
+    """Chooses the action with the highest value."""
 
     concurrent_games = True
 
     def turn_back(self, view: View) -> bool:
-        worth = choices(view)
-        return worth[BACK] > worth[DOWN]
+        values = choices(view)
+        return values[BACK] > values[DOWN]
 
     def search(self, view: View) -> str:
-        worth = choices(view)
-        return max(worth, key=lambda action: worth[action])
+        values = choices(view)
+        return max(values, key=lambda action: values[action])
 
     def stack_order(self, view: View) -> list[Unit]:
-        # Here the evaluation has no opinion.
+        # The evaluation values all orders alike.
         return sorted(view.items, key=view.expected_value)
 
 

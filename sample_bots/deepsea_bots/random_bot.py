@@ -15,14 +15,14 @@ class Random(Bot):
     concurrent_games = True
 
     def on_game_start(self, info: GameInfo) -> None:
-        # Every game comes with a text that nobody can foresee, the commitment to its seed. Chance
-        # that is drawn from it makes a bot reproducible: the same game is played the same way.
-        self.chance = Stream(bytes.fromhex(info.commitment), f"random/{info.seat}")
+        # Every game comes with a text that nobody can foresee, the commitment to its seed. Random
+        # numbers from it make a bot reproducible: it plays the same game in the same way again.
+        self.random = Stream(bytes.fromhex(info.commitment), f"random/{info.seat}")
 
     def decide(self, view: View) -> str:
         # `decide` is what the SDK calls for every kind of decision. Most bots leave it alone and
         # say what they want in `turn_back`, `search` and `stack_order`; see cautious.py.
-        return view.legal[self.chance.uniform(len(view.legal))]
+        return view.legal[self.random.uniform(len(view.legal))]
 
 
 # A bot's file is a program: the referee starts it, and `run` connects it to its seat.

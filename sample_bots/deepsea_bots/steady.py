@@ -1,8 +1,8 @@
-"""Lesson 5: a bot that goes by a policy. The SDK has one that answers at once.
+"""Lesson 5: a bot that plays by a policy. The SDK has one that answers at once.
 
-`steady` turns back, takes and drops by its chance to get home and nine numbers, which were found in
-games of the policy against itself. It is quick because it also plays the futures of bots that look
-ahead, by `roll_out`. Take it as a start, and change what you know better.
+`steady` turns back, takes and drops by its chance to get home and nine constants, which were fitted
+in games of the policy against itself. It is quick because bots that look ahead also use it in their
+roll-outs (`roll_out`). Take it as a start, and change what you know better.
 """
 
 from deepsea_sdk import BACK, Bot, Unit, View, run, steady
@@ -20,7 +20,7 @@ class Steady(Bot):
         return steady(view) == BACK
 
     def stack_order(self, view: View) -> list[Unit]:
-        # Here the policy has no opinion: it lays the items as they are.
+        # The policy itself would lay the items in pick-up order.
         return sorted(view.items, key=view.expected_value)
 
 

@@ -1,1 +1,1 @@
-"""What a bot is on disk: bot.toml, limits, digest, zip reader, unpacking."""
+"""A bot's files on disk: bot.toml, limits, digest, zip reader, unpacking."""

@@ -1,7 +1,7 @@
-"""The files of a bot: which ones may be, in what form they are kept, and their digest.
+"""The files of a bot: which paths are allowed, the form in which they are stored, and their digest.
 
-Invariants: a bundle is a mapping from relative paths to contents, nothing else of a file is kept;
-two equal bundles have the same digest and the same packed bytes wherever they were packed; a path
+Invariants: a bundle is a mapping from relative paths to contents; modes, times and empty folders
+are dropped. Equal bundles have the same digest and the same packed bytes, on every system. A path
 means the same file on every system or is refused.
 """
 
@@ -22,7 +22,8 @@ SKIPPED = frozenset(
     {"__pycache__", "*.pyc", "__MACOSX", ".DS_Store", ".git", ".hg", ".venv", "venv"}
     | {".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".idea", ".vscode"}
 )
-"""Files and folders that systems and tools leave behind; they are not part of a bot."""
+"""Names and endings of files and folders that systems and tools create; they are not part of a
+bot."""
 
 _MIB = 1 << 20
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -31,16 +32,16 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can tell
 
 @dataclass(frozen=True, slots=True)
 class BundleLimits:
-    """How large a bot may be."""
+    """Limits of a bot's size."""
 
     archive_bytes: int = 16 * _MIB
-    """Of the zip as it was sent."""
+    """Bytes of the zip as it was sent."""
     total_bytes: int = 64 * _MIB
     file_bytes: int = 32 * _MIB
     entries: int = 5000
-    """Files and folders."""
+    """Number of files and folders."""
     ratio: int = 100
-    """How many times larger than a zip its files may be together; 1 MiB in any case."""
+    """Size of all files together, as a multiple of the zip's size; 1 MiB is always allowed."""
     depth: int = 20
     path_bytes: int = 400
     name_bytes: int = 100
@@ -51,25 +52,25 @@ LIMITS = BundleLimits()
 
 @dataclass(slots=True)
 class Collection:
-    """A bot's files, which come in one by one and are counted and compared as they come.
+    """Files of a bot while they are read: they are counted and checked one by one.
 
-    Each method raises `BundleError` at a path or a size that is not allowed.
+    Each method raises `BundleError` for a path or a size that is not allowed.
     """
 
     limits: BundleLimits = LIMITS
     files: Files = field(default_factory=dict)
     skipped: dict[str, None] = field(default_factory=dict)
-    """Paths that are left out, the outermost of each."""
+    """Paths that are left out; of a folder and its contents only the folder."""
     links: list[str] = field(default_factory=list)
-    """Links whose targets are kept as copies."""
+    """Paths of links, which are stored as copies of their targets."""
     _announced_entries: int = 0
     _announced_bytes: int = 0
-    _places: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """By the path without case: how it was written first, and whether it is a folder."""
+    _entries_by_folded_path: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """By normalised path: the path as it was written first, and True if it is a folder."""
 
     @property
     def entries(self) -> int:
-        """The number of files and of the folders that hold them."""
+        """Number of files and of the folders that hold them."""
         parts = [path.split("/") for path in self.files]
         folders = {tuple(part[:end]) for part in parts for end in range(1, len(part))}
         return len(parts) + len(folders)
@@ -80,16 +81,16 @@ class Collection:
 
     @property
     def depth(self) -> int:
-        """The number of parts of the longest path."""
+        """Number of parts of the longest path."""
         return max(path.count("/") + 1 for path in self.files)
 
     def folder(self, path: str) -> None:
-        """Note a folder, which is kept only if it has files."""
+        """Count and check a folder. It becomes part of the bot only if it has files."""
         self._count(path)
-        self._place(path, is_folder=True)
+        self._check_clashes(path, is_folder=True)
 
     def announce(self, path: str, size: int) -> None:
-        """Say how large the next file is, before it is read."""
+        """Count and check the next file by its size, before it is read."""
         self._count(path)
         if size > self.limits.file_bytes:
             raise BundleError(
@@ -103,17 +104,18 @@ class Collection:
             )
 
     def file(self, path: str, content: bytes) -> None:
-        """Keep an announced file."""
+        """Add a file that was announced."""
         if path in self.files:
             raise BundleError(f"{path!a} is there twice")
-        self._place(path, is_folder=False)
+        self._check_clashes(path, is_folder=False)
         self.files[path] = content
 
     def skip(self, path: str) -> None:
-        """Note something that is left out."""
+        """Record a path that is left out."""
         self.skipped[skipped_part(path) or path] = None
 
     def _count(self, path: str) -> None:
+        """Count one more file or folder, and check its path."""
         self._announced_entries += 1
         if self._announced_entries > self.limits.entries:
             raise BundleError(
@@ -122,20 +124,25 @@ class Collection:
             )
         check_path(path, self.limits)
 
-    def _place(self, path: str, *, is_folder: bool) -> None:
-        """Refuse a path that is a file and a folder, and names that are one name on systems that
-        know no case or compose accents.
+    def _check_clashes(self, path: str, *, is_folder: bool) -> None:
+        """Refuse a path that clashes with an earlier one.
+
+        Some systems ignore the case of letters, or how accents are encoded: two paths that differ
+        in nothing else would be one file there. A path may also not be a file and a folder.
         """
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
-            place = ("/".join(parts[:end]), is_folder or end < len(parts))
-            folded = unicodedata.normalize("NFC", place[0]).casefold()
+            prefix = "/".join(parts[:end])
+            prefix_is_folder = is_folder or end < len(parts)
+            folded = unicodedata.normalize("NFC", prefix).casefold()
+            # Folding the case may take composed letters apart again.
             folded = unicodedata.normalize("NFC", folded)
-            other = self._places.setdefault(folded, place)
-            if other[0] != place[0]:
-                raise BundleError(f"{place[0]!a} and {other[0]!a} are one name on some systems")
-            if other != place:
-                raise BundleError(f"{place[0]!a} is a file and a folder")
+            entry = (prefix, prefix_is_folder)
+            earlier, earlier_is_folder = self._entries_by_folded_path.setdefault(folded, entry)
+            if earlier != prefix:
+                raise BundleError(f"{prefix!a} and {earlier!a} are one name on some systems")
+            if earlier_is_folder != prefix_is_folder:
+                raise BundleError(f"{prefix!a} is a file and a folder")
 
 
 def check_path(path: str, limits: BundleLimits) -> None:
@@ -167,7 +174,7 @@ def check_path(path: str, limits: BundleLimits) -> None:
 
 
 def skipped_part(path: str) -> str | None:
-    """The part of a path, from its beginning, that is left out of bots; None if nothing is."""
+    """Return the beginning of a path up to the part that is left out of bots; None if none is."""
     parts = path.split("/")
     for end, name in enumerate(parts, 1):
         if name in SKIPPED or name.endswith(".pyc"):
@@ -176,7 +183,7 @@ def skipped_part(path: str) -> str | None:
 
 
 def digest(files: Mapping[str, bytes]) -> str:
-    """SHA-256 over the sorted paths and their contents, each after its length, in hex."""
+    """Return the SHA-256 in hex over the sorted paths and their contents, each after its length."""
     total = hashlib.sha256()
     for path in sorted(files):
         for part in (path.encode(), files[path]):
@@ -185,14 +192,17 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """The files as a zip; not compressed, since the results of compressors differ."""
-    import zipfile  # takes a while, and a match packs nothing
+    """Return the files as a zip, which is always the same for the same files.
+
+    It is not compressed, since the results of compressors differ.
+    """
+    import zipfile  # takes long to import, and a match packs nothing
 
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(files):
             entry = zipfile.ZipInfo(path, _EPOCH)
-            entry.create_system = 3
-            entry.external_attr = 0o100644 << 16
+            entry.create_system = 3  # Unix
+            entry.external_attr = 0o100644 << 16  # an ordinary file
             archive.writestr(entry, files[path])
     return packed.getvalue()

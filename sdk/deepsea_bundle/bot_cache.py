@@ -1,7 +1,7 @@
 """Bots from the store as folders that can be played.
 
-Invariants: a folder is there whole or not at all, and holds exactly the files of its digest;
-several processes may share the place.
+Invariants: a folder is there whole or not at all, and holds exactly the files of its digest.
+Several processes may share the cache.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from deepsea_bundle.unzip import collect_zip
 
 _HUGE = 1 << 40
 _ANY = BundleLimits(*[_HUGE] * 8)
-"""For what was checked when it came in."""
+"""No limits, for bots that were checked when they were submitted."""
 
 
 def stored_files(archive: bytes, expected: str) -> Files:
-    """The files of an archive from the store.
+    """Return the files of an archive from the store.
 
-    Raises `BundleDamaged` if they have not the digest `expected`.
+    Raise `BundleDamaged` unless their digest is `expected`.
     """
     try:
         files = collect_zip(archive, _ANY).files
@@ -38,9 +38,9 @@ def stored_files(archive: bytes, expected: str) -> Files:
 
 
 def unpack(archive: bytes, expected: str, folder: Path) -> None:
-    """Make `folder` of an archive from the store; it is there whole or not at all.
+    """Unpack an archive from the store into `folder`, which is there whole or not at all.
 
-    Raises `BundleDamaged` if its files have not the digest `expected`.
+    Raise `BundleDamaged` unless the digest of its files is `expected`.
     """
     files = stored_files(archive, expected)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +51,7 @@ def unpack(archive: bytes, expected: str, folder: Path) -> None:
         try:
             (scratch / "bot").rename(folder)
         except OSError as error:
+            # Another process may have unpacked the same bot in the meantime.
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
     finally:
@@ -58,34 +59,40 @@ def unpack(archive: bytes, expected: str, folder: Path) -> None:
 
 
 class BotCache:
-    """Unpacked bots by digest, in a folder that several processes may share."""
+    """Unpacked bots by digest, in a folder that several processes may share.
+
+    fetch  function that returns the archive of a digest
+    """
 
     def __init__(self, folder: Path, fetch: Callable[[str], bytes]) -> None:
         self._folder = folder
         self._fetch = fetch
-        self._seen: set[str] = set()
+        self._unpacked: set[str] = set()
 
-    def __call__(self, wanted: str) -> Path:
-        """The folder of the bot with that digest, unpacked if need be."""
-        folder = self._folder / wanted
-        if wanted not in self._seen:
-            if folder.exists() and not _holds(folder, wanted):
-                shutil.rmtree(folder)  # a crash has left it
+    def __call__(self, bot_digest: str) -> Path:
+        """Return the folder of the bot with this digest, unpacked if it was not yet."""
+        folder = self._folder / bot_digest
+        if bot_digest not in self._unpacked:
+            if folder.exists() and not _holds(folder, bot_digest):
+                shutil.rmtree(folder)  # left by a crash
             if not folder.exists():
-                unpack(self._fetch(wanted), wanted, folder)
-            self._seen.add(wanted)
+                unpack(self._fetch(bot_digest), bot_digest, folder)
+            self._unpacked.add(bot_digest)
         return folder
 
-    def has_lost(self, wanted: Iterable[str]) -> bool:
-        """True if one of these bots was unpacked and is gone: who cleans temporary files removes
-        first what is read least.
+    def has_lost(self, digests: Iterable[str]) -> bool:
+        """Return True if one of these bots was unpacked and its files are gone.
+
+        Programs that clean temporary folders remove the files first that were not read for long,
+        such as the manifest.
         """
-        here = (one for one in wanted if one in self._seen)
-        return not all((self._folder / one / MANIFEST).exists() for one in here)
+        unpacked = self._unpacked.intersection(digests)
+        return any(not (self._folder / bot_digest / MANIFEST).exists() for bot_digest in unpacked)
 
 
-def _holds(folder: Path, wanted: str) -> bool:
+def _holds(folder: Path, expected: str) -> bool:
+    """Return True if a folder holds exactly the files of this digest."""
     try:
-        return digest(read_folder(folder, _ANY).files) == wanted
+        return digest(read_folder(folder, _ANY).files) == expected
     except BundleError:
         return False

@@ -1,7 +1,7 @@
-"""What can be wrong with a bot's files.
+"""Errors of a bot's files.
 
     BundleError       a bot that is not accepted: bad input, its author can fix it
-    BundleDamaged     files that were accepted once are no longer those of their digest
+    BundleDamaged     files that were accepted once no longer match their digest
 
 Every message is one line: what is wrong, where, what to do.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 
 class BundleError(Exception):
-    """A bot that is not accepted, and why."""
+    """Raised for a bot that is not accepted; the message says why."""
 
 
 class BundleDamaged(Exception):
-    """Stored files that have another digest than they had when they were accepted."""
+    """Raised for stored files whose digest is no longer the one with which they were accepted."""

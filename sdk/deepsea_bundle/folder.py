@@ -1,10 +1,10 @@
-"""A bot's folder: its files, with links inside it as copies of what they lead to.
+"""A bot's folder: its files, with links inside it as copies of their targets.
 
-Invariants: nothing outside of the folder is read, also if somebody changes it meanwhile: every part
-of a path is opened without following links; a link that leaves the folder, leads nowhere or leads
-back to a folder that it is in is refused by name; copies count like files, so links make nothing
+Invariants: nothing outside of the folder is read, even if somebody changes it meanwhile: every part
+of a path is opened without following links. A link that leaves the folder, leads nowhere or leads
+back to a folder that it is in is refused by name. Copies count like files, so links make nothing
 larger than the limits. Windows cannot open a file relative to an open folder: there every part of a
-path is looked at before, which is enough for files of one's own.
+path is checked before it is opened, which is enough for one's own files.
 """
 
 from __future__ import annotations
@@ -22,59 +22,69 @@ _BY_PARTS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 
 
 def read_folder(folder: Path, limits: BundleLimits = LIMITS) -> Collection:
-    """The files in a folder; raises `BundleError` at the first thing that is wrong with it."""
+    """Return the files in a folder.
+
+    Raise `BundleError` for the first thing that is wrong with it.
+    """
     reader = _FolderReader(folder.resolve(), Collection(limits))
     reader.read("", "", ())
     return reader.collection
 
 
 def write_folder(files: Files, folder: Path) -> None:
-    """Write a bot's files below a new folder, for reading and execution alone."""
+    """Write a bot's files below a new folder, readable and executable for everybody."""
     folder.mkdir(parents=True)
     for path, content in files.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-        target.chmod(0o555)  # which of them are programs is the command's business
+        target.chmod(0o555)  # the command may name any of them as a program
 
 
 class _FolderReader:
-    """Walks one folder. Paths are relative to it: `path` in the bot, `place` on the disk; they
-    differ inside of what was reached by a link.
+    """Reader of one folder.
+
+    Paths are relative to the folder: `path` is the path in the bot, `real_path` the path on the
+    disk. They differ inside of a folder that was reached by a link.
     """
 
     def __init__(self, root: Path, collection: Collection) -> None:
         self.collection = collection
         self._root = root
 
-    def read(self, path: str, place: str, inside: tuple[str, ...]) -> None:
-        """Read a folder; `inside` has the places of the folders around it."""
-        if place in inside:
+    def read(self, path: str, real_path: str, parents: tuple[str, ...]) -> None:
+        """Read a folder and all that is in it.
+
+        parents  real paths of the folders around it
+        """
+        if real_path in parents:
             raise BundleError(f"{path!a} is a link that leads back to a folder that it is in")
-        names = _names_in(self._root, place)
+        names = _names_in(self._root, real_path)
         for name in names:
             child = f"{path}/{name}" if path else name
             if skipped_part(child) is not None:
                 self.collection.skip(child)
                 continue
-            where = f"{place}/{name}" if place else name
-            if stat.S_ISLNK((self._root / where).lstat().st_mode):
-                where = self._target(child, where)
-            self._child(child, where, (*inside, place))
+            real_child = f"{real_path}/{name}" if real_path else name
+            if stat.S_ISLNK((self._root / real_child).lstat().st_mode):
+                real_child = self._target(child, real_child)
+            self._child(child, real_child, (*parents, real_path))
 
-    def _child(self, path: str, place: str, inside: tuple[str, ...]) -> None:
-        state = (self._root / place).lstat()
-        _check_kind(path, state)  # before it is opened: opening a pipe or device does something
+    def _child(self, path: str, real_path: str, parents: tuple[str, ...]) -> None:
+        """Read a file or a folder, which is no link."""
+        state = (self._root / real_path).lstat()
+        _check_kind(path, state)  # opening a pipe or a device would have effects
         if stat.S_ISDIR(state.st_mode):
             self.collection.folder(path)
-            self.read(path, place, inside)
+            self.read(path, real_path, parents)
         else:
-            self._file(path, place)
+            self._file(path, real_path)
 
-    def _file(self, path: str, place: str) -> None:
-        with _opened(self._root, place) as descriptor:
+    def _file(self, path: str, real_path: str) -> None:
+        """Read a file into the collection."""
+        with _opened(self._root, real_path) as descriptor:
             state = os.fstat(descriptor)
-            _check_kind(path, state)
+            _check_kind(path, state)  # again: it may have changed since it was checked
             self.collection.announce(path, state.st_size)
             with os.fdopen(descriptor, "rb", closefd=False) as stream:
                 content = stream.read(state.st_size + 1)
@@ -82,9 +92,9 @@ class _FolderReader:
             raise BundleError(f"{path!a} changes while it is read")
         self.collection.file(path, content)
 
-    def _target(self, path: str, place: str) -> str:
-        """The place that a link leads to, free of links."""
-        link = self._root / place
+    def _target(self, path: str, real_path: str) -> str:
+        """Return the real path that a link leads to, without any links in it."""
+        link = self._root / real_path
         text = str(link.readlink())
         try:
             target = link.resolve(strict=True)
@@ -98,11 +108,12 @@ class _FolderReader:
                 "put the file itself there"
             )
         self.collection.links.append(path)
-        found = target.relative_to(self._root).as_posix()
-        return "" if found == "." else found
+        relative = target.relative_to(self._root).as_posix()
+        return "" if relative == "." else relative
 
 
 def _check_kind(path: str, state: os.stat_result) -> None:
+    """Raise BundleError for anything but an ordinary file or folder."""
     kind = stat.S_IFMT(state.st_mode)
     if kind not in (stat.S_IFREG, stat.S_IFDIR):
         raise BundleError(f"{path!a} is a device, pipe or socket, not a file")
@@ -111,30 +122,31 @@ def _check_kind(path: str, state: os.stat_result) -> None:
 
 
 @contextmanager
-def _opened(root: Path, place: str) -> Iterator[int]:
-    """A descriptor of the file or folder at `place`, of which no part is a link."""
-    descriptor = _open_by_parts(root, place) if _BY_PARTS else _open_checked(root, place)
+def _opened(root: Path, real_path: str) -> Iterator[int]:
+    """Open the file or folder at a real path, of which no part may be a link."""
+    descriptor = _open_by_parts(root, real_path) if _BY_PARTS else _open_checked(root, real_path)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _names_in(root: Path, place: str) -> list[str]:
-    """The names in the folder at `place`, sorted."""
+def _names_in(root: Path, real_path: str) -> list[str]:
+    """Return the names in a folder, sorted."""
     if not _BY_PARTS:
-        return sorted(entry.name for entry in os.scandir(_checked(root, place)))
-    with _opened(root, place) as descriptor:
+        return sorted(entry.name for entry in os.scandir(_checked(root, real_path)))
+    with _opened(root, real_path) as descriptor:
         return sorted(entry.name for entry in os.scandir(descriptor))
 
 
-def _open_by_parts(root: Path, place: str) -> int:
+def _open_by_parts(root: Path, real_path: str) -> int:
+    """Return a descriptor of a real path, opened part by part without following links."""
     flags = os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
         flags |= getattr(os, name)
     descriptor = os.open(root, flags | getattr(os, "O_DIRECTORY"))  # noqa: B009
     try:
-        for part in place.split("/") if place else ():
+        for part in real_path.split("/") if real_path else ():
             outer = descriptor
             descriptor = os.open(part, flags, dir_fd=outer)
             os.close(outer)
@@ -144,14 +156,16 @@ def _open_by_parts(root: Path, place: str) -> int:
     return descriptor
 
 
-def _open_checked(root: Path, place: str) -> int:
-    # As bytes: Windows would change line ends.
-    return os.open(_checked(root, place), os.O_RDONLY | getattr(os, "O_BINARY", 0))
+def _open_checked(root: Path, real_path: str) -> int:
+    """Return a descriptor of a real path, on systems that cannot open relative to a folder."""
+    # O_BINARY, because Windows would change line ends.
+    return os.open(_checked(root, real_path), os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
 
-def _checked(root: Path, place: str) -> Path:
+def _checked(root: Path, real_path: str) -> Path:
+    """Return the path of a file, after checking that no part of it is a link."""
     path = root
-    for part in place.split("/") if place else ():
+    for part in real_path.split("/") if real_path else ():
         path = path / part
         if path.is_symlink():
             raise OSError(f"{path} has become a link")

@@ -1,7 +1,7 @@
 """bot.toml: how a bot is started.
 
-Invariants: nothing in it reaches a shell; every value has the type that it should have, or the
-message says which; what is long or deep is refused before it is parsed, since the parser's memory
+Invariants: nothing in it reaches a shell. Every value has its proper type, or the message says
+which has not. Long or deep files are refused before they are parsed, since the parser's memory
 grows with the square of the depth.
 """
 
@@ -18,9 +18,10 @@ from deepsea_bundle.errors import BundleError
 
 MANIFEST = "bot.toml"
 Protocol: TypeAlias = Literal["grpc", "lines"]
-"""How a bot talks to the referee: over a gRPC stream, or in lines on stdin and stdout."""
+"""Protocol between a bot and the referee: a gRPC stream, or lines on stdin and stdout."""
 _KEYS = ("command", "name", "protocol", "requirements")
 LONGEST_MANIFEST = 4 * 1024
+"""Most bytes of the file."""
 _DEEPEST = 8
 _TEXT_OR_COMMENT = re.compile(
     r'''"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*''', re.DOTALL
@@ -29,7 +30,7 @@ _TEXT_OR_COMMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What bot.toml says."""
+    """Contents of bot.toml."""
 
     name: str | None
     command: tuple[str, ...]
@@ -39,7 +40,10 @@ class Manifest:
 
 
 def read_manifest(files: Files) -> Manifest:
-    """The manifest among a bot's files; `BundleError` for the first thing wrong with it."""
+    """Return the manifest of a bot's files.
+
+    Raise `BundleError` for the first thing wrong with it.
+    """
     content = files.get(MANIFEST)
     if content is None:
         raise BundleError(
@@ -65,13 +69,17 @@ def read_manifest(files: Files) -> Manifest:
 
 
 def protocol_of(value: object) -> Protocol:
-    """The protocol that a value names; raises `BundleError` if there is none."""
+    """Return a value as a protocol. Raise `BundleError` if it is none."""
     if value not in get_args(Protocol):
         raise BundleError(f'{MANIFEST}: protocol is "grpc" or "lines", not {value!a}')
     return cast(Protocol, value)
 
 
 def _requirements(settings: dict[str, object], files: Files) -> str | None:
+    """Return the path of the requirements; None without them.
+
+    Raise BundleError for a missing file.
+    """
     path = settings.get("requirements")
     if path is None:
         return None
@@ -85,10 +93,11 @@ def _requirements(settings: dict[str, object], files: Files) -> str | None:
 
 
 def _settings(content: bytes) -> dict[str, object]:
-    import tomllib  # takes a while, which a bot that is refused before need not wait for
+    """Return the table of a TOML file. Raise BundleError if it is too deep or not valid."""
+    import tomllib  # imported late: it takes long, and many bots are refused before
 
     try:
-        text = content.decode("utf-8-sig")  # some editors begin files with a mark
+        text = content.decode("utf-8-sig")  # some editors begin files with a byte order mark
         if _depth(text) > _DEEPEST:
             raise BundleError(f"{MANIFEST} is nested too deeply")
         return tomllib.loads(text)
@@ -97,17 +106,21 @@ def _settings(content: bytes) -> dict[str, object]:
 
 
 def _depth(text: str) -> int:
-    """How deep lists, tables and dotted keys are nested at most, at a glance."""
-    bare = _TEXT_OR_COMMENT.sub("x", text)
+    """Return an upper bound of the depth of lists, tables and dotted keys, without parsing."""
+    structure = _TEXT_OR_COMMENT.sub("x", text)
     depth = deepest = 0
-    for mark in bare:
-        depth += (mark in "[{") - (mark in "]}")
+    for character in structure:
+        depth += (character in "[{") - (character in "]}")
         deepest = max(deepest, depth)
-    dotted = (line.count(".") for line in re.split(r"[\n,={]", bare))
-    return max(deepest, *dotted)
+    dots_per_part = (line.count(".") for line in re.split(r"[\n,={]", structure))
+    return max(deepest, *dots_per_part)
 
 
 def _command(value: object) -> tuple[str, ...]:
+    """Return the command as words: of a text, or of a list of texts.
+
+    Raise BundleError for others.
+    """
     if isinstance(value, str):
         return _words(value)
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
@@ -120,7 +133,10 @@ def _command(value: object) -> tuple[str, ...]:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """The words of a command line; what only a shell would understand is refused."""
+    """Return the words of a command line.
+
+    Raise BundleError for syntax that only a shell understands.
+    """
     if "$" in text or "`" in text:
         raise BundleError(
             f"{MANIFEST}: command {text!a} is not run by a shell, so $ and ` do nothing; "
@@ -134,6 +150,7 @@ def _words(text: str) -> tuple[str, ...]:
     except ValueError as error:
         raise BundleError(f"{MANIFEST}: command {text!a} is no command line: {error}") from None
     for word in words:
+        # The lexer makes words of their own from these characters.
         if word and set(word) <= set("();<>|&"):
             raise BundleError(
                 f"{MANIFEST}: command {text!a} is not run by a shell, so {word} does nothing; "
@@ -143,5 +160,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _kind(value: object) -> str:
+    """Return the type of a value in words."""
     words = {bool: "true or false", int: "a number", float: "a number", dict: "a table"}
     return words.get(type(value), "a list of other things" if isinstance(value, list) else "that")

@@ -1,8 +1,8 @@
 """The one reader of bots: a folder, a zip or a single Python file, checked, for matches and ladder.
 
-Invariants: nothing of a bot is run or imported here; nothing outside of it is read; whoever is
-refused learns in one line what is wrong and where; two forms of the same files are one bot with one
-digest; what is accepted packs and unpacks to exactly what was checked.
+Invariants: no code of a bot is run or imported here, and nothing outside of it is read. The error
+of a refused bot says in one line what is wrong and where. Two forms of the same files are one bot
+with one digest. An accepted bot packs and unpacks to exactly the files that were checked.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class BotBundle:
 
     name: str
     command: tuple[str, ...]
-    """As in bot.toml, to be run in the folder of its files."""
+    """The command of bot.toml, to be run in the folder of its files."""
     digest: str
     """SHA-256 over its files."""
     collection: Collection = field(compare=False)
-    """Its files, with their number and sizes and what was left out of them."""
+    """Its files, their number and sizes, and the paths that were left out."""
     protocol: Protocol = "grpc"
     requirements: str | None = None
-    """The text that names the packages it needs; None if bot.toml names no such file."""
+    """Text of the file that names the packages it needs; None if bot.toml names no such file."""
 
     @property
     def files(self) -> Files:
@@ -43,22 +43,22 @@ class BotBundle:
 
     @property
     def archive(self) -> bytes:
-        """Its files, packed as the ladder keeps them."""
+        """Its files, packed in the form that the ladder stores."""
         return pack(self.files)
 
 
 def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS) -> BotBundle:
-    """The bot at `path`; raises `BundleError` for the first thing that is wrong with it.
+    """Return the bot at `path`. Raise `BundleError` for the first thing that is wrong with it.
 
-    Its name is `name`, else bot.toml's, else that of the folder or file.
+    Its name is `name`, else that of bot.toml, else that of the folder or file.
     """
     try:
         if path.is_dir():
             folder = path.resolve()
             return bundle_of(read_folder(folder, limits), name, folder.name)
         if not path.is_file():
-            what = "is no file" if path.exists() else "is not there"
-            raise BundleError(f"it {what}; {FORMS}")
+            problem = "is no file" if path.exists() else "is not there"
+            raise BundleError(f"it {problem}; {FORMS}")
         with path.open("rb") as stream:
             content = stream.read(max(limits.archive_bytes, limits.file_bytes) + 1)
         if path.suffix == ".py":
@@ -68,22 +68,30 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
             return bundle
         if not content.startswith(b"PK"):
             raise BundleError(f"it is neither a zip nor a Python file; {FORMS}")
-        return bundle_of(_take_wrapping_off(collect_zip(content, limits)), name, path.stem)
+        return bundle_of(_without_outer_folder(collect_zip(content, limits)), name, path.stem)
     except OSError as error:
-        why = f"{str(error.filename or path)!r} cannot be read: {error.strerror or error}"
+        reason = f"{str(error.filename or path)!r} cannot be read: {error.strerror or error}"
     except BundleError as error:
-        why = str(error)
-    raise BundleError(f"bot {str(path)!r}: {why}")
+        reason = str(error)
+    raise BundleError(f"bot {str(path)!r}: {reason}")
 
 
 def bundle_of(collection: Collection, name: str | None, default: str) -> BotBundle:
-    """Check a bot's files. Without a `name`, and if bot.toml has none, it is called `default`."""
+    """Check a bot's files, and return the bot.
+
+    Its name is `name`, else bot.toml's, else `default`.
+    """
     return _checked(collection, read_manifest(collection.files), name, default)
 
 
 def _checked(
     collection: Collection, manifest: Manifest, name: str | None, default: str, single: str = ""
 ) -> BotBundle:
+    """Check a bot's program and name, and return the bot.
+
+    default  name if neither the caller nor bot.toml gives one
+    single   the author's name of the file, of a bot that is a single file
+    """
     check_program(manifest.command, collection.files, single)
     if name is None and manifest.name is None:
         try:
@@ -93,9 +101,9 @@ def _checked(
                 f'{error}; write name = "{names.name_from(default)}" in {MANIFEST}, or submit it '
                 "with --name"
             ) from None
-    chosen = name if name is not None else manifest.name or default
+    chosen_name = name if name is not None else manifest.name or default
     return BotBundle(
-        names.checked("the bot's name", chosen),
+        names.checked("the bot's name", chosen_name),
         manifest.command,
         digest(collection.files),
         collection,
@@ -105,6 +113,7 @@ def _checked(
 
 
 def _requirements(files: Files, manifest: Manifest) -> str | None:
+    """Return the text of the file that names the bot's packages; None if bot.toml names none."""
     if manifest.requirements is None:
         return None
     content = files[manifest.requirements]
@@ -119,11 +128,14 @@ def _requirements(files: Files, manifest: Manifest) -> str | None:
         raise BundleError(f"{manifest.requirements} is not UTF-8") from None
 
 
-def _take_wrapping_off(collection: Collection) -> Collection:
-    """Take a folder off that has everything in it, as packing a folder makes it."""
+def _without_outer_folder(collection: Collection) -> Collection:
+    """Remove a single folder around all files, as zips of a whole folder have it."""
     files = collection.files
     tops = {path.split("/")[0] for path in files}
-    if MANIFEST not in files and len(tops) == 1 and f"{(top := tops.pop())}/{MANIFEST}" in files:
-        collection.files = {path.removeprefix(f"{top}/"): files[path] for path in files}
-        collection.skipped = {path.removeprefix(f"{top}/"): None for path in collection.skipped}
+    if MANIFEST in files or len(tops) != 1:
+        return collection
+    prefix = f"{tops.pop()}/"
+    if prefix + MANIFEST in files:
+        collection.files = {path.removeprefix(prefix): files[path] for path in files}
+        collection.skipped = {path.removeprefix(prefix): None for path in collection.skipped}
     return collection

@@ -1,9 +1,9 @@
-"""Reads a bot in a process of its own, with limits: the reader's other half is in the referee.
+"""Reads a bot in a process of its own, with limits; the other half of the reader is in the referee.
 
-Invariants: the limits hold before the first byte of the bot is read; the answer is a header in JSON
-and the bytes of the files, nothing in it is ever run or unpickled; whoever takes the answer checks
-its names, paths and digest again. On Linux every limit holds, or an OSError or ValueError says why
-not; macOS does not know all of them, and Windows none: there only bots of one's own are read.
+Invariants: the limits hold before the first byte of the bot is read. The answer is a header in JSON
+and the bytes of the files; nothing in it is ever run or unpickled. The receiver checks its names,
+paths and digest again. On Linux every limit holds, or an OSError or ValueError says why not. macOS
+does not know all of them, and Windows none: only one's own bots are read there.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from deepsea_bundle.manifest import protocol_of
 from deepsea_bundle.reader import BotBundle, read_bot
 
 OUT_OF_MEMORY = 3
-"""The exit status of a reader that had not enough memory."""
+"""Exit status of a reader that ran out of memory."""
 _LENGTH = 8
+"""Bytes of the number before the header, which is the header's length."""
 
 
 def request(path: Path, name: str | None, memory_bytes: int, cpu_seconds: int) -> bytes:
-    """What the process reads from its stdin."""
+    """Return the bytes that the process reads from its stdin."""
     return json.dumps([str(path), name, memory_bytes, cpu_seconds]).encode()
 
 
 def main(stdin: IO[bytes], stdout: IO[bytes]) -> int:
-    """Read the bot that stdin names, and write the answer; returns the exit status."""
+    """Read the bot that stdin names, write the answer, and return the exit status."""
     path, name, memory_bytes, cpu_seconds = json.loads(stdin.read())
     set_limits({"AS": memory_bytes, "CPU": cpu_seconds, "FSIZE": 0, "CORE": 0})
     try:
@@ -41,14 +42,15 @@ def main(stdin: IO[bytes], stdout: IO[bytes]) -> int:
 
 
 def _answer(path: Path, name: str | None, stdout: IO[bytes]) -> int:
+    """Write the bot, or the reason why it is refused, and return the exit status."""
     contents: list[bytes] = []
     try:
         bundle = read_bot(path, name)
     except BundleError as error:
-        head: dict[str, Any] = {"refused": str(error)}
+        fields: dict[str, Any] = {"refused": str(error)}
     else:
         contents = list(bundle.files.values())
-        head = {
+        fields = {
             "name": bundle.name,
             "command": bundle.command,
             "protocol": bundle.protocol,
@@ -58,7 +60,7 @@ def _answer(path: Path, name: str | None, stdout: IO[bytes]) -> int:
             "links": bundle.collection.links,
             "files": [[path, len(content)] for path, content in bundle.files.items()],
         }
-    header = json.dumps(head).encode()
+    header = json.dumps(fields).encode()
     stdout.write(len(header).to_bytes(_LENGTH, "big") + header)
     stdout.writelines(contents)
     stdout.flush()
@@ -66,25 +68,28 @@ def _answer(path: Path, name: str | None, stdout: IO[bytes]) -> int:
 
 
 def bundle_from(answer: bytes) -> BotBundle:
-    """The bot of an answer; `BundleError` if it was refused, `BundleDamaged` for nonsense."""
+    """Return the bot of an answer.
+
+    Raise `BundleError` if it was refused, `BundleDamaged` for nonsense.
+    """
     try:
         end = _LENGTH + int.from_bytes(answer[:_LENGTH], "big")
-        head = json.loads(answer[_LENGTH:end])
-        if "refused" in head:
-            raise BundleError(head["refused"])
-        skipped, links = dict.fromkeys(map(str, head["skipped"])), [*map(str, head["links"])]
+        fields = json.loads(answer[_LENGTH:end])
+        if "refused" in fields:
+            raise BundleError(fields["refused"])
+        skipped, links = dict.fromkeys(map(str, fields["skipped"])), [*map(str, fields["links"])]
         collection = Collection(skipped=skipped, links=links)
-        for path, size in head["files"]:
+        for path, size in fields["files"]:
             collection.announce(path, size)
             collection.file(path, answer[end : end + size])
             end += size
         bundle = BotBundle(
-            names.checked("the bot's name", head["name"]),
-            tuple(map(str, head["command"])),
-            head["digest"],
+            names.checked("the bot's name", fields["name"]),
+            tuple(map(str, fields["command"])),
+            fields["digest"],
             collection,
-            protocol_of(head["protocol"]),
-            head["requirements"],
+            protocol_of(fields["protocol"]),
+            fields["requirements"],
         )
     except (ValueError, TypeError, KeyError) as error:
         raise BundleDamaged(f"the reader of a bot gave no answer: {error}") from None
@@ -94,7 +99,10 @@ def bundle_from(answer: bytes) -> BotBundle:
 
 
 def set_limits(limits: Mapping[str, int]) -> None:
-    """Set limits, by their names without RLIMIT_, for this process and its children."""
+    """Set limits, by their names without RLIMIT_, for this process and its children.
+
+    Systems that do not know a limit go without it, except for Linux, where an error is raised.
+    """
     try:
         resource: Any = importlib.import_module("resource")
     except ImportError:

@@ -1,8 +1,8 @@
 """The rules of Deep Sea Adventure: pure, explicit, standard library only.
 
-Start reading at `game.py` (the loop), then `position.py` (what there is), `state.py` (how it moves,
-and what is refused), `cleanup.py` (between dives), `view.py` (what a seat may know), `ruleset.py`
-(how the rule texts differ).
+Start reading at `game.py` (the loop), then `position.py` (the parts of a position), `state.py` (the
+moves and what is legal), `cleanup.py` (between dives), `view.py` (what a seat may know),
+`ruleset.py` (the differences of the rule texts).
 """
 
 from .actions import BACK, BLANK, DOWN, LEAVE, TAKE, Unit, drop, level_of, order

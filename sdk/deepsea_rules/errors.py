@@ -1,17 +1,17 @@
 """Exceptions of the rules; each is a RulesError, and that is a ValueError.
 
-Every message is one line and names what was found. The game is unchanged after an exception.
+Every message is one line that quotes the bad value. The game is unchanged after an exception.
 """
 
 from __future__ import annotations
 
 
 class RulesError(ValueError):
-    """Any refusal of the rules core."""
+    """Base class of all refusals of the rules."""
 
 
 class InvalidAction(RulesError):
-    """The text is no action at all, in any position."""
+    """The text is no action, in any position."""
 
 
 class IllegalAction(RulesError):
@@ -31,4 +31,4 @@ class InvalidTimeControl(RulesError):
 
 
 class InvalidRecord(RulesError):
-    """A record that is damaged, or whose re-run gives something else than it says."""
+    """A record that is damaged, or that differs from its re-run."""

@@ -1,7 +1,7 @@
-"""Events of a game: as the engine notes them, and as a viewer may read them.
+"""Events of a game: as the engine logs them, and as a viewer may read them.
 
-Invariants: an engine event names chips and never a value; `event_for` is the only way from it
-to an event, and adds a value only where `View.known` would have it too.
+Invariants: an engine event names chips and never a value. `event_for` is the only way from it to an
+event, and adds a value only where `View.known` would have it too.
 
 Events are plain dictionaries ready for JSON, the same for bots, watchers and event logs.
 """
@@ -19,10 +19,10 @@ from .scoring import Result
 __all__ = ["CleanupEvent", "DiveEvent", "EndEvent", "EndReason", "Event", "TurnEvent"]
 
 EndReason = Literal["home", "air", "stall"]
-"""Why a dive ended: all got home, the air was used up, or nothing moved for a whole round."""
+"""Reason why a dive ended: all got home, the air was used up, or nothing changed for a round."""
 
 new_tuple = tuple.__new__
-"""Makes a named tuple of its type and its fields, in a third of the time of the type's own way."""
+"""Constructor of a named tuple from its type and its fields, in a third of the usual time."""
 
 
 class DiveBegan(NamedTuple):
@@ -50,7 +50,7 @@ class TurnPlayed(NamedTuple):
 
 
 class CleanedUp(NamedTuple):
-    """A dive ended; `trail` is what it left, `banked` the chips that each seat brought home."""
+    """A dive ended: `trail` is the trail after it, `banked` each seat's chips of this dive."""
 
     dive: int
     reason: EndReason
@@ -61,6 +61,7 @@ class CleanedUp(NamedTuple):
 
 
 EngineEvent = DiveBegan | TurnPlayed | CleanedUp
+"""Event as the engine logs it."""
 
 
 class DiveEvent(TypedDict):
@@ -74,10 +75,11 @@ class DiveEvent(TypedDict):
 
 
 class TurnEvent(TypedDict):
-    """A turn was played. `declare` is "back" if the diver turned back now, "down" if it kept going
-    though it might have turned, else None; spaces count from 1, 0 is the submarine; `dice` and
-    `from_space` are None if only the turn's end was seen; `search` is None on the submarine;
-    `air` is the true air.
+    """A turn was played.
+
+    `declare` is "back" if the diver turned back now, "down" if it kept going although it had a
+    choice, else None. Spaces count from 1, and 0 is the submarine. `dice` and `from_space` are None
+    if only the turn's end was seen. `search` is None in the submarine. `air` is the true air.
     """
 
     event: Literal["turn"]
@@ -113,18 +115,18 @@ class EndEvent(TypedDict):
 
 
 Event = DiveEvent | TurnEvent | CleanupEvent | EndEvent
-"""What `Bot.on_event` gets: a dictionary whose `event` says which of the four it is."""
+"""Event as `Bot.on_event` gets it: a dictionary whose `event` says which of the four it is."""
 
 
 def banked_chips(event: EngineEvent) -> tuple[int, ...]:
-    """The chips whose values, where they are known, are in the event."""
+    """Return the chips whose values are in the event where the viewer knows them."""
     if isinstance(event, CleanedUp):
         return tuple(chip for chips in event.banked for chip in chips)
     return ()
 
 
 def event_for(event: EngineEvent, known: Mapping[int, int]) -> Event:
-    """The event that a viewer gets who knows the values `known`, by chip id."""
+    """Return the event for a viewer with these known values, by chip id."""
     match event:
         case TurnPlayed():
             return {
@@ -162,7 +164,7 @@ def event_for(event: EngineEvent, known: Mapping[int, int]) -> Event:
 
 
 def end_event(result: Result, seed: bytes) -> EndEvent:
-    """The last event of a game; only now the seed is shown."""
+    """Return the last event of a game, which is the first to show the seed."""
     return {
         "event": "end",
         "scores": list(result.points),
@@ -172,7 +174,7 @@ def end_event(result: Result, seed: bytes) -> EndEvent:
 
 
 def chip_text(chip: int, known: Mapping[int, int]) -> str:
-    """A chip in position notation: "3", or "3=9" if its value is known."""
+    """Return a chip in position notation: "3", or "3=9" if its value is known."""
     level = LEVEL_OF[chip]
     value = known.get(chip)
     return str(level) if value is None else f"{level}={value}"
@@ -183,7 +185,11 @@ def trail_text(
     laid: frozenset[Unit],
     known: Mapping[int, int] | None = None,
 ) -> str:
-    """A trail in position notation; `trail[0]` is the submarine and not written."""
+    """Return a trail in position notation. `trail[0]` is the submarine, which is not written.
+
+    laid   units that are written as laid piles
+    known  values to write, by chip id
+    """
     if known:
         return " ".join([unit_text(unit, known, laid=unit in laid) for unit in trail[1:]])
     return " ".join(
@@ -193,11 +199,12 @@ def trail_text(
 
 @lru_cache(maxsize=4096)
 def _text_of_pile(unit: Unit) -> str:
+    """Return a laid pile in position notation, without values; cached."""
     return unit_text(unit, {}, laid=True)
 
 
 def unit_text(unit: Unit, known: Mapping[int, int], *, laid: bool = False) -> str:
-    """A unit in position notation: "x", "3", "3=9", "[12]", "[1=0,2]", or "{12}" if laid."""
+    """Return a unit in position notation: "x", "3", "3=9", "[12]", "[1=0,2]", or "{12}" if laid."""
     if not unit:
         return "x"
     if len(unit) == 1 and not laid:

@@ -1,6 +1,6 @@
-"""Faults: what a bot can do wrong, the cost, and the remedy.
+"""Faults: what a bot can do wrong, its cost, and the remedy.
 
-Invariants: a fault is always the bot's; an error of the referee is not a fault and voids the game.
+Invariants: a fault is always the bot's. An error of the referee is not a fault and voids the game.
 After a fault the default action is played, so that the game of the others stays complete.
 """
 
@@ -16,7 +16,7 @@ from .time_control import duration_text
 
 
 class Fault(StrEnum):
-    """One thing that a bot did wrong at one decision."""
+    """Kind of fault at one decision."""
 
     START_TIMEOUT = "start_timeout"
     """It did not connect within the start-up limit."""
@@ -35,10 +35,10 @@ class Fault(StrEnum):
 
 
 FAULTS_TO_FORFEIT = 3
-"""The fault that forfeits the seat, counted per game."""
+"""Number of faults in a game with which the seat forfeits."""
 
 FATAL = frozenset({Fault.START_TIMEOUT, Fault.CRASH, Fault.PROTOCOL_ERROR, Fault.RESOURCE_LIMIT})
-"""Faults that end the stream: nobody is left to answer, so they forfeit at once."""
+"""Faults that end the stream: the bot cannot answer any more, so they forfeit at once."""
 
 OF_ONE_GAME = frozenset({Fault.EXCEPTION, Fault.ILLEGAL_ACTION})
 """Faults in which the other games of the bot's process have no part."""
@@ -58,7 +58,7 @@ _LEGAL_SHOWN = 6
 
 
 def is_forfeit(faults: Sequence[Fault]) -> bool:
-    """Whether a seat with these faults in a game has forfeited it."""
+    """Return True if a seat with these faults in a game has forfeited it."""
     return len(faults) >= FAULTS_TO_FORFEIT or any(fault in FATAL for fault in faults)
 
 
@@ -68,28 +68,28 @@ class FaultReport:
 
     seat: int
     decision: int
-    """The index of the decision in the game's record."""
+    """Index of the decision in the game's record."""
     fault: Fault
     kind: Kind
-    """What was asked."""
+    """Kind of the decision."""
     legal: tuple[str, ...]
-    """What could have been answered."""
+    """Legal actions that the bot could have answered."""
     came: str
     """What the bot did instead, in a few words."""
     us: int
-    """How long it took."""
+    """Time that it took, in microseconds."""
     played: str
     """The default action that was played."""
     forfeit: bool
-    """Whether the seat forfeited the game with it."""
+    """True if the seat forfeited the game with this fault."""
     error: str = ""
-    """The traceback, or another text of many lines, that the bot left about it."""
+    """The bot's traceback, or another text of many lines about the fault."""
     when: Literal["decision", "start", "absent"] = "decision"
-    """Whether it happened at the decision or when the process was started for this game; absent: it
-    happened in earlier games, after which the bot was not started again."""
+    """"decision" if it happened there, "start" if the process was started for this game then,
+    "absent" if the bot was not started again after faults in earlier games."""
 
     def explanation(self) -> str:
-        """What was asked, what came, how long it took, and what was played, in one line."""
+        """Return a line with the request, the bot's answer, its time, and the action played."""
         legal = ", ".join(self.legal[:_LEGAL_SHOWN])
         if len(self.legal) > _LEGAL_SHOWN:
             legal += ", ..."

@@ -1,7 +1,7 @@
 """A position of a game: trail, divers, air, phase; and its text in one line.
 
-Invariants: a position has everything that the rest of the game depends on, except choices and dice;
-all of it except `values` is public, and `view.py` decides who may see a value; a clone and its
+Invariants: a position has everything that the rest of the game depends on, except choices and dice.
+All of it except `values` is public, and `view.py` decides who may see a value. A clone and its
 original share no mutable state. The text has only the values that its writer hands over; `notation`
 describes its form and reads it.
 """
@@ -34,23 +34,22 @@ class Position:
                 the dice, "search" after the move, "order" while stranded divers order their
                 items, "over" at the end
     to_move     the seat whose declaration, roll, search or order is next
-    legal       what it may do, see `GameState.legal_actions`; it follows from the rest, so whoever
-                sets a field by hand calls `refresh`
+    legal       its legal actions, see `GameState.legal_actions`; they follow from the rest, so call
+                `refresh` after setting a field by hand
     quiet       consecutive turns in which air, positions and cargo stayed as they were
     trail       `trail[n]` is the unit on space n, `BLANK` if there is none; index 0 stands for the
                 submarine
     laid        the piles that stranded divers laid and nobody has carried since
     place       `ABOARD`, the number of a space, or `HOME`
-    homeward    who has turned back
-    barred      who was stopped outside the submarine and stays out for this dive
+    homeward    True for a diver that has turned back
+    barred      True for a diver that was stopped outside the submarine and stays out in this dive
     cargo       units in pick-up order
     bank        chips brought home, in order of return
-    banked_earlier      how many chips of `bank` are from earlier dives
+    banked_earlier      number of the chips of `bank` that are from earlier dives
     home_order  seats that got home in this dive, first one first
     values      the secret value of each chip, indexed by chip id
-    drowned     for each dive that it has played to its end, how many units each seat lost; a seat
-                drowned where there are any
-    log         where finished turns and dives are noted, or None
+    drowned     for each finished dive, how many units each seat lost; it drowned if there are any
+    log         list to which the events of finished turns and dives are added, or None
     """
 
     rules: RuleSet
@@ -73,17 +72,17 @@ class Position:
     home_order: tuple[int, ...]
     drowned: tuple[tuple[int, ...], ...]
     log: list[EngineEvent] | None
-    # How the turn in hand began, for the log.
+    # The beginning of the current turn, for the log.
     _declared: str | None
     _dice: tuple[int, int] | None
     _origin: int | None
-    # What `revealed` found, until that changes.
+    # Cached result of `revealed`; None when it has to be computed again.
     _revealed: dict[int, int] | None
 
     def __init__(self, rules: RuleSet, values: tuple[int, ...], players: int) -> None:
-        """An empty sea, everybody aboard; `GameState.opening` gives the start of a game.
+        """Make an empty sea with all divers in the submarine; `GameState.opening` starts a game.
 
-        Raises `InvalidRules` for rules with options that this version does not know.
+        Raise `InvalidRules` for rules with options that this version does not know.
         """
         if rules.unknown_options:
             raise InvalidRules(
@@ -110,6 +109,7 @@ class Position:
         self._everybody_boards()
 
     def _everybody_boards(self) -> None:
+        """Put all divers without cargo into the submarine, as at the beginning of a dive."""
         players = self.players
         self.place = [ABOARD] * players
         self.homeward = [False] * players
@@ -120,22 +120,26 @@ class Position:
         self.quiet = 0
 
     def revealed(self) -> dict[int, int]:
-        """The values that everybody has been shown, by chip id; not to be changed."""
+        """Return the values that everybody has been shown, by chip id.
+
+        The dictionary must not be changed.
+        """
         if self._revealed is None:
             # Banks are revealed before stranded divers choose how to lay their cargo.
             if self.phase == "over" or (self.phase == "order" and self.rules.reveal == "dive_end"):
-                shown: Iterable[tuple[int, ...]] = self.bank
+                shown_banks: Iterable[tuple[int, ...]] = self.bank
             elif self.rules.reveal == "dive_end":
-                shown = [
-                    bank[:old] for bank, old in zip(self.bank, self.banked_earlier, strict=True)
+                shown_banks = [
+                    bank[:earlier]
+                    for bank, earlier in zip(self.bank, self.banked_earlier, strict=True)
                 ]
             else:
-                shown = ()
-            self._revealed = {chip: self.values[chip] for bank in shown for chip in bank}
+                shown_banks = ()
+            self._revealed = {chip: self.values[chip] for bank in shown_banks for chip in bank}
         return self._revealed
 
     def clone(self) -> Self:
-        """An independent copy without a log."""
+        """Return an independent copy without a log."""
         new = object.__new__(type(self))
         new.rules = self.rules
         new.values = self.values
@@ -172,14 +176,14 @@ class Position:
 
 
 _HISTORY = ("drowned", "log")
-"""Fields of the course so far: the rest of the game does not depend on them."""
+"""Fields of the past, which the rest of the game does not depend on."""
 _COMPARED = tuple(
     name for name in Position.__slots__ if not name.startswith("_") and name not in _HISTORY
 )
 
 
 def position_text(position: Position | View, known: Mapping[int, int]) -> str:
-    """The position in one line, with the values in `known`, by chip id."""
+    """Return the position in one line of notation, with the values in `known`, by chip id."""
     divers = " ".join(_diver_text(position, seat, known) for seat in range(position.players))
     quiet = f" s{position.quiet}" if position.quiet else ""
     phase = "" if position.phase == "declare" else f" {position.phase}"
@@ -188,6 +192,7 @@ def position_text(position: Position | View, known: Mapping[int, int]) -> str:
 
 
 def _diver_text(position: Position | View, seat: int, known: Mapping[int, int]) -> str:
+    """Return the word of a diver in notation, such as "*A5v:1,[23]/4=12"."""
     place = position.place[seat]
     text = "*" if seat == position.to_move and position.phase != "over" else ""
     text += SEAT_LETTERS[seat]

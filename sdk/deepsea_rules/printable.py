@@ -1,7 +1,7 @@
 """Makes untrusted text safe to print: control and direction-changing characters are escaped.
 
 Invariants: the result has no effect on a terminal, a log or a table, and is one line unless line
-ends are kept; printable characters are unchanged.
+ends are kept. Printable characters are unchanged.
 """
 
 from __future__ import annotations
@@ -10,28 +10,30 @@ from collections.abc import Iterable, Sequence
 
 
 def printable(text: str, longest: int | None = None, *, keep: str = "") -> str:
-    """The text with unprintable characters as escapes, cut to `longest` characters.
+    """Return the text with unprintable characters as escapes, cut to `longest` characters.
 
-    keep   characters that stay, such as line ends
+    keep  characters that stay, such as line ends
     """
     escaped = text
     if not text.isprintable():
         escaped = "".join(
             [
-                c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
-                for c in text
+                character
+                if character.isprintable() or character in keep
+                else character.encode("unicode_escape").decode()
+                for character in text
             ]
         )
     return escaped if longest is None or len(escaped) <= longest else escaped[: longest - 3] + "..."
 
 
 def one_line(text: str, longest: int | None = None) -> str:
-    """The same, with single spaces for line ends and other white space."""
+    """Return a text as `printable` does, with single spaces for line ends and other white space."""
     return printable(" ".join(text.split()), longest)
 
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in HTML, as notebooks show it; every text is escaped."""
+    """Return a table in HTML, as notebooks show it; every text is escaped."""
     from html import escape  # few programs need it
 
     def line(tag: str, cells: Sequence[object]) -> str:
@@ -44,7 +46,7 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object
 
 
 def quoted(value: object, longest: int = 60) -> str:
-    """A value as error messages show it: as in Python source, in ASCII, cut to about `longest`."""
+    """Return a value for an error message: as in Python source, in ASCII, cut to `longest`."""
     if isinstance(value, str):
         return ascii(value if len(value) <= longest else value[:longest] + "...")
     text = ascii(value)

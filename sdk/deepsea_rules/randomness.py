@@ -1,7 +1,7 @@
-"""Random numbers derived from a seed; the only module of the rules that makes any.
+"""Random numbers derived from a seed; no other module of the rules makes any.
 
 Invariants: every number comes from `HMAC-SHA256(seed, "label:counter")`, so that any program can
-derive it again; a label has one purpose only; a seat's dice do not depend on what others do.
+derive it again. A label has one purpose only. A seat's dice do not depend on what others do.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ class NumberSource(Protocol):
     """A source of random numbers, such as a `random.Random`."""
 
     def random(self) -> float:
-        """A number from 0 up to, but not including, 1."""
+        """Return a number from 0 up to, but not including, 1."""
 
 
 def seed_from_text(text: str) -> bytes:
-    """The 32-byte seed that `--seed TEXT` stands for."""
+    """Return the 32-byte seed that `--seed TEXT` stands for."""
     return hashlib.sha256(f"deepsea-seed:{text}".encode()).digest()
 
 
 def game_seed(seed: bytes, n: int, attempt: int = 0) -> bytes:
-    """The seed of game `n` (from 0) of a run that has `seed`.
+    """Return the seed of game `n` (from 0) of a run with this seed.
 
     attempt  from 0; each attempt after a void game has a seed of its own
     """
@@ -38,12 +38,12 @@ def game_seed(seed: bytes, n: int, attempt: int = 0) -> bytes:
 
 
 def commitment(seed: bytes) -> str:
-    """What is published before a game so that its seed cannot be changed afterwards, in hex."""
+    """Return the hash of a seed in hex, which is published before a game to fix the seed."""
     return hashlib.sha256(seed).hexdigest()
 
 
 class Source:
-    """The bytes that one seed gives, by label."""
+    """Source of random bytes of one seed, by label."""
 
     __slots__ = ("_inner", "_outer", "seed")
 
@@ -55,11 +55,11 @@ class Source:
         self._outer = hashlib.sha256(key.translate(_OUTER_PAD))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Source], tuple[bytes]]:
-        # Keyed hashes can neither be pickled nor copied by `copy`, and the seed makes them again.
+        """Return how to copy it: by its seed, since keyed hashes cannot be copied or pickled."""
         return source, (self.seed,)
 
     def block(self, message: bytes) -> bytes:
-        """The 32 bytes of "label:counter"."""
+        """Return the 32 bytes of a message "label:counter"."""
         inner = self._inner.copy()
         outer = self._outer.copy()
         inner.update(message)
@@ -67,30 +67,34 @@ class Source:
         return outer.digest()
 
     def faces(self, message: bytes) -> tuple[int, int]:
-        """Two dice with the faces 1 to 3, from "label:0" and what follows."""
+        """Return two dice with the faces 1 to 3, from the bytes of a label.
+
+        message  "label:0", which names the first block of bytes
+        """
         block = self.block(message)
         first = block[0]
         second = block[1]
+        # 255 is a multiple of 3, so the bytes 0 to 254 give each face equally often.
         if first < 255 and second < 255:
-            # Two bytes are nearly always enough, and a stream takes twice as long.
             return 1 + first % 3, 1 + second % 3
+        # A byte of 255 is skipped: a stream does that over all blocks, but takes twice as long.
         stream = Stream(self.seed, message.decode().removesuffix(":0"))
         return 1 + stream.uniform(3), 1 + stream.uniform(3)
 
     def dice(self, dive: int, seat: int, turn: int) -> tuple[int, int]:
-        """What `seat` rolls in its `turn` (from 1) of `dive` (from 1)."""
+        """Return the dice of `seat` in its `turn` (from 1) of `dive` (from 1)."""
         return self.faces(_dice_message(dive, seat, turn))
 
 
 @lru_cache(maxsize=4096)
 def _dice_message(dive: int, seat: int, turn: int) -> bytes:
-    """The same in every game, and writing it takes longer than looking it up."""
+    """Return the message of a turn's dice, which is the same in every game; cached."""
     return f"dice/{dive}/{seat}/{turn}:0".encode()
 
 
 @lru_cache(maxsize=64)
 def source(seed: bytes) -> Source:
-    """The source of a seed, remembered for a while."""
+    """Return the source of a seed; the latest ones are cached."""
     return Source(seed)
 
 
@@ -99,7 +103,7 @@ _OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
 
 
 class Stream:
-    """Fair numbers from the bytes of one label."""
+    """Stream of fair numbers from the bytes of one label."""
 
     __slots__ = ("_bytes", "_counter", "_label", "_source")
 
@@ -110,7 +114,10 @@ class Stream:
         self._bytes = iter(b"")
 
     def uniform(self, n: int) -> int:
-        """A number from 0 to n - 1 (n at most 256); bytes that would favour some are skipped."""
+        """Return a number from 0 to n - 1, for n up to 256.
+
+        Bytes at the upper end that would make some numbers more likely are skipped.
+        """
         limit = 256 - 256 % n
         while True:
             for byte in self._bytes:
@@ -121,16 +128,19 @@ class Stream:
 
 
 def shuffled(values: Sequence[int], uniform: Callable[[int], int]) -> list[int]:
-    """Fisher-Yates from the last place down to the second."""
+    """Return the values in random order, by Fisher-Yates from the last place down to the second.
+
+    uniform  function that returns a random number from 0 to its argument - 1
+    """
     items = list(values)
-    for i in range(len(items) - 1, 0, -1):
-        j = uniform(i + 1)
-        items[i], items[j] = items[j], items[i]
+    for last in range(len(items) - 1, 0, -1):
+        chosen = uniform(last + 1)
+        items[last], items[chosen] = items[chosen], items[last]
     return items
 
 
 def deal(seed: bytes) -> tuple[int, ...]:
-    """The value of every chip, indexed by chip id; 33 numbers, index 0 is no chip."""
+    """Return the value of every chip by chip id: 33 numbers, of which index 0 is no chip."""
     values = [0]
     for level in LEVELS:
         values += shuffled(values_of_level(level), Stream(seed, f"deal/{level}").uniform)
@@ -138,7 +148,7 @@ def deal(seed: bytes) -> tuple[int, ...]:
 
 
 def first_player(seed: bytes, players: int) -> int:
-    """The seat that wins the roll-off for the first turn; the tied roll again among themselves."""
+    """Return the seat that wins the roll-off for the first turn; tied seats roll again."""
     faces = source(seed).faces
     tied = list(range(players))
     attempt = 0

@@ -1,7 +1,8 @@
 """Reasons in words: why an action is not legal, and which rule stops a diver on its way.
 
-Invariants: what is legal, the engine decides (`state.py`); here stands why, and no decision depends
-on it. A reason of an option names it, so that docs/rules.md can be looked up.
+Invariants: the engine decides what is legal (`state.py`). This module only explains it, and no
+decision depends on it. The reason of an option names it, so that it can be looked up in
+docs/rules.md.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ OUT_FOR_THIS_DIVE = "a diver that was turned away stays out for this dive (barre
 
 
 def why_illegal(position: Position, action: str) -> str:
-    """The reason for which the seat to move may not do this; the action is not legal there.
+    """Return the reason why the seat to move may not do this. The action must not be legal.
 
-    Raises `InvalidAction` for a text that is no action.
+    Raise `InvalidAction` for a text that is no action.
     """
     kind, phase = kind_of(action), position.phase
     if phase == "over":
@@ -45,18 +46,19 @@ def why_illegal(position: Position, action: str) -> str:
 def why_outside(
     rules: RuleSet, origin: int, others: Container[int], steps: int, *, has_treasure: bool
 ) -> str | None:
-    """The rule that keeps a homeward diver out which did not board; None if it was too far away.
+    """Return the rule that kept a homeward diver outside; None if it was too far away to board.
 
     origin  its place before the move
     others  the places of the other divers
     """
-    free = sum(space not in others for space in range(1, origin))
-    if rules.home_empty_handed != "barred" or steps <= free:
+    free_spaces = sum(space not in others for space in range(1, origin))
+    if rules.home_empty_handed != "barred" or steps <= free_spaces:
         return None
     return OUT_FOR_THIS_DIVE if has_treasure else NO_TREASURE_NO_ENTRY
 
 
 def _why_not_declare(position: Position, action: str) -> str:
+    """Return the reason why a declaration is not legal."""
     if action == DOWN:
         return "a diver with no free space deeper has to turn back (forced_turn)"
     if position.place[position.to_move] == ABOARD:
@@ -65,6 +67,7 @@ def _why_not_declare(position: Position, action: str) -> str:
 
 
 def _why_not_search(position: Position, action: str) -> str:
+    """Return the reason why a search is not legal."""
     seat = position.to_move
     cargo = position.cargo[seat]
     if action == TAKE:

@@ -1,7 +1,7 @@
-"""Rules: what all rule texts have in common, and their differences, as data.
+"""Rules: the common parts of all rule texts, and their differences as data.
 
-Invariants: a `RuleSet` is frozen; the presets differ in their data alone, so nothing in the engine
-compares a preset's name; an option's name, values and meaning are in one place, the annotation of
+Invariants: a `RuleSet` is frozen. The presets differ in their data alone, so nothing in the engine
+compares a preset's name. An option's name, values and meaning are in one place, the annotation of
 its field, from which `OPTIONS` is made.
 """
 
@@ -20,23 +20,23 @@ DIVES = 3
 FULL_AIR = 25
 """Air at the start of a dive."""
 FACES = (1, 2, 3)
-"""What a die can show, each on two of its six faces."""
+"""Faces of a die, each on two of its six sides."""
 MIN_PLAYERS = 2
 MAX_PLAYERS = 6
 USUAL_PLAYERS = 4
 PILE_ITEMS = 3
-"""How many items stranded divers lay on one pile."""
+"""Items that stranded divers lay on one pile."""
 SEAT_LETTERS = "ABCDEF"
-"""How seats are written; in data they count from 0."""
+"""Letters of the seats; in data, seats count from 0."""
 ABOARD = 0
-"""The place of a diver in the submarine that has not left it, or cannot."""
+"""Place of a diver in the submarine that has not left it in this dive, or cannot."""
 HOME = -1
-"""The place of a diver that came back in this dive."""
+"""Place of a diver that has come back in this dive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
-    """A complete set of rules; the order of the fields is that of records."""
+    """A complete set of rules; the fields are in the order of records."""
 
     name: str
     turn_needs_treasure: Annotated[bool, "only a diver with treasure may turn back"]
@@ -82,7 +82,7 @@ class RuleSet:
     blank_count: Annotated[int | None, "how many blanks the box holds; a label, they never run out"]
     first_player: Annotated[Literal["roll_off", "seat_a"], "who begins the first dive"]
     unknown_options: tuple[str, ...] = ()
-    """Options of a newer version that stand in no field: such rules cannot be simulated."""
+    """Options of a newer version, which no field holds: such rules cannot be simulated."""
 
     def __post_init__(self) -> None:
         if not (self.name.strip() and self.name.isprintable() and len(self.name) <= 60):
@@ -106,12 +106,15 @@ class RuleSet:
             )
 
     def options(self) -> dict[str, OptionValue]:
-        """Every option by name, in the order of `OPTIONS`, ready for JSON."""
+        """Return every option by name, in the order of `OPTIONS`, ready for JSON."""
         return {option.name: getattr(self, option.name) for option in OPTIONS}
 
     @classmethod
     def from_options(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """A rule set from all its options; raises `InvalidRules` on an unknown or missing one."""
+        """Return a rule set from all its options.
+
+        Raise `InvalidRules` for an unknown or missing one.
+        """
         _refuse_unknown(options)
         missing = [option.name for option in OPTIONS if option.name not in options]
         if missing:
@@ -120,8 +123,8 @@ class RuleSet:
 
     @classmethod
     def from_toml(cls, text: str) -> "RuleSet":
-        """A custom rule set from a TOML file; see `from_table`."""
-        # Here, because it is a tenth of what a bot imports, and no bot reads TOML.
+        """Return the custom rule set of a TOML file's text; see `from_table`."""
+        # Imported late: it takes a tenth of the time of a bot's imports, and no bot reads TOML.
         import tomllib
 
         try:
@@ -132,10 +135,10 @@ class RuleSet:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "RuleSet":
-        """A custom rule set: `name`, `base` (a preset) and a table `options` of what differs.
+        """Return a custom rule set from `name`, `base` (a preset) and changed `options`.
 
-        Only when `base` bars nobody and the options do is `barred_release` filled in, with
-        "on_pickup"; the other way round it is dropped. Raises `InvalidRules`.
+        If `options` change `home_empty_handed` alone, `barred_release` follows: "on_pickup" if it
+        bars divers, else none. Raise `InvalidRules`.
         """
         for key in table:
             if key not in ("name", "base", "options"):
@@ -150,8 +153,8 @@ class RuleSet:
             raise InvalidRules("[options] must be a table")
         _refuse_unknown(options)
         if "home_empty_handed" in options and "barred_release" not in options:
-            barred = options["home_empty_handed"] == "barred"
-            options = {**options, "barred_release": "on_pickup" if barred else None}
+            is_barred = options["home_empty_handed"] == "barred"
+            options = {**options, "barred_release": "on_pickup" if is_barred else None}
         return replace(preset(base), name=name, **options)
 
 
@@ -170,21 +173,26 @@ class Option(NamedTuple):
             raise InvalidRules(f"blank_count is a number from 1 to 999 or left out, not {value!r}")
         # `True == 1`, so equality alone would let numbers pass for booleans.
         if value not in self.values or type(value) not in map(type, self.values):
-            words = ", ".join("none given" if v is None else str(v).lower() for v in self.values)
+            words = ", ".join(
+                "none given" if allowed is None else str(allowed).lower() for allowed in self.values
+            )
             raise InvalidRules(f"{self.name} is one of {words}, not {value!r}")
 
     def to_text(self, value: OptionValue) -> str | None:
-        """The value in one word, such as "true"; None if the option has none."""
+        """Return the value in one word, such as "true"; None if the option has none."""
         return value if isinstance(value, str) or value is None else str(value).lower()
 
     def in_words(self, value: OptionValue) -> str:
-        """The value for people: `yes`, `dive end`, or a dash."""
+        """Return the value for people: `yes`, `dive end`, or a dash for none."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         return "–" if value is None else str(value).replace("_", " ")
 
     def from_text(self, text: str | None) -> OptionValue:
-        """The value that was written so; raises `InvalidRules` if the option has no such value."""
+        """Return the value of a word from `to_text`.
+
+        Raise `InvalidRules` if the option has no such value.
+        """
         value: OptionValue = text
         if text is not None and self.name == "blank_count":
             value = int(text) if text.isdecimal() else text
@@ -195,10 +203,12 @@ class Option(NamedTuple):
 
 
 def _options() -> Iterator[Option]:
+    """Yield the options from the annotated fields of `RuleSet`."""
     annotations: dict[str, Any] = RuleSet.__annotations__
     for name, annotation in annotations.items():
         if hasattr(annotation, "__metadata__"):  # it is Annotated
             kind, about = get_args(annotation)
+            # A literal lists its values itself.
             values = {bool: (False, True), int | None: (None,)}.get(kind) or get_args(kind)
             yield Option(name, values, about)
 
@@ -225,7 +235,7 @@ _MANUAL = RuleSet(
 )
 
 DEFAULT = "manual"
-"""The preset that is played where none is named."""
+"""The preset that is played if none is named."""
 
 PRESETS: dict[str, RuleSet] = {
     rules.name: rules
@@ -278,7 +288,7 @@ PRESETS: dict[str, RuleSet] = {
 
 
 def preset(name: object) -> RuleSet:
-    """The preset of that name; raises `InvalidRules` naming the nearest one."""
+    """Return the preset of that name. Raise `InvalidRules`, which names the nearest one."""
     if isinstance(name, str) and name in PRESETS:
         return PRESETS[name]
     near = difflib.get_close_matches(str(name), PRESETS, 1)
@@ -287,6 +297,7 @@ def preset(name: object) -> RuleSet:
 
 
 def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    """Raise `InvalidRules` for the first key that is no option."""
     names = [option.name for option in OPTIONS]
     for key in options:
         if key not in names:

@@ -1,6 +1,6 @@
 """Points, tie-breaks and placements.
 
-Invariants: placements are competition ranks, 1 is best, and tied seats share one; seats that
+Invariants: placements are competition ranks: 1 is best, and tied seats share one. Seats that
 forfeited rank below all that finished, whatever they had banked.
 """
 
@@ -13,14 +13,14 @@ from .actions import count_levels
 
 
 class Result(NamedTuple):
-    """How a game ended, by seat."""
+    """Points and placements of a game, by seat."""
 
     points: tuple[int, ...]
     placements: tuple[int, ...]
 
 
 def points(banks: Sequence[Sequence[int]], values: Sequence[int]) -> tuple[int, ...]:
-    """What the chips in each bank are worth together."""
+    """Return the worth of the chips in each bank."""
     return tuple([sum([values[chip] for chip in bank]) for bank in banks])
 
 
@@ -30,32 +30,33 @@ def final_result(
     values: Sequence[int],
     forfeits: Sequence[int] = (),
 ) -> Result:
-    """Scores and placements.
+    """Return the points and placements of a finished game.
 
     tiebreak  the rule set's option
     banks     the chip ids that each seat brought home
     values    the value of each chip, indexed by chip id
-    forfeits  the seats that forfeited, first one first: the later, the better its rank
+    forfeits  the seats that forfeited, in order of time: a later one ranks better
     """
     scores = points(banks, values)
+    # Higher keys rank better: seats that finished, by points and ties; then later forfeits.
     keys: list[tuple[bool, int, tuple[int, ...]]] = []
     for seat, score in enumerate(scores):
         if seat in forfeits:
             keys.append((False, forfeits.index(seat), ()))
             continue
-        tied = [
+        tied_banks = [
             bank
             for other, bank in enumerate(banks)
             if scores[other] == score and other not in forfeits
         ]
-        tie_key = _tie_key(tiebreak, banks[seat], tied) if len(tied) > 1 else ()
+        tie_key = _tie_key(tiebreak, banks[seat], tied_banks) if len(tied_banks) > 1 else ()
         keys.append((True, 0, (score, *tie_key)))
     placements = tuple([1 + sum([other > key for other in keys]) for key in keys])
     return Result(scores, placements)
 
 
 def _tie_key(tiebreak: str, bank: Sequence[int], tied: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """What decides among banks of equal points: more is better. Chips in stacks count singly."""
+    """Return the key that breaks a tie of points: more is better. Chips in stacks count singly."""
     counts = count_levels(bank)
     if tiebreak == "lexicographic":
         return counts[::-1]
@@ -70,10 +71,11 @@ def _tie_key(tiebreak: str, bank: Sequence[int], tied: Sequence[Sequence[int]]) 
 
 
 def placement_scores(placements: Sequence[int]) -> list[float]:
-    """For each seat the share of the others that it is ahead of; a tie is half of it."""
+    """Return for each seat the share of the others that it is ahead of; a tie counts half."""
     return [half / (2 * (len(placements) - 1)) for half in halves_ahead(placements)]
 
 
 def halves_ahead(placements: Sequence[int]) -> list[int]:
-    """For each seat a 2 for every other seat that it is ahead of, and a 1 for every tie."""
-    return [sum((own < p) + (own <= p) for p in placements) - 1 for own in placements]
+    """Return for each seat 2 for every other seat that it is ahead of, and 1 for every tie."""
+    # A seat counts as tied with itself, hence one less.
+    return [sum((own < other) + (own <= other) for other in placements) - 1 for own in placements]

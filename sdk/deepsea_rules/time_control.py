@@ -1,7 +1,7 @@
 """Time controls: a budget for each decision and a bank for each game.
 
 Invariants: all times are whole microseconds. A decision that takes more than its budget uses the
-bank; a decision that takes more than both is a timeout, one that takes exactly both is not.
+bank. A decision that takes more than both is a timeout; exactly both is not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .errors import InvalidTimeControl
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
 _SPAN = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?(us|ms|s|m)")
 LONGEST_US = 24 * 3600 * 1_000_000
-"""The longest time for a decision, its bank included."""
+"""Longest time for a decision, its bank included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class TimeControl:
 
     @classmethod
     def parse(cls, text: str) -> TimeControl:
-        """Read `BUDGET` or `BUDGET+BANK`, each a number with us, ms, s or m.
+        """Return the time control of `BUDGET` or `BUDGET+BANK`, each a number with us, ms, s or m.
 
-        Raises InvalidTimeControl.
+        Raise InvalidTimeControl for any other text.
         """
         parts = text.replace(" ", "").split("+")
         spans = [_span_us(part) for part in parts]
@@ -49,7 +49,7 @@ class TimeControl:
         )
 
     def format(self) -> str:
-        """The shortest text that parse() reads back."""
+        """Return the shortest text that parse() reads back."""
         budget = _span_text(self.budget_us)
         return f"{budget}+{_span_text(self.bank_us)}" if self.bank_us else budget
 
@@ -58,15 +58,17 @@ DEFAULT_CLOCK = TimeControl(budget_us=100_000, bank_us=2_000_000)
 
 
 def _span_us(text: str) -> int | None:
+    """Return a text such as "1.5s" in microseconds; None if it is not whole microseconds."""
     match = _SPAN.fullmatch(text)
     if match is None:
         return None
-    whole, part, unit = match.groups(default="")
-    us, rest = divmod(int(whole + part) * _UNITS[unit], 10 ** len(part))
-    return None if rest else int(us)  # nothing finer than a microsecond
+    whole, fraction, unit = match.groups(default="")
+    us, remainder = divmod(int(whole + fraction) * _UNITS[unit], 10 ** len(fraction))
+    return None if remainder else int(us)  # nothing finer than a microsecond
 
 
 def _span_text(us: int) -> str:
+    """Return a time in the largest unit in which it is a whole number."""
     for unit in ("s", "ms"):
         if us % _UNITS[unit] == 0:
             return f"{us // _UNITS[unit]}{unit}"
@@ -74,7 +76,7 @@ def _span_text(us: int) -> str:
 
 
 class Bank:
-    """The bank of one seat in one game."""
+    """Bank of one seat in one game."""
 
     __slots__ = ("_budget_us", "left_us")
 
@@ -84,21 +86,21 @@ class Bank:
 
     @property
     def limit_us(self) -> int:
-        """The time limit of the next decision: budget plus bank."""
+        """Time limit of the next decision: budget plus bank."""
         return self._budget_us + self.left_us
 
     def spend(self, elapsed_us: int) -> None:
-        """Charge one decision: what is over its budget, as far as the bank goes."""
+        """Charge one decision: its time over the budget, as far as the bank goes."""
         self.left_us -= min(max(0, elapsed_us - self._budget_us), self.left_us)
 
 
 def overrun(limit_us: int) -> str:
-    """The text of a timeout's report."""
+    """Return the text of a timeout's report."""
     return f"it had {duration_text(limit_us)} for the decision"
 
 
 def duration_text(us: int) -> str:
-    """A time as tables and reports show it."""
+    """Return a time as tables and reports show it."""
     if us < 100:
         return f"{us} us"
     return f"{us / 1_000_000:.2f} s" if us >= 1_000_000 else f"{us / 1000:.1f} ms"

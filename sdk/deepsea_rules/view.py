@@ -1,7 +1,7 @@
 """The view of a position for one seat; the only way in which facts of a game leave the referee.
 
-Invariants: a view is built field by field from what is public, never from a state with things taken
-out; values come from `known_values` alone; two states that differ only in what the viewer does not
+Invariants: a view is built field by field from public facts, never from a state with things taken
+out. Values come from `known_values` alone. Two states that differ only in what the viewer does not
 know give equal views.
 """
 
@@ -21,25 +21,25 @@ from .state import GameState
 
 
 class Diver(NamedTuple):
-    """One diver, as everybody sees it."""
+    """A diver, as everybody sees it."""
 
     seat: int
     place: int
-    """The space it is on; 0 = in the submarine."""
+    """The space of the diver; 0 in the submarine."""
     homeward: bool
-    """It has turned back."""
+    """True once it has turned back."""
     home: bool
-    """It got home in this dive."""
+    """True once it has come home in this dive."""
     barred: bool
-    """It has to stay out of the submarine in this dive."""
+    """True if it has to stay out of the submarine in this dive."""
     cargo: tuple[Unit, ...]
-    """The units it carries, in pick-up order."""
+    """Carried units, in pick-up order."""
     bank: tuple[int, ...]
-    """The ids of the chips that it brought home in this game."""
+    """Ids of the chips that it has brought home in this game."""
 
     @property
     def load(self) -> int:
-        """How many units it carries: its cost in air each turn, and what its dice lose."""
+        """Number of carried units: its cost in air each turn, and what is taken off its dice."""
         return len(self.cargo)
 
 
@@ -47,9 +47,9 @@ class Diver(NamedTuple):
 class View:
     """A position as one seat may know it; `seat` is None for a watcher.
 
-    The fields are those of `GameState`, as tuples, less the secret values and with
-    known    the values that this viewer knows, by chip id
-    legal    what the seat to move may do, the default action first
+    The fields are those of `GameState`, as tuples, without the secret values and with
+    known  the values that this viewer knows, by chip id
+    legal  the legal actions of the seat to move, the default action first
     """
 
     seat: int | None
@@ -91,6 +91,7 @@ class View:
         return tuple(self._diver((own + i) % self.players) for i in range(1, self.players))
 
     def _diver(self, seat: int) -> Diver:
+        """Return the diver of a seat."""
         place = self.place[seat]
         diver = (
             seat,
@@ -104,66 +105,68 @@ class View:
         return new_tuple(Diver, diver)
 
     def _own_seat(self) -> int:
+        """Return the viewer's seat. Raise ValueError for a watcher."""
         if self.seat is None:
             raise ValueError("a watcher's view has no diver of its own")
         return self.seat
 
     @property
     def distance_home(self) -> int:
-        """How many spaces lie between this seat's diver and safety; 0 when aboard or home."""
+        """Number of spaces from the submarine to this seat's diver; 0 aboard and at home."""
         return max(self.place[self._own_seat()], 0)
 
     @property
     def unit_here(self) -> Unit:
-        """The unit on this diver's space; `BLANK` on a blank or in the submarine."""
+        """The unit on this diver's space; `BLANK` for a blank or the submarine."""
         return self.trail[self.distance_home]
 
     # The decision
 
     @property
     def kind(self) -> Kind | None:
-        """Which kind of decision this is; None where nothing is asked, or nothing that we know."""
+        """The kind of decision; None for no decision, or a kind that this version does not know."""
         phase = self.phase
         return phase if phase == "declare" or phase == "search" or phase == "order" else None
 
     def is_legal(self, action: str) -> bool:
-        """Whether the seat to move may do this; an order may be legal without being listed."""
+        """Return True if the seat to move may do this; orders may be legal without being listed."""
         if action in self.legal:
             return True
         return self.phase == "order" and is_order(action, self.items)
 
     @property
     def can_take(self) -> bool:
-        """Whether this seat may take the unit that it has reached."""
+        """True if this seat may take the unit on its space."""
         return TAKE in self.legal
 
     @property
     def droppable(self) -> tuple[Unit, ...]:
         """The units that may be dropped here, in pick-up order; of units with one name the first.
 
-        Empty where dropping is not legal. The action is `drop(unit)`.
+        There are none where dropping is not legal. The action is `drop(unit)`.
         """
         if self.phase != "search":
             return ()
-        first = {drop(unit): unit for unit in reversed(self.cargo[self.to_move])}
-        return tuple([first[action] for action in self.legal if action in first])
+        # Reversed, so that the first unit with a name is the one that stays.
+        by_action = {drop(unit): unit for unit in reversed(self.cargo[self.to_move])}
+        return tuple([by_action[action] for action in self.legal if action in by_action])
 
     @property
     def items(self) -> tuple[Unit, ...]:
-        """What this seat lays one by one when it is stranded, in pick-up order."""
+        """The items that this seat lays one by one when it is stranded, in pick-up order."""
         return items_of(self.rules, self.cargo[self._own_seat()])
 
     # Hidden values
 
     def unseen(self, level: int) -> list[int]:
-        """The values of a level that this viewer has not seen, ascending.
+        """Return the values of a level that this viewer has not seen, ascending.
 
-        Any unseen chip of the level is as likely as any other to have any of them.
+        Each unseen chip of the level is equally likely to have any of them.
         """
         return unseen_values(level, self.known)
 
     def expected_value(self, unit: Sequence[int]) -> float:
-        """What the chips of a unit are worth on average, for all that this viewer knows."""
+        """Return the mean worth of the chips of a unit, by what this viewer knows."""
         total = 0.0
         for chip in unit:
             if chip in self.known:
@@ -174,20 +177,21 @@ class View:
         return total
 
     def sample(self, rng: NumberSource) -> GameState:
-        """A full position that this view allows, with all unseen values dealt at random.
+        """Return a full position that this view allows, with all unseen values dealt at random.
 
-        Every deal is as likely as it is in the real game; look ahead on it as you like. `rng` is
-        a `random.Random`, or whatever has its `random()`.
+        Every deal is as likely as it is in the real game. The position may be played on freely.
+        `rng` is a `random.Random`, or any object with its method `random()`.
         """
         random, known = rng.random, self.known
         values = [0]
         for level in LEVELS:
             unseen = unseen_values(level, known)
-            # As `shuffled` does it, written out for roll-outs.
+            # As `shuffled`, but without a call, because roll-outs sample often.
             for last in range(len(unseen) - 1, 0, -1):
                 chosen = int(random() * (last + 1))
                 unseen[last], unseen[chosen] = unseen[chosen], unseen[last]
             values += unseen
+        # The unseen values lie in order of the chips; known ones take their places between them.
         for chip in sorted(known):
             values.insert(chip, known[chip])
         state = GameState(self.rules, tuple(values), self.players)
@@ -216,7 +220,7 @@ class View:
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        """The position in notation, with the values that this viewer knows."""
+        """Return the position in notation, with the values that this viewer knows."""
         return position_text(self, self.known)
 
     def __repr__(self) -> str:
@@ -224,7 +228,7 @@ class View:
 
 
 def unseen_values(level: int, known: Mapping[int, int]) -> list[int]:
-    """The values of a level that are not in `known`, ascending."""
+    """Return the values of a level that are not in `known`, ascending."""
     values = list(values_of_level(level))
     for chip, value in known.items():
         if LEVEL_OF[chip] == level:
@@ -233,10 +237,11 @@ def unseen_values(level: int, known: Mapping[int, int]) -> list[int]:
 
 
 def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
-    """The values that a viewer knows, by chip id. None is a watcher, who knows what all know.
+    """Return the values that a viewer knows, by chip id; None is a watcher.
 
-    Nobody knows a chip that has not been banked. At the game's end all banks are shown; before
-    that, `reveal` says what all know, and `owner_peek` what an owner knows besides.
+    A watcher knows what all seats know. No chip is known before it has been banked. At the game's
+    end all banks are shown. Before that, the option `reveal` says what all know, and `owner_peek`
+    what an owner knows in addition.
     """
     known = state.revealed().copy()
     if viewer is not None and state.rules.owner_peek == "on_return":
@@ -246,7 +251,7 @@ def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
 
 
 def view_for(state: GameState, seat: int | None) -> View:
-    """What `seat` may know of the position; None is a watcher."""
+    """Return the position as a seat may know it, or as a watcher (None) may."""
     # A constructor with nineteen keywords would take three times as long.
     view = View.__new__(View)
     view.seat = seat
