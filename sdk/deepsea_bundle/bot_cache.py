@@ -83,8 +83,8 @@ class BotCache:
     def has_lost(self, digests: Iterable[str]) -> bool:
         """Return True if one of these bots was unpacked and its files are gone.
 
-        Programs that clean temporary folders remove the files first that were not read for long,
-        such as the manifest.
+        Programs that clean temporary folders first remove files that were not read for long. The
+        manifest is one of them, so only that file is looked for.
         """
         unpacked = self._unpacked.intersection(digests)
         return any(not (self._folder / bot_digest / MANIFEST).exists() for bot_digest in unpacked)

@@ -57,7 +57,8 @@ def person(name: str) -> str:
         1 <= len(stored) <= LONGEST and len(key(stored)) <= LONGEST and categories[0] in "LN"
     )
     has_allowed_letters = all(
-        kind in "LMN" or letter in _BETWEEN for kind, letter in zip(categories, stored, strict=True)
+        category in "LMN" or letter in _BETWEEN
+        for category, letter in zip(categories, stored, strict=True)
     )
     has_piled_marks = "M" * (_MOST_MARKS + 1) in "".join(categories)
     if not has_valid_length or not has_allowed_letters or has_piled_marks or _ODD.search(stored):

@@ -150,7 +150,7 @@ def listed_orders(part: Laid) -> tuple[str, ...]:
 def next_starter(state: Position) -> int:
     """Return the seat that begins the next dive: the farthest diver, or the last one to come home.
 
-    The rules say which of the two comes first if both exist.
+    The rules say which of the two it is if there are both.
     """
     seats_out = [seat for seat, place in enumerate(state.place) if place != HOME]
     if not seats_out or (state.home_order and state.rules.starter == "last_home_else_farthest"):

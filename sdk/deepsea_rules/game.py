@@ -122,10 +122,11 @@ class Game:
     ) -> Decision:
         """Play the answer to the pending question, and return it as a decision.
 
+        Raise `InvalidAction` or `IllegalAction` for an action that the position does not allow.
+
         action  an action, or None with a `fault`: the default action is played then
         us      time that the decision took, in microseconds
-        came    with a fault, what the bot did instead, for its author Raise `InvalidAction` or
-                `IllegalAction` for an action that the position does not allow.
+        came    with a fault, what the bot did instead, for its author
         """
         question = self._question or self.pending()
         if question is None:

@@ -259,28 +259,28 @@ class Story:
         dice = "+".join(map(str, event["dice"] or ())) + (f"-{len(cargo)}" if cargo else "")
         origin = "?" if event["from_space"] is None else str(event["from_space"] or "sub")
         destination = "home" if event["home"] else str(to_space or "sub")
-        space_index = to_space - 1
+        space_index = to_space - 1  # `_trail` begins with space 1
         self._places[seat] = HOME if event["home"] else to_space
-        deeds = []
+        actions = []
         if event["declare"] == BACK:
             self._homeward.add(seat)
-            deeds.append("turns back")
+            actions.append("turns back")
         if event["home"] and cargo:
-            deeds.append(f"brings {' '.join(cargo)}")
+            actions.append(f"brings {' '.join(cargo)}")
             cargo.clear()
         elif search == TAKE:
-            deeds.append(f"takes {self._trail[space_index]}")
+            actions.append(f"takes {self._trail[space_index]}")
             cargo.append(self._trail[space_index])
             self._trail[space_index] = BLANK.name
         elif search == LEAVE and self._trail[space_index] != BLANK.name:
-            deeds.append(f"leaves {self._trail[space_index]}")
+            actions.append(f"leaves {self._trail[space_index]}")
         elif search is not None and search.startswith(DROP):
             self._trail[space_index] = search.removeprefix(DROP)
-            deeds.append(f"drops {self._trail[space_index]}")
+            actions.append(f"drops {self._trail[space_index]}")
             cargo.remove(self._trail[space_index])
-        mark = f"{SEAT_LETTERS[seat]}{ARROWS[seat in self._homeward]}"
-        movement = f"{mark} {dice:5}  {origin:>3} → {destination:<4}  air {event['air']:<3}"
-        return f"{movement} {', '.join(deeds)}".rstrip()
+        diver_mark = f"{SEAT_LETTERS[seat]}{ARROWS[seat in self._homeward]}"
+        movement = f"{diver_mark} {dice:5}  {origin:>3} → {destination:<4}  air {event['air']:<3}"
+        return f"{movement} {', '.join(actions)}".rstrip()
 
     def _fates(self, event: CleanupEvent) -> Iterator[str]:
         """Yield a line for the cargo that each seat banked or lost."""

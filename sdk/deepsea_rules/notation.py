@@ -146,8 +146,7 @@ class _Chips:
                     f"{text!r}: level {level} has the values {allowed[0]} to {allowed[-1]}"
                 )
             self.written[chip] = value
-            same = [chip for chip, other in self.written.items() if other == value]
-            if len(same) > allowed.count(value):
+            if list(self.written.values()).count(value) > allowed.count(value):
                 raise InvalidPosition(f"{text!r}: only two chips are worth {value}")
         return chip
 

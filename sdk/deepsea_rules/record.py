@@ -165,8 +165,9 @@ def replay(
 ) -> Game:
     """Play the record's decisions again from its seed, and return the finished game.
 
-    on_decision  called before each decision with the game, the question and the decision Raise
-                 `InvalidRecord` at the first decision that the game does not allow.
+    Raise `InvalidRecord` at the first decision that the game does not allow.
+
+    on_decision  called before each decision with the game, the question and the decision
     """
     game = Game(record.rules, len(record.seats), record.seed)
     for index, decision in enumerate(record.decisions):
@@ -198,7 +199,9 @@ def verify(
 ) -> Game:
     """Play the record again and compare everything that follows from it; return the finished game.
 
-    on_decision  as for `replay` Raise `InvalidRecord` with the first difference.
+    Raise `InvalidRecord` with the first difference.
+
+    on_decision  as for `replay`
     """
     published = PRESETS.get(record.rules.name, record.rules)
     # The rule texts do not decide who begins: the scheduler may.
@@ -233,9 +236,11 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object. Raise for a repeated key, which other readers may read differently."""
     data = dict(pairs)
     if len(data) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = [name for name in names if names.count(name) > 1]
-        raise InvalidRecord(f"the key {quoted(repeated[0])} stands twice in one object")
+        seen = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise InvalidRecord(f"the key {quoted(name)} stands twice in one object")
+            seen.add(name)
     return data
 
 
@@ -315,8 +320,8 @@ def _usual_decision(row: object) -> Decision | None:
     if type(row) is not dict or row.keys() != _USUAL:
         return None
     seat, action, us = row["seat"], row["action"], row["us"]
-    whole = type(seat) is type(us) is int and 0 <= us < US_LIMIT
-    if row["fault"] is None and whole and type(action) is str:
+    has_valid_numbers = type(seat) is type(us) is int and 0 <= us < US_LIMIT
+    if row["fault"] is None and has_valid_numbers and type(action) is str:
         return new_tuple(Decision, (seat, action, us, None, None))
     return None
 

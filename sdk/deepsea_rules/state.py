@@ -304,8 +304,8 @@ class UncheckedMoves(Position):
         elif self.phase == "search":
             self.legal = self._searches(seat, self.place[seat])
         elif self.phase == "order":
-            parts = cleanup.laying(self)
-            self.legal = cleanup.listed_orders(next(part for part in parts if part.seat == seat))
+            part_of_seat = {part.seat: part for part in cleanup.laying(self)}
+            self.legal = cleanup.listed_orders(part_of_seat[seat])
         else:
             self.legal = _NOTHING
 

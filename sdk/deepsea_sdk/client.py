@@ -161,8 +161,9 @@ def features_of(bot: NewBot) -> tuple[str, ...]:
 async def play(bot: NewBot, address: str, token: str, features: Sequence[str] = ()) -> None:
     """Play all games of one stream, until the referee ends it.
 
-    features  features to name in the Hello Raise `NotInMatch` if no referee listens,
-              `ConnectionRejected` if the referee refuses the bot.
+    Raise `NotInMatch` if no referee listens, `ConnectionRejected` if the referee refuses the bot.
+
+    features  features to name in the Hello
     """
     player = Player(bot)
     loop = asyncio.get_running_loop()

@@ -85,9 +85,12 @@ def features(view: View) -> Features:
         raise ValueError("a watcher's view has no diver of its own")
     players = view.players
     known = view.known
-    game = view.dive, view.air, players, view.quiet, own
-    asked = view.to_move == own, view.kind == "declare", view.kind == "search"
-    parts = [_HEAD(*game, *asked, *_unknown_means(known)), _trail(view.trail, view.laid)]
+    game_numbers = view.dive, view.air, players, view.quiet, own
+    decision_flags = view.to_move == own, view.kind == "declare", view.kind == "search"
+    parts = [
+        _HEAD(*game_numbers, *decision_flags, *_unknown_means(known)),
+        _trail(view.trail, view.laid),
+    ]
     for seat in (*range(own, players), *range(own)):
         bank = view.bank[seat]
         parts += (

@@ -91,6 +91,7 @@ def _unknown_means(known: Array, values: Array) -> Array:
     known   [games] the known chips, as bits
     values  [games, 32]
     """
+    # [games, 32]: 1 for each known chip
     octets = known.astype("<u4")[:, None].view(np.uint8)
     bits = np.unpackbits(octets, axis=1, bitorder="little")
     per_level = (len(known), len(LEVELS), CHIPS_PER_LEVEL)

@@ -412,7 +412,7 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         self.game = Game(self.rules, self.players, rng.bytes(SEED_BYTES))
         self.game.keep_no_events()
         drawn = rng.integers(len(self._opponents), size=self.players)
-        self._by_seat = [self._opponents[i] for i in drawn]
+        self._by_seat = [self._opponents[number] for number in drawn]
         self._view = self._play_on()
         return self._observe()
 

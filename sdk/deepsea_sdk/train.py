@@ -154,7 +154,8 @@ def begin(settings: Settings) -> Progress:
     ]
     layers.append((np.zeros((sizes[-1], 1), F32), np.full(1, 0.5, F32)))
     arrays = [array for layer in layers for array in layer]
-    return Progress(Net(layers, _SPREADS), [(np.zeros_like(a), np.zeros_like(a)) for a in arrays])
+    moments = [(np.zeros_like(array), np.zeros_like(array)) for array in arrays]
+    return Progress(Net(layers, _SPREADS), moments)
 
 
 def play_and_fit(settings: Settings, progress: Progress) -> float:
@@ -218,9 +219,9 @@ class _Round(Evaluated):
             self._end_dives(batch.search(turn, self))
 
     def chosen(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
-        """Return the option of each diver: mostly the best one, sometimes a random one.
+        """Return the option of each diver, mostly the best one, and store the positions as examples.
 
-        Store the examples.
+        A share of the options is random.
         """
         choice: Array = values.argmax(axis=0)
         random_rows = np.flatnonzero(self.rng.random(len(choice), F32) < self.at_random)
@@ -247,6 +248,7 @@ class _Round(Evaluated):
     def _note(self, games: Array | None, seats: Array, values: Array, inputs: Array) -> None:
         """Store positions of these games, or of all games for None, unless a game is over."""
         # Games that are over were opened anew to keep the batch full, and do not count.
+        # An array indexed by None has all of its entries.
         rows = np.flatnonzero(~self.over[games])
         games = np.arange(len(self.over))[games][rows]
         dive = games * (DIVES + 1) + self.batch.dive[games]
@@ -263,13 +265,13 @@ class _Round(Evaluated):
             return
         dives, (points, halves) = self.batch.dive[games], self.batch.results(games)
         finished = self.batch.clean_up(games, self)
-        counts = ~self.over[games]
+        is_counted = ~self.over[games]
         is_over = np.isin(games, finished)[:, None]
         end_values = standings_of(points.astype(F32), self.spreads[dives])
         # A placement score is the share of the others that a seat is ahead of, at two halves each.
         end_values = np.where(is_over, halves / (2 * (self.batch.players - 1)), end_values)
-        self.points[games[counts], dives[counts]] = points[counts]
-        self.end_values[games[counts], dives[counts]] = end_values[counts]
+        self.points[games[is_counted], dives[is_counted]] = points[is_counted]
+        self.end_values[games[is_counted], dives[is_counted]] = end_values[is_counted]
         self.over[finished] = True
         open_random(self.batch, finished, self.rng)
 

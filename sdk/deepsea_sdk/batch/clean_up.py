@@ -108,10 +108,10 @@ def _top_up(
     """Lay the items one by one, each on the first pile with room, as `cleanup` does for one game.
 
     The trails have no blanks, and `length` spaces each; they are changed and returned with their
-    new last spaces.
+    new last spaces. `counts` has the number of items of each game, `items` those of all games.
     """
     room = np.where(length[:, None] < _SPACES, PILE_ITEMS, older_rooms(trail))
-    first = counts.cumsum() - counts
+    first = counts.cumsum() - counts  # the index of each game's first item
     for turn in range(counts.max(initial=0)):
         game = np.flatnonzero(counts > turn)
         item = items[first[game] + turn]
@@ -141,13 +141,13 @@ def next_starters(rules: RuleSet, place: Array, home_rank: Array) -> Array:
     place      [games, seats]
     home_rank  [games, seats], as in `Batch`
     """
-    # The farthest diver; home_rank is highest for the diver that came home last.
-    starter: Array = place.argmax(axis=1)
-    home = home_rank > 0
-    # Otherwise the farthest diver begins if any is still out.
-    needs_one = rules.starter == "last_home_else_farthest"
-    last_home_begins = home.any(axis=1) if needs_one else home.all(axis=1)
-    return np.where(last_home_begins, home_rank.argmax(axis=1), starter)
+    farthest = place.argmax(axis=1)
+    last_home = home_rank.argmax(axis=1)  # the highest rank came home last
+    is_home = home_rank > 0
+    # By some rules the last diver home begins if there is one, by others only if no diver is out.
+    prefers_home = rules.starter == "last_home_else_farthest"
+    last_home_begins = is_home.any(axis=1) if prefers_home else is_home.all(axis=1)
+    return np.where(last_home_begins, last_home, farthest)
 
 
 # Orders of stranded divers' items
@@ -240,8 +240,13 @@ def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, ru
         state = GameState(rules, (), players)
         state.trail, state.laid = unpack_trail(trail[game], by_chip=False)
         state.place = place[game].tolist()
-        own = laid.diver == game * players + np.arange(players)[:, None]
-        state.cargo = [tuple(unpack(n, False) for n in laid.items[of].tolist()) for of in own]
+        # [seats, items]: the items of each seat of the game
+        is_of_seat = laid.diver == game * players + np.arange(players)[:, None]
+        state.cargo = [
+            tuple(unpack(number, by_chip=False) for number in laid.items[items_of_seat].tolist())
+            for items_of_seat in is_of_seat
+        ]
+        # These fields are all that `has_choice` reads.
         if has_choice(state, seat):
             asked.append(run)
     return np.array(asked, np.int64)

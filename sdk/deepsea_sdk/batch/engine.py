@@ -107,7 +107,10 @@ def _moves() -> Array:
 
 @cache
 def next_seats(players: int) -> Array:
-    """Return the next seat to move, by 8 × the bits of the seats at home + the seat that moved."""
+    """Return a table of the seat that moves next, after this seat and with these seats at home.
+
+    The index is 8 × the bits of the seats at home + the seat that has moved.
+    """
     table = np.zeros(8 << players, np.int64)
     for home_bits in range((1 << players) - 1):
         for seat in range(players):
@@ -329,7 +332,7 @@ class Batch:
         """Begin a dive of these games with all divers in the submarine, by seat `starter`."""
         self._divers[:, games] = 0
         self.by_seat(self.carried)[games] = 0
-        self._counts[1:5, games] = self._fresh
+        self._counts[1:5, games] = self._fresh  # air, quiet, out, breath
         self.homes[games] = 0
         self.to_move[games] = starter
         self.taken[games] = BEYOND[self.last[games]]
@@ -522,23 +525,24 @@ class Batch:
     def search(self, turn: Turn, policy: Policy) -> Array:
         """Let divers leave, take or drop, end the turn, and return the games whose dive is over."""
         units = self.units_here(turn)
-        takers = np.flatnonzero(units)
-        droppers = np.flatnonzero(self.may_drop(turn, units))
-        takes = drops = slots = _NOBODY
-        if len(takers):
-            part = turn.part(takers)
-            takes = policy.take(self, part, units[takers])
-            takes = takers[checked(takes, part.diver, "b", "what the policy takes is")]
-        if len(droppers):
-            part = turn.part(droppers)
+        on_unit = np.flatnonzero(units)
+        may_drop = np.flatnonzero(self.may_drop(turn, units))
+        # Row numbers of `turn`: divers on a unit may take it, and others may drop one.
+        taking = dropping = slots = _NOBODY
+        if len(on_unit):
+            part = turn.part(on_unit)
+            takes = policy.take(self, part, units[on_unit])
+            taking = on_unit[checked(takes, part.diver, "b", "what the policy takes is")]
+        if len(may_drop):
+            part = turn.part(may_drop)
             slots = self._checked_slots(policy.drop(self, part), part)
-            drops = np.flatnonzero(slots >= 0)
+            dropping = np.flatnonzero(slots >= 0)  # -1 is to leave
         # All have answered before anything changes.
-        if len(takes):
-            self._take(turn.part(takes), units[takes])
-        if len(drops):
-            self._drop(turn.part(droppers[drops]), slots[drops])
-        self.decisions += len(takers) + len(droppers)
+        if len(taking):
+            self._take(turn.part(taking), units[taking])
+        if len(dropping):
+            self._drop(turn.part(may_drop[dropping]), slots[dropping])
+        self.decisions += len(on_unit) + len(may_drop)
         return self._end_turn(turn)
 
     def _end_turn(self, turn: Turn) -> Array:
@@ -747,5 +751,6 @@ def _tie_keys(points: Array, counts: Array, tiebreak: str) -> Array:
     # top_level: the count at the highest level that any of the tied holds.
     tied = points[:, :, None] == points[:, None, :]
     is_held = (tied[..., None] & (counts[:, None] > 0)).any(axis=2)
+    # The index of the highest level: the first one from the end
     top = 3 - is_held[:, :, ::-1].argmax(axis=2)
     return np.take_along_axis(counts, top[..., None], 2)[..., 0]

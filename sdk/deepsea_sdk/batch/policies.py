@@ -114,6 +114,8 @@ class SteadyPolicy(Policy):
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
         """Return which divers turn back: those with too small a chance to come home later."""
+        # `_HOME` is a flat table by load, turns and distance; `_ROW`, by breath and air, has the
+        # start of the row for the turns that are left.
         row = np.multiply(batch.breath[turn.games], PER_BREATH, dtype=np.int64)
         row += batch.air[turn.games]
         index = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)

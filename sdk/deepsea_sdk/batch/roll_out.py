@@ -195,11 +195,11 @@ class _RollOuts:
         self._note_starters(games[is_last])
         over = batch.clean_up(games[~is_last], policy)
         over = np.concatenate([games[is_last], over])
-        rows = self.row[over]
-        counted = rows >= 0
-        self.banks[rows[counted]] = batch.by_seat(batch.bank)[over[counted]]
-        self.drowned[rows[counted]] = batch.drowned[over[counted]]
-        self.playing_count -= int(counted.sum())
+        rows = self.row[over]  # -1 for games that play on for nothing
+        is_counted = rows >= 0
+        self.banks[rows[is_counted]] = batch.by_seat(batch.bank)[over[is_counted]]
+        self.drowned[rows[is_counted]] = batch.drowned[over[is_counted]]
+        self.playing_count -= int(is_counted.sum())
         # They are opened anew and play on for nothing: that takes less time than to remove them.
         self.row[over] = -1
         batch.open(over, 0, 0)
@@ -211,11 +211,12 @@ class _RollOuts:
         There is no next dive after the third one, nor if all chips have been brought home.
         """
         rows, batch = self.row[games], self.batch
-        banked = np.bitwise_or.reduce(batch.by_seat(batch.bank)[games], axis=1)
-        counted = (rows >= 0) & (batch.dive[games] < DIVES) & (banked != CHIP_BITS)
-        games = games[counted]
+        # The row is -1 for a game that is over and plays on for nothing.
+        all_banked = np.bitwise_or.reduce(batch.by_seat(batch.bank)[games], axis=1)
+        has_next_dive = (rows >= 0) & (batch.dive[games] < DIVES) & (all_banked != CHIP_BITS)
+        games = games[has_next_dive]
         place, home = batch.by_seat(batch.place)[games], batch.by_seat(batch.home_rank)[games]
-        self.starters[rows[counted]] = next_starters(batch.rules, place, home)
+        self.starters[rows[has_next_dive]] = next_starters(batch.rules, place, home)
 
     def _remove_ended_games(self) -> None:
         """Make the batch smaller by the games that have ended."""

@@ -130,17 +130,18 @@ class _BoundedSums:
 
     def add(self, event: _Event, later: Sequence[_Later] = ()) -> None:
         """Add an event, and reserve as much room as it gets for each game that has it later."""
-        for i, (move, largest) in enumerate(_moves(event)):
-            reserved = self._reserved[i]
-            room = max(0.0, self._bound - self._sums[i] - sum(reserved.values()))
+        for number, (move, largest) in enumerate(_moves(event)):
+            reserved = self._reserved[number]
+            # Shared equally between this event and its repetitions in later games.
+            room = max(0.0, self._bound - self._sums[number] - sum(reserved.values()))
             room /= 1 + len(later)
             reserved |= dict.fromkeys(later, room)
-            self._sums[i] += _scaled(move, largest, room)
+            self._sums[number] += _scaled(move, largest, room)
 
     def add_late(self, key: _Later, event: _Event) -> None:
         """Add an event whose die another game rolled before, with the room reserved for it."""
-        for i, (move, largest) in enumerate(_moves(event)):
-            self._sums[i] += _scaled(move, largest, self._reserved[i].pop(key, 0.0))
+        for number, (move, largest) in enumerate(_moves(event)):
+            self._sums[number] += _scaled(move, largest, self._reserved[number].pop(key, 0.0))
 
     def release(self) -> None:
         """Release the room for dice that games no longer need."""
@@ -190,7 +191,10 @@ class _Walk:
         self.go_on()
 
     def go_on(self) -> None:
-        """Go to the next chance event."""
+        """Go to the next chance event.
+
+        Its sort key `when` has the dive, the turn, and the seat's place in the order of turns.
+        """
         if self.die is not None:
             self._turns[self.die[1]] += 1
         self.die = None
@@ -209,9 +213,9 @@ class _Walk:
             turn = self._turns[seat] + 1
             self.die = dive, seat, turn
             self.when = dive, turn, (seat - self._starter) % state.players
+        # Values that an owner sees on its return are revealed right after its roll: `when` stays.
         elif state.dive > dive or state.phase in ("order", "over"):
             self.when = dive, inf
-        # Values that an owner sees on its return are revealed right after its roll: `when` stays.
 
     def may_need(self, die: _Die) -> bool:
         """Return True if this roll may still come, as far as is known now."""

@@ -145,6 +145,7 @@ def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[li
         for (step, stream), outlooks in zip(chances, weighted, strict=True)
         for _, outlook in outlooks
     ]
+    # In the order of the requests; each has a single state, whose scores are at index 0.
     scores = iter(try_out(requests))
     return [
         _luck(step, [(weight, next(scores)[0]) for weight, _ in outlooks])

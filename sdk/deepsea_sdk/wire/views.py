@@ -135,7 +135,7 @@ class ViewWriter:
 
 
 def _write_diver(diver: _Diver, first_stack: int) -> _Written:
-    """Return a diver's bytes; its stacks count from `first_stack` on."""
+    """Return a diver as it is written now; its stacks count from `first_stack` on."""
     place, homeward, barred, cargo, bank, banked_earlier = diver
     data = _PLACES[place]
     if homeward:
