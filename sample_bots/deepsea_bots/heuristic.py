@@ -81,8 +81,12 @@ class Heuristic(Bot):
 
     def way(self, view: View, homeward: bool) -> Iterator[int]:
         """Yield the spaces ahead, towards the submarine (0) or down."""
-        here = view.distance_home
-        yield from range(here - 1, -1, -1) if homeward else range(here + 1, len(view.trail))
+        current_space = view.distance_home
+        yield from (
+            range(current_space - 1, -1, -1)
+            if homeward
+            else range(current_space + 1, len(view.trail))
+        )
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def _check_kind(path: str, state: os.stat_result) -> None:
 
 @contextmanager
 def _opened(root: Path, real_path: str) -> Iterator[int]:
-    """Open the file or folder at a real path, of which no part may be a link, and yield its descriptor."""
+    """Open the file or folder at a real path, which may have no links in it."""
     descriptor = _open_by_parts(root, real_path) if _BY_PARTS else _open_checked(root, real_path)
     try:
         yield descriptor

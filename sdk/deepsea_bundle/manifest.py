@@ -161,5 +161,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _kind(value: object) -> str:
     """Return the type of a value in words."""
-    words = {bool: "true or false", int: "a number", float: "a number", dict: "a table"}
-    return words.get(type(value), "a list of other things" if isinstance(value, list) else "that")
+    names_of_types = {bool: "true or false", int: "a number", float: "a number", dict: "a table"}
+    return names_of_types.get(
+        type(value), "a list of other things" if isinstance(value, list) else "that"
+    )

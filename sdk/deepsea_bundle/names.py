@@ -20,13 +20,16 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
 _VERSION = re.compile(r"[._-]+(v[0-9]+)\Z", re.IGNORECASE)
 
 
-def checked(what: str, name: str) -> str:
-    """Return a bot's name if it is valid. Raise `BundleError`, whose message begins with `what`."""
+def checked(description: str, name: str) -> str:
+    """Return a bot's name if it is valid. Raise `BundleError` otherwise.
+
+    description  beginning of the message, such as "the bot's name"
+    """
     if not _NAME.fullmatch(name):
-        raise BundleError(f"{what} {name[:60]!a} is not allowed: {RULE}")
+        raise BundleError(f"{description} {name[:60]!a} is not allowed: {RULE}")
     if _VERSION.search(name):
         raise BundleError(
-            f"{what} {name!a} ends like a version; the ladder numbers versions by itself"
+            f"{description} {name!a} ends like a version; the ladder numbers versions by itself"
         )
     return name
 
@@ -90,6 +93,6 @@ def key(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
-def same(one: str, other: str) -> bool:
+def same(name: str, other: str) -> bool:
     """Return True if two names count as one."""
-    return key(one) == key(other)
+    return key(name) == key(other)

@@ -76,10 +76,10 @@ def _check_script(script: str, files: Files, called: str) -> None:
         # Imported late: it imports all the rules, in the process that reads each bot.
         from deepsea_rules.printable import printable
 
-        where = f"line {error.lineno}: " if error.lineno else ""
+        location = f"line {error.lineno}: " if error.lineno else ""
         line = (error.text or "").strip()[:LONGEST_LINE]
-        shown = f"{where}{printable(error.msg)}{f': {printable(line)}' if line else ''}"
-        raise BundleError(f"{called} is not valid Python: {shown}") from None
+        message = f"{location}{printable(error.msg)}{f': {printable(line)}' if line else ''}"
+        raise BundleError(f"{called} is not valid Python: {message}") from None
     except (ValueError, OverflowError) as error:
         raise BundleError(f"{called} is not valid Python: {error}") from None
     except (RecursionError, MemoryError):

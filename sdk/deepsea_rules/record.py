@@ -217,10 +217,12 @@ def verify(
     return game
 
 
-def _check_same(what: str, recorded: object, derived: object) -> None:
+def _check_same(field: str, recorded: object, replayed: object) -> None:
     """Raise `InvalidRecord` unless the recorded value is the one of the re-run."""
-    if recorded != derived:
-        raise InvalidRecord(f"{what} is {_shown(recorded)}, but the re-run gives {_shown(derived)}")
+    if recorded != replayed:
+        raise InvalidRecord(
+            f"{field} is {_shown(recorded)}, but the re-run gives {_shown(replayed)}"
+        )
 
 
 def _shown(value: object) -> str:

@@ -173,10 +173,10 @@ class Option(NamedTuple):
             raise InvalidRules(f"blank_count is a number from 1 to 999 or left out, not {value!r}")
         # `True == 1`, so equality alone would let numbers pass for booleans.
         if value not in self.values or type(value) not in map(type, self.values):
-            words = ", ".join(
+            allowed_values = ", ".join(
                 "none given" if allowed is None else str(allowed).lower() for allowed in self.values
             )
-            raise InvalidRules(f"{self.name} is one of {words}, not {value!r}")
+            raise InvalidRules(f"{self.name} is one of {allowed_values}, not {value!r}")
 
     def to_text(self, value: OptionValue) -> str | None:
         """Return the value in one word, such as "true"; None if the option has none."""

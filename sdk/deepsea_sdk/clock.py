@@ -65,9 +65,9 @@ class Clock:
         self._arrived = now() if arrived is None else arrived
 
     @classmethod
-    def of(cls, left: TimeLeft, *, now: Callable[[], float], arrived: float) -> Clock:
+    def of(cls, time_left: TimeLeft, *, now: Callable[[], float], arrived: float) -> Clock:
         """Return the clock of a request that arrived with so much time left."""
-        budget_us, bank_us = left
+        budget_us, bank_us = time_left
         if budget_us == NO_CLOCK.budget_us:
             return cls(now=now, arrived=arrived)
         return cls(budget_us / 1e6, bank_us / 1e6, now=now, arrived=arrived)

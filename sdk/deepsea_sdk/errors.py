@@ -83,16 +83,16 @@ def own_traceback(error: BaseException) -> str:
     return cut(explained(text, f"{type(error).__name__}: this fault"))
 
 
-def explained(explain: Callable[[], str], what: str = "this fault") -> str:
+def explained(explain: Callable[[], str], subject: str = "this fault") -> str:
     """Return the text of an explanation, or a sentence that there is none if it fails.
 
     explain  returns the explanation; an author's own exception class may fail in it
-    what     the subject of that sentence
+    subject  subject of that sentence
     """
     try:
         return explain()
     except Exception as error:  # noqa: BLE001  (an author's exception may have any methods)
-        return f"{what} could not be explained: {type(error).__name__}"
+        return f"{subject} could not be explained: {type(error).__name__}"
 
 
 def formatted(error: BaseException) -> str:

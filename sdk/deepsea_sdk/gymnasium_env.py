@@ -170,7 +170,7 @@ class ModelPolicy(_ByNumbers):
         legal = masks_many(batch, games, kinds)
         seats = turn.diver % batch.players  # a diver is game × seats + seat
         numbers = np.asarray(self.model(features_many(batch, games, seats, kinds), legal))
-        checked(numbers, games, kinds="iu", what="the model's answer is")
+        checked(numbers, games, kinds="iu", subject="the model's answer is")
         _check_legal(games, numbers, legal)
         return numbers
 

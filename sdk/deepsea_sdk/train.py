@@ -219,7 +219,7 @@ class _Round(Evaluated):
             self._end_dives(batch.search(turn, self))
 
     def chosen(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
-        """Return the option of each diver, mostly the best one, and store the positions as examples.
+        """Return each diver's option, mostly the best one, and store the positions as examples.
 
         A share of the options is random.
         """
@@ -437,8 +437,10 @@ def _earlier(path: Path, settings: Settings) -> tuple[Progress, bool]:
         earlier, done = training["settings"], training["done"]  # type: ignore[index]
         different = [name for name in facts if name != "rounds" and earlier[name] != facts[name]]
         if different:
-            which = ", ".join(f"{name} {json.dumps(earlier[name])[:60]}" for name in different)
-            origin = f"of another training, with {which}"
+            differences = ", ".join(
+                f"{name} {json.dumps(earlier[name])[:60]}" for name in different
+            )
+            origin = f"of another training, with {differences}"
         else:
             progress.net = Net.of(weights)
             progress.rounds, progress.decisions = int(done["rounds"]), int(done["decisions"])

@@ -141,8 +141,8 @@ def next_starters(rules: RuleSet, place: Array, home_rank: Array) -> Array:
     place      [games, seats]
     home_rank  [games, seats], as in `Batch`
     """
-    farthest = place.argmax(axis=1)
-    last_home = home_rank.argmax(axis=1)  # the highest rank came home last
+    farthest: Array = place.argmax(axis=1)
+    last_home: Array = home_rank.argmax(axis=1)  # the highest rank came home last
     is_home = home_rank > 0
     # By some rules the last diver home begins if there is one, by others only if no diver is out.
     prefers_home = rules.starter == "last_home_else_farthest"
@@ -234,7 +234,7 @@ def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, ru
     place  [games, seats]
     """
     players = place.shape[1]
-    asked = []
+    asked_runs = []
     for run, diver in enumerate(runs.diver.tolist()):
         game, seat = divmod(diver, players)
         state = GameState(rules, (), players)
@@ -248,8 +248,8 @@ def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, ru
         ]
         # These fields are all that `has_choice` reads.
         if has_choice(state, seat):
-            asked.append(run)
-    return np.array(asked, np.int64)
+            asked_runs.append(run)
+    return np.array(asked_runs, np.int64)
 
 
 def check_orders(orders: Orders, chosen: Array, players: int) -> None:

@@ -85,12 +85,12 @@ def _packed(batch: Batch, state: GameState) -> tuple[Array, Array]:
     return trail, cargo
 
 
-def _number(batch: Batch, unit: Unit, where: str, laid: bool = False) -> int:
-    """Return the packed unit; `where` begins the message of its ValueError."""
+def _number(batch: Batch, unit: Unit, owner: str, laid: bool = False) -> int:
+    """Return the packed unit; `owner` begins the message of its ValueError."""
     try:
         return pack(unit, batch.by_chip, laid)
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+        raise ValueError(f"{owner}: {error}") from None
 
 
 def state_of(

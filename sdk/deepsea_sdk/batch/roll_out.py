@@ -101,12 +101,12 @@ def _play_on(
     starters = np.full(len(trial), -1)
     playing: list[tuple[GameState, int, Array]] = []
     end = 0
-    for given, own_trials in zip(states, trials, strict=True):
+    for given_state, own_trials in zip(states, trials, strict=True):
         rows = np.arange(end, end + len(own_trials))
         end += len(own_trials)
-        last_dive = given.dive if to_end_of == "dive" else DIVES
+        last_dive = given_state.dive if to_end_of == "dive" else DIVES
         # Laying the cargo of phase "order" may end the game, or begin the next dive.
-        state = _settled(given)
+        state = _settled(given_state)
         if state.phase == "over" or state.dive > last_dive:
             banks[rows] = [chip_bits(bank) for bank in state.bank]
             if state.phase != "over":

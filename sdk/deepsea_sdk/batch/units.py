@@ -42,16 +42,17 @@ LONGEST_APART = 3
 """Most chips of a stack under rules by which lost stacks fall apart into chips."""
 
 
-def checked(answers: Array, asked: Array, kinds: str, what: str) -> Array:
-    """Return `answers` if they have the shape of `asked` and one of the dtype kinds in `kinds`.
+def checked(answers: Array, requested: Array, kinds: str, subject: str) -> Array:
+    """Return `answers` if they have the shape of `requested` and one of the dtype kinds in `kinds`.
 
-    Otherwise raise ValueError with a message that begins with `what`. The kinds are numpy's: "b"
+    Otherwise raise ValueError with a message that begins with `subject`. The kinds are numpy's: "b"
     for booleans, "i" and "u" for whole numbers.
     """
-    if answers.shape != asked.shape or answers.dtype.kind not in kinds:
-        name = "bool" if kinds == "b" else "int"
+    if answers.shape != requested.shape or answers.dtype.kind not in kinds:
+        expected_type = "bool" if kinds == "b" else "int"
         raise ValueError(
-            f"{what} an array of {answers.dtype} {answers.shape}, not of {name} {asked.shape}"
+            f"{subject} an array of {answers.dtype} {answers.shape}, "
+            f"not of {expected_type} {requested.shape}"
         )
     return answers
 

@@ -52,9 +52,9 @@ def _part(requests: Sequence[Trials]) -> list[Scores]:
     if states:
         luck = given_luck(np.concatenate(deals).tolist(), dice)
         policy = SteadyPolicy(states[0].players)
-        ends, starters = end_dives_many(states, luck, policy, rows)
+        results, starters = end_dives_many(states, luck, policy, rows)
         ends_of_states = np.cumsum([len(trial_numbers) for trial_numbers in rows[:-1]])
-        played = iter(np.split(_scores(ends, starters, np.array(dives)), ends_of_states))
+        played = iter(np.split(_scores(results, starters, np.array(dives)), ends_of_states))
     return [
         [
             next(played).T.tolist()
@@ -71,21 +71,21 @@ def _is_played(state: GameState, trials: Trials) -> bool:
     return state.dive <= trials.dive and state.phase in ("declare", "roll", "search")
 
 
-def _scores(ends: Results, starters: Array, dives: Array) -> Array:
+def _scores(results: Results, starters: Array, dives: Array) -> Array:
     """Return the score of each seat at the end of a dive, [rows, seats].
 
     starters  [rows] the seat that begins the next dive, or -1 if the game is over
     dives     [rows] the dive that has ended
     """
-    players = ends.points.shape[1]
+    players = results.points.shape[1]
     is_over = starters < 0
     # Right for games that are over; the other rows are replaced below.
-    scores: Array = ends.halves * (ONE // 2)
+    scores: Array = results.halves * (ONE // 2)
     turns = (np.arange(players) - starters[:, None]) % players
     for dive in range(1, DIVES):
         rows = np.flatnonzero((dives == dive) & ~is_over)
         shares = np.array(lead_shares(players, dive))
-        points, turn = ends.points[rows], turns[rows]
+        points, turn = results.points[rows], turns[rows]
         turns_later = turn[:, :, None] - turn[:, None, :]
         leads = points[:, :, None] - points[:, None, :]
         # The sum includes each seat against itself, which counts half a win.

@@ -59,10 +59,12 @@ def chance_sum(
             rolled.add(die)
             walks_at_die = [walk for walk in unfinished if walk.die == die]
             # Games that come to the same die later have to count it by what is known now.
-            later = [(walk, die) for walk in unfinished if walk.die != die and walk.may_need(die)]
-            for walk, _ in later:
+            later_games = [
+                (walk, die) for walk in unfinished if walk.die != die and walk.may_need(die)
+            ]
+            for walk, _ in later_games:
                 walk.expect(die)
-            total.add(_sum([walk.roll() for walk in walks_at_die]), later)
+            total.add(_sum([walk.roll() for walk in walks_at_die]), later_games)
             for walk in walks_at_die:
                 walk.go_on()
         total.release()
@@ -128,14 +130,14 @@ class _BoundedSums:
         up, down = self._sums
         return min(self._bound, up), max(-self._bound, -down)
 
-    def add(self, event: _Event, later: Sequence[_Later] = ()) -> None:
+    def add(self, event: _Event, later_games: Sequence[_Later] = ()) -> None:
         """Add an event, and reserve as much room as it gets for each game that has it later."""
         for number, (move, largest) in enumerate(_moves(event)):
             reserved = self._reserved[number]
             # Shared equally between this event and its repetitions in later games.
             room = max(0.0, self._bound - self._sums[number] - sum(reserved.values()))
-            room /= 1 + len(later)
-            reserved |= dict.fromkeys(later, room)
+            room /= 1 + len(later_games)
+            reserved |= dict.fromkeys(later_games, room)
             self._sums[number] += _scaled(move, largest, room)
 
     def add_late(self, key: _Later, event: _Event) -> None:

@@ -259,19 +259,19 @@ def _ahead(
     state: GameState,
     seats: tuple[int, int],
     lead: int,
-    ours: list[int],
-    theirs: list[int],
+    first_levels: list[int],
+    second_levels: list[int],
     pools: Mapping[int, tuple[int, ...]],
 ) -> float:
     """Return the chance that the first of two seats is ahead; an unbreakable tie counts half.
 
-    lead    points that the first seat is ahead by known values
-    ours    levels of the first seat's chips of unknown value
-    theirs  levels of the second seat's
-    pools   unseen values by level
+    lead           points that the first seat is ahead by known values
+    first_levels   levels of the first seat's chips of unknown value
+    second_levels  levels of the second seat's
+    pools          unseen values by level
     """
     lowest, highest = lead, lead
-    for sign, levels in ((1, ours), (-1, theirs)):
+    for sign, levels in ((1, first_levels), (-1, second_levels)):
         for level in levels:
             low, high = sign * pools[level][0], sign * pools[level][-1]
             lowest += min(low, high)
@@ -280,8 +280,10 @@ def _ahead(
     if lowest > 0 or highest < 0:
         return float(lowest > 0)
     leads: Spread = {lead: 1.0}
-    for level in {*ours, *theirs}:
-        differences = _difference(pools[level], ours.count(level), theirs.count(level))
+    for level in {*first_levels, *second_levels}:
+        differences = _difference(
+            pools[level], first_levels.count(level), second_levels.count(level)
+        )
         sums: dict[int, float] = {}
         for sum_so_far, chance in leads.items():
             for difference, weight in differences.items():
@@ -295,13 +297,14 @@ def _ahead(
 
 
 @lru_cache(maxsize=4096)
-def _difference(pool: tuple[int, ...], ours: int, theirs: int) -> Spread:
-    """Return the probabilities of differences of two sums: of `ours` chips, less `theirs`.
+def _difference(pool: tuple[int, ...], first_chips: int, second_chips: int) -> Spread:
+    """Return the probabilities of the sum of some chips less that of others, all of one level.
 
-    ours, theirs  numbers of chips of one level
-    pool          the unseen values of the level, from which all of these chips are dealt
+    pool                       the unseen values of the level, from which all of these chips are
+                               dealt
+    first_chips, second_chips  how many chips are in each sum
     """
-    if not ours and not theirs:
+    if not first_chips and not second_chips:
         return {0: 1.0}
     # The number of ways to deal the values so far: by chips of the first seat, chips of the second,
     # and the difference of their sums. Each value goes to the first, the second, or neither.
@@ -313,13 +316,13 @@ def _difference(pool: tuple[int, ...], ours: int, theirs: int) -> Spread:
                 (first_count + 1, second_count, total + value),
                 (first_count, second_count + 1, total - value),
             ):
-                if key[0] <= ours and key[1] <= theirs:
+                if key[0] <= first_chips and key[1] <= second_chips:
                     extended[key] = extended.get(key, 0) + count
         ways = extended
     counts = {
         total: count
         for (first_count, second_count, total), count in ways.items()
-        if (first_count, second_count) == (ours, theirs)
+        if (first_count, second_count) == (first_chips, second_chips)
     }
     all_ways = sum(counts.values())
     return {total: count / all_ways for total, count in counts.items()}

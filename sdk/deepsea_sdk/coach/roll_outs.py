@@ -135,8 +135,8 @@ def lead_shares(players: int, dive: int) -> Sequence[Sequence[int]]:
     # Index -1 is the last entry: numbers below 0 follow those from 0 on.
     leads = (*range(highest_points + 1), *range(-highest_points, 0))
     return [
-        [round(ONE / (1 + exp(-(lead - turn * later) / spread))) for lead in leads]
-        for later in (*range(players), *range(1 - players, 0))
+        [round(ONE / (1 + exp(-(lead - turn * turns_later) / spread))) for lead in leads]
+        for turns_later in (*range(players), *range(1 - players, 0))
     ]
 
 
