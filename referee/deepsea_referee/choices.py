@@ -1,6 +1,6 @@
-"""The decisions of a person: choices with their keys in words, the rules that bear on them, hints.
+"""The decisions of a person in words: choices with their keys, the rules that matter, and hints.
 
-Invariants: which actions there are and what they do, the view says; all is made of the view alone.
+Invariant: all of it follows from the seat's view, so that nothing hidden is shown.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from deepsea_sdk.coach.decisions import Effort, PlayedDecision, judge
 from deepsea_sdk.coach.roll_outs import Stream
 
 ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
+"""The keys of units. H, L and Q are left out: in a terminal they ask for a hint, the last turns,
+and the end of the program."""
 HINTED = 3
+"""The number of actions that a hint names."""
 HINT_EFFORT = Effort.to()
 LAST_TURNS = 18
-"""How many of the last turns a person at the table sees."""
+"""The number of past turns that a person at the table sees."""
 BOARD = (
     "The dice show 2 to 6, less one step for each piece that you carry.",
     "Each of these takes one air from all, too, at the start of your turn.",
@@ -42,12 +45,12 @@ MOMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("drop_sequence", "drop_order", "top_up_tail_piles", "relost_stack"),
     ),
 }
-"""For each kind of decision what it is, and the options of the rules that bear on it."""
+"""For each kind of decision an explanation, and the names of the rules' options that matter."""
 QUESTIONS = {"declare": "which way?", "search": "what do you do?", "order": "what sinks first?"}
 
 
 class Choice(NamedTuple):
-    """An answer, the action that it stands for, and what it means here."""
+    """A possible answer of a person: its key, the action that it stands for, and its meaning."""
 
     key: str
     action: str
@@ -55,96 +58,112 @@ class Choice(NamedTuple):
 
 
 class Choosing:
-    """A decision under way: one choice, or for the order of cargo one after the other."""
+    """A decision of a person in progress.
+
+    Most decisions need a single choice. For the order of cargo the person chooses one unit after
+    the other, until the order of the remaining units does not matter.
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._left = list(view.items) if view.kind == "order" else []
+        self._remaining = list(view.items) if view.kind == "order" else []
         self._laid: list[Unit] = []
-        self.offered = _items(view, self._left) if self._left else choices(view)
-        """The choices that there are now."""
+        self.offered = _unit_choices(view, self._remaining) if self._remaining else choices(view)
+        """The choices of the moment."""
 
     @property
     def note(self) -> list[str]:
-        """What was chosen before."""
+        """A line that names the units chosen so far; empty if there are none."""
         return [f"laid so far: {', '.join(map(_name, self._laid))}"] if self._laid else []
 
     def choose(self, answer: str) -> str | None:
-        """The whole action after a choice, by its key; None if more is to be chosen.
+        """Make a choice by its key; return the complete action, or None if more must be chosen.
 
-        A whole action is taken too. Raises ValueError for what is no choice. The name of an item
-        is none: it may be the key of another one.
+        A complete legal action is accepted too. The name of a unit is not, because it may be the
+        key of another unit. Raises ValueError for any other answer.
         """
-        action = {one.key: one.action for one in self.offered}.get(answer)
+        action = {choice.key: choice.action for choice in self.offered}.get(answer)
         if action is None and self._view.is_legal(answer):
             return answer
         if action is None:
-            raise ValueError(f"not one of {' '.join(one.key for one in self.offered)}")
-        if not self._left:
+            raise ValueError(f"not one of {' '.join(choice.key for choice in self.offered)}")
+        if not self._remaining:
             return action
-        item = next(item for item in self._left if item.name == action)
-        self._laid.append(item)
-        self._left.remove(item)
-        if len({item.name for item in self._left}) > 1:
-            self.offered = _items(self._view, self._left)
+        unit = next(unit for unit in self._remaining if unit.name == action)
+        self._laid.append(unit)
+        self._remaining.remove(unit)
+        if len({unit.name for unit in self._remaining}) > 1:
+            self.offered = _unit_choices(self._view, self._remaining)
             return None
-        return order([*self._laid, *self._left])
+        return order([*self._laid, *self._remaining])
 
 
 def choices(view: View) -> list[Choice]:
-    """The legal actions of a declaration or a search, with their keys."""
+    """Return the legal actions of a declaration or a search, with their keys and meanings."""
     load = view.me.load
     breathe = f"you breathe {load} a turn"
     home = view.distance_home
-    known = {
+    keys_and_meanings = {
         DOWN: ("d", f"down: go on, {breathe}"),
         BACK: ("b", f"back: {home} space{'' if home == 1 else 's'} to go, {breathe}"),
         LEAVE: ("n", f"nothing: {breathe}"),
-        TAKE: ("t", f"take {_worth(view, view.unit_here)}: you breathe {load + 1} a turn"),
+        TAKE: ("t", f"take {_with_value(view, view.unit_here)}: you breathe {load + 1} a turn"),
     }
     for number, unit in enumerate(view.droppable):
-        means = f"drop {_worth(view, unit)}: you breathe {load - 1} a turn"
-        known[drop(unit)] = (ITEM_KEYS[number], means)
-    return [Choice(known[action][0], action, known[action][1]) for action in view.legal]
+        meaning = f"drop {_with_value(view, unit)}: you breathe {load - 1} a turn"
+        keys_and_meanings[drop(unit)] = (ITEM_KEYS[number], meaning)
+    offered = []
+    for action in view.legal:
+        key, meaning = keys_and_meanings[action]
+        offered.append(Choice(key, action, meaning))
+    return offered
 
 
-def _items(view: View, left: list[Unit]) -> list[Choice]:
-    """What may sink first; items of one name are alike."""
-    firsts = {item.name: item for item in reversed(left)}
-    names = dict.fromkeys(item.name for item in left)
+def _unit_choices(view: View, units: list[Unit]) -> list[Choice]:
+    """Return the choices of the unit that is laid down next, one for each name of a unit.
+
+    Units of the same name are interchangeable; the first of them stands for all.
+    """
+    first_of_name: dict[str, Unit] = {}
+    for unit in units:
+        first_of_name.setdefault(unit.name, unit)
     return [
-        Choice(key, name, f"{_worth(view, firsts[name])}")
-        for key, name in zip(ITEM_KEYS, names, strict=False)
+        Choice(key, name, _with_value(view, unit))
+        for key, (name, unit) in zip(ITEM_KEYS, first_of_name.items(), strict=False)
     ]
 
 
-def _worth(view: View, unit: Unit) -> str:
+def _with_value(view: View, unit: Unit) -> str:
+    """Return a unit in words, with its expected value by what the seat knows."""
     return f"{_name(unit)}, worth {view.expected_value(unit):.1f}"
 
 
 def _name(unit: Unit) -> str:
-    return _name_words(unit.name)
+    return _name_in_words(unit.name)
 
 
-def _name_words(name: str) -> str:
-    """The name of a unit in words: a bare number could be taken for a key."""
+def _name_in_words(name: str) -> str:
+    """Return the name of a unit in words, since a bare number could be mistaken for a key.
+
+    "2" becomes "level 2", and the stack "[12]" becomes "levels 1, 2".
+    """
     levels = ", ".join(name.strip("[]"))
     return f"level {levels}" if len(name) == 1 else f"levels {levels}"
 
 
 def action_words(action: str) -> str:
-    """An action in the words of the choices."""
+    """Return an action in the words of the choices, such as "drop level 2"."""
     verb, _, names = action.partition(":")
     if not names:
         return "take nothing" if action == LEAVE else action
-    return f"{verb} {', then '.join(map(_name_words, names.split(',')))}"
+    return f"{verb} {', then '.join(map(_name_in_words, names.split(',')))}"
 
 
 def rules_of(view: View) -> list[str]:
-    """The rules that bear on the decision."""
+    """Return lines that explain the pending decision and the rules that matter for it."""
     assert view.kind is not None
-    what, names = MOMENTS[view.kind]
-    lines = [what, "", *BOARD, ""]
+    explanation, names = MOMENTS[view.kind]
+    lines = [explanation, "", *BOARD, ""]
     return lines + [
         f"{option.about}: {option.in_words(getattr(view.rules, option.name))}"
         for option in OPTIONS
@@ -153,8 +172,14 @@ def rules_of(view: View) -> list[str]:
 
 
 def hint(view: View, effort: Effort = HINT_EFFORT) -> list[str]:
-    """The best actions with the scores that the coach expects of them; takes a second or more."""
-    found = judge(PlayedDecision(view, view.legal[0], Stream(f"hint/{view}", view.players)), effort)
-    best = sorted(found.options, key=lambda option: -option.score.mean)[:HINTED]
+    """Return lines with the best actions and the scores that the coach expects of them.
+
+    This takes a second or more. The random numbers follow from the view, so that the same question
+    gets the same hint.
+    """
+    # The coach judges a played action in comparison with all others; any legal action will do.
+    question = PlayedDecision(view, view.legal[0], Stream(f"hint/{view}", view.players))
+    judgement = judge(question, effort)
+    best = sorted(judgement.options, key=lambda option: -option.score.mean)[:HINTED]
     scores = ", ".join(f"{action_words(option.action)} {option.score.mean:.2f}" for option in best)
     return [f"hint: {scores}", "  (placement score to be expected: 1 wins, 0 is last)"]

@@ -6,11 +6,11 @@ from deepsea_rules.faults import Fault
 
 
 class BotFault(Exception):
-    """A bot's fault at one decision: what it was, one line of detail, and the time it took.
+    """A bot's fault at one decision: it is counted, and the default action is played.
 
-    It is counted, and the default action is played.
-
-    public  the detail without words and places of the bot's program; "": it has none
+    detail  one line that says what happened
+    us      the time that the decision took
+    public  the detail without texts and file paths of the bot's program; "" if nothing is left
     """
 
     def __init__(self, fault: Fault, detail: str, us: int = 0, public: str = "") -> None:
@@ -29,7 +29,7 @@ class HostTooBusy(RefereeError):
     """The host was too busy to time a bot's decision or its start.
 
     us    how long the referee waited for the bot
-    seat  the bot's seat; None if it is not in a game
+    seat  the bot's seat; None outside of a game
     """
 
     def __init__(self, message: str, us: int, seat: int | None = None) -> None:

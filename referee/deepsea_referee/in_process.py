@@ -2,14 +2,14 @@
 
 Invariants: bots whose decisions depend only on the game give the same records as in processes,
 except for times; a bot is charged the time in which its thread ran or slept, not that in which a
-busy host gave it no CPU; bots are not isolated. What they print is kept, written and shown as that
-of bots with processes of their own, by the bot that is being asked: what its threads print while
-another one is asked is taken for the other's.
+busy host gave it no CPU; bots are not isolated. Their output is stored and shown like that of bots
+with processes of their own. It counts as output of the bot that is being asked: output of a bot's
+threads while another bot is asked counts as that of the other one.
 
 Games are played in a thread of their own while the caller's thread waits for Ctrl-C and for bots
-that do not return. Nothing is raised in bots' code: a game that is given up goes on in its thread,
-without effect, until the process ends. So it is given up only while a bot's code runs, never while
-a result is counted.
+that do not return. No exception is raised in bots' code: an abandoned game continues in its thread,
+without effect, until the process ends. So a game is only abandoned while a bot's code runs, never
+while a result is counted.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ from deepsea_sdk.refereed_game import RefereedGame
 from deepsea_sdk.table import play_to_end
 
 ISOLATION = "in-process"
-"""What results say where others name the level of isolation."""
+"""The level of isolation that results name for bots in this process."""
 SHORTEST_S = 10.0
+"""The shortest time without progress after which a bot is reported."""
 BUDGETS = 10
+"""The number of budgets without progress after which a bot is reported."""
 _PACKAGE = __name__.partition(".")[0]
 _TICK_S = 0.1
-"""Interval of the looks for Ctrl-C and for progress."""
+"""The interval at which Ctrl-C and the progress of the game are checked."""
 FINISHING = "finishing the game that is being played; Ctrl-C again ends at once"
 
 
 def longest_s(control: TimeControl) -> float:
-    """The longest time without progress for a bot: ten budgets, at least 10 s, and the bank."""
+    """Return the longest time without progress: ten budgets, at least 10 s, plus the bank."""
     return max(SHORTEST_S, BUDGETS * control.budget_us / 1e6) + control.bank_us / 1e6
 
 
@@ -66,20 +68,31 @@ def run_match(
 ) -> MatchResult:
     """Play a match; Ctrl-C ends it early and cleanly. `settings.hosting` is not used.
 
-    on_game  called in the thread in which the games are played
-    now_us   the clock that bots are charged by; a ThreadClock's unless another is given
-    limit_s  how long a bot may make no progress; by default after what the bots' clock suggests
-    stop     ends the match after the game at hand, or at once; by default Ctrl-C does
-    Raises UserError for a bot that cannot be imported, BotHangs for one that does not return.
+    on_game  called with each game, in the thread in which the games are played
+    now_us   the clock that measures the bots' time; by default a ThreadClock
+    limit_s  how long a bot may make no progress; by default `longest_s` of the bots' clock
+    stop     requests to end the match after the current game, or at once; by default Ctrl-C makes
+             them
+
+    Raises UserError for a bot that cannot be imported, BotHangs for a bot that does not return.
     """
     result = settings.result(ISOLATION)
-    stop, ends = (StopRequests(), True) if stop is None else (stop, False)
+    handles_signals = stop is None
+    stop = StopRequests() if stop is None else stop
     troubled: set[int] = set()
     with copies(settings.named) as bots:
         output = InProcessOutput(bots, settings.output)
-        games = _Games(replace(settings, bots=bots), on_game, now_us, result, output, stop, ends)
+        games = _Games(
+            replace(settings, bots=bots),
+            on_game,
+            now_us,
+            result,
+            output,
+            stop,
+            announces_stop=handles_signals,
+        )
         try:
-            with PULSE.beating(), stop.on_signals() if ends else nullcontext():
+            with PULSE.beating(), stop.on_signals() if handles_signals else nullcontext():
                 games.play(longest_s(settings.time_control) if limit_s is None else limit_s)
         except BotHangs as error:
             result.interrupted = True
@@ -97,7 +110,11 @@ def run_match(
 
 @dataclass
 class _Games:
-    """The games of a match under way, and the thread in which they are played."""
+    """The games of a match in progress, and the thread in which they are played.
+
+    The caller's thread watches the other one. The lock protects `_in_bots_code` and `_abandoned`:
+    a game is abandoned only while a bot's code runs.
+    """
 
     settings: MatchSettings
     on_game: OnGame | None
@@ -105,22 +122,27 @@ class _Games:
     result: MatchResult
     output: InProcessOutput
     stop: StopRequests
-    says_so: bool
-    """Say that a game is being finished after Ctrl-C."""
+    announces_stop: bool
+    """True to print after Ctrl-C that the current game is being finished."""
     _meetings: Meetings = field(default_factory=Meetings)
     _players: defaultdict[int, list[AnyBot]] = field(default_factory=lambda: defaultdict(list))
-    """Of each bot, one for each game on a seed, with modules of its own."""
+    """For each bot its imported copies. No copy plays two games on the same seed."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
     _in_bots_code: bool = False
     _game: RefereedGame | None = None
     _number: int = 0
-    _given_up: bool = False
-    """The game is without effect from now on, whatever its thread does."""
+    _abandoned: bool = False
+    """True once the game has no effect any more, whatever its thread does."""
     _error: BaseException | None = None
 
     def play(self, limit_s: float) -> None:
-        """Play until all games are played or it is to stop; see `run_match`."""
+        """Play until all games are played, a stop is requested, or a bot does not return.
+
+        limit_s  the longest time without progress
+
+        Raises BotHangs for a bot that does not return, and any other error of the thread.
+        """
         thread = threading.Thread(target=self._run, name="games", daemon=True)
         thread.start()
         self._wait(thread, limit_s)
@@ -129,10 +151,15 @@ class _Games:
             raise self._error
 
     def _wait(self, thread: threading.Thread, limit_s: float) -> None:
+        """Wait until the games are over, or abandon them at the second Ctrl-C or without progress.
+
+        Every `_TICK_S` the number of decisions is compared with the one before. If the game cannot
+        be abandoned at the moment, the next tick tries it again.
+        """
         clock, limit_us = SystemClock(), limit_s * 1_000_000
-        since_us = armed_us = clock.now_us()
+        progress_us = armed_us = clock.now_us()
         before: tuple[int, int] | None = None
-        told = not self.says_so
+        is_announced = not self.announces_stop
         try:
             _print_stacks_after(limit_s)
             while not self._over.wait(_TICK_S):
@@ -143,32 +170,40 @@ class _Games:
                 game = self._game
                 progress = None if game is None else (self._number, len(game.game.decisions))
                 if progress is None or progress != before:
-                    before, since_us = progress, now_us
-                if self.stop.count and not told and self._in_bots_code:
-                    told = True
+                    before, progress_us = progress, now_us
+                if self.stop.count and not is_announced and self._in_bots_code:
+                    is_announced = True
                     self.output.terminal[1].write(f"{FINISHING}\n")
-                if self.stop.count > 1 and self._give_up(thread):
+                if self.stop.count > 1 and self._abandon_game(thread):
                     return
-                if now_us - since_us >= limit_us and self._give_up(thread):
-                    self._error = self._hangs(thread, limit_s)
+                if now_us - progress_us >= limit_us and self._abandon_game(thread):
+                    self._error = self._hang_error(thread, limit_s)
                     return
         finally:
             faulthandler.cancel_dump_traceback_later()
 
-    def _give_up(self, thread: threading.Thread) -> bool:
-        """Leave the thread to itself, if a bot's code runs there."""
-        with self._lock:
-            self._given_up = self._in_bots_code
-        if self._given_up:
-            self.output.give_back(thread)
-        return self._given_up
+    def _abandon_game(self, thread: threading.Thread) -> bool:
+        """Abandon the game if a bot's code runs in the thread; return True if it is abandoned.
 
-    def _hangs(self, thread: threading.Thread, limit_s: float) -> BotHangs:
-        """The error that names the bot whose code runs, with its stack."""
+        The thread cannot be ended, so it stays in the bot's code. It ends if that ever returns, and
+        its output is discarded from now on.
+        """
+        with self._lock:
+            self._abandoned = self._in_bots_code
+        if self._abandoned:
+            self.output.restore_streams(thread)
+        return self._abandoned
+
+    def _hang_error(self, thread: threading.Thread, limit_s: float) -> BotHangs:
+        """Return the error that names the bot whose code runs in the thread, with its stack.
+
+        The stack begins with the bot's own modules and ends with its last frame: frames of this
+        package at the end only mean that the bot prints.
+        """
         frame = sys._current_frames()[thread.ident or 0]  # noqa: SLF001  (it is documented)
-        frames = [*traceback.walk_stack(frame)][::-1]
+        frames = [*traceback.walk_stack(frame)][::-1]  # the outermost frame first
         modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
-        while modules and modules[-1].startswith(f"{_PACKAGE}."):  # it prints
+        while modules and modules[-1].startswith(f"{_PACKAGE}."):
             modules.pop()
         first = next((i for i, name in enumerate(modules) if name.startswith(MODULE_PREFIX)), 0)
         skip_odd_sources(frame.f_code.co_filename for frame, _ in frames)
@@ -185,6 +220,7 @@ class _Games:
     # In the thread
 
     def _run(self) -> None:
+        """Import the bots and play the games; store an error for the caller's thread."""
         try:
             now_us = self.now_us or ThreadClock().now_us
             for bot in range(len(self.settings.bots)):
@@ -199,7 +235,7 @@ class _Games:
             self._over.set()
 
     def _load(self, number: int) -> AnyBot:
-        """Import a bot anew, for its next game on a seed that it has met."""
+        """Import another copy of a bot, with modules of its own, and add it to `_players`."""
         bot, players = self.settings.bots[number], self._players[number]
         hints = self.settings.output.hints if self.settings.output.worker <= 1 else None
         with self.output.redirected(number), self._bots_code():
@@ -210,7 +246,11 @@ class _Games:
         return player
 
     def _seated(self, line_up: Sequence[int], seed: bytes) -> list[AnyBot]:
-        """For each seat a player that has not met the seed."""
+        """Return for each seat a copy of its bot that has not played on this seed before.
+
+        Copies are used in the order of import, so a bot with n earlier games on the seed needs the
+        copy with index n.
+        """
         earlier = self._meetings.begin(seed, line_up)
         return [
             self._players[bot][games] if games < len(self._players[bot]) else self._load(bot)
@@ -218,6 +258,7 @@ class _Games:
         ]
 
     def _play_number(self, number: int, now_us: Callable[[], int]) -> None:
+        """Play the game with this number, add it to the result, and call `on_game`."""
         line_up = self.settings.line_up(number)
         bots = [self.settings.bots[bot] for bot in line_up]
         self._number, game = number, self.settings.game(number)
@@ -243,84 +284,102 @@ class _Games:
 
     @contextmanager
     def _bots_code(self, game: RefereedGame | None = None) -> Iterator[None]:
-        """Around bots' code, which may be left to itself; a game is watched for progress."""
+        """Allow the caller's thread to abandon the game while the `with` block runs bots' code.
+
+        If it has done so and the bot's code returns nevertheless, this thread ends silently.
+
+        game  the game whose progress is watched; None while a bot is imported
+        """
         self._in_bots_code, self._game = True, game
         try:
             yield
         finally:
             with self._lock:
                 self._in_bots_code, self._game = False, None
-            if self._given_up:
+            if self._abandoned:
                 raise SystemExit
 
 
 def _print_stacks_after(limit_s: float) -> None:
-    """Print the stacks of all threads if this is not called again in time.
+    """Print the stacks of all threads unless this is called again within `limit_s`.
 
-    So is named what lets no other thread run: C code that keeps Python's lock. Nothing can end it,
-    and a process that was stopped for so long prints them too.
+    It helps against C code that holds Python's global lock, so that no other thread can run and
+    report the bot. A process that was suspended for so long prints the stacks, too.
     """
     if sys.__stderr__ is not None:
         with suppress(OSError, ValueError):  # it is closed, or no file
             faulthandler.dump_traceback_later(limit_s, file=sys.__stderr__)
 
 
-# What bots print
+# The output of bots
 
 
 class InProcessOutput:
-    """The output of all bots of a match in this process."""
+    """Redirects and stores the output of all bots of a match in this process."""
 
     def __init__(self, bots: Sequence[BotSpec], plan: OutputPlan) -> None:
         self._plan, self._bots = plan, bots
         self._outputs = [plan.open(number, bot, 1) for number, bot in enumerate(bots)]
         self._tails = [(OutputTail(), OutputTail()) for _ in bots]
         self.bot = 0
-        """The bot with the code that runs."""
+        """The number of the bot whose code runs, and to which output belongs."""
         self.terminal = (sys.stdout, sys.stderr)
-        """The streams for what is not printed by a bot."""
+        """The original standard output and standard error, for messages to the user."""
 
     @contextmanager
     def redirected(self, bot: int = 0) -> Iterator[None]:
-        """Take what is printed inside; `bot` prints first."""
+        """Redirect the output within the `with` block to bots, at first to the bot `bot`."""
         self.bot = bot
         self.terminal = (sys.stdout, sys.stderr)
         with redirect_stdout(self._stream(0)), redirect_stderr(self._stream(1)):
             yield
 
-    def give_back(self, thread: threading.Thread) -> None:
-        """Take no more; from now on nothing is heard of what this thread prints."""
-        sys.stdout, sys.stderr = (cast(Any, _Without(thread, one)) for one in self.terminal)
+    def restore_streams(self, thread: threading.Thread) -> None:
+        """Restore the original streams for all threads but this one, whose output is discarded."""
+        stdout, stderr = self.terminal
+        sys.stdout = cast(Any, _StreamWithoutThread(thread, stdout))
+        sys.stderr = cast(Any, _StreamWithoutThread(thread, stderr))
 
     def logs(self, troubled: Container[int]) -> list[BotLog]:
-        """Close the files; the end of the output of those bots, and which have files."""
+        """Close the files, and return the logs of bots.
+
+        The log of a bot of `troubled` has the end of its output; the log of any other bot only
+        says that there is a file, and is left out if there is none.
+        """
         logs = []
         for number, (output, (stdout, stderr)) in enumerate(
             zip(self._outputs, self._tails, strict=True)
         ):
             output.close()
             texts = (stdout.text(), stderr.text())
-            log, is_reported = "\n".join(texts), number in troubled
-            self._plan.show_hints(number, self._bots[number], log, is_reported=is_reported)
+            is_reported = number in troubled
+            self._plan.show_hints(
+                number, self._bots[number], "\n".join(texts), is_reported=is_reported
+            )
             if not is_reported:
                 texts = ("", "")
             if any(texts) or output.in_file:
                 logs.append(BotLog(number, 1, *texts, self._plan.worker, output.in_file))
         return logs
 
-    def _stream(self, which: int) -> io.TextIOWrapper:
-        # With `buffer` and all, as a process has it.
-        router = _Router(lambda data: self._take(which, data))
+    def _stream(self, index: int) -> io.TextIOWrapper:
+        """Return a stream for bots: 0 for standard output, 1 for standard error.
+
+        It has all attributes of a process's own streams, such as `buffer`.
+        """
+        router = _Router(lambda data: self._receive(index, data))
         return io.TextIOWrapper(router, "utf-8", "backslashreplace", "", write_through=True)
 
-    def _take(self, which: int, data: bytes) -> None:
-        self._tails[self.bot][which].take(data)
-        if (sinks := self._outputs[self.bot].sinks()) is not None:
-            sinks[which](data)
+    def _receive(self, index: int, data: bytes) -> None:
+        """Store output of the current bot, and pass it on as the plan says."""
+        self._tails[self.bot][index].take(data)
+        sinks = self._outputs[self.bot].sinks()
+        if sinks is not None:
+            sinks[index](data)
 
 
-class _Without:
-    """A stream into which one thread cannot write."""
+class _StreamWithoutThread:
+    """A stream that discards everything that one thread writes."""
 
     def __init__(self, thread: threading.Thread, stream: object) -> None:
         self._thread = thread
@@ -330,24 +389,26 @@ class _Without:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
+        """Write the text, unless the excluded thread calls this."""
         if threading.current_thread() is not self._thread:
             self.__getattr__("write")(text)
         return len(text)
 
 
 class _Router(io.BufferedIOBase):
-    """A binary stream that only passes on what is written."""
+    """A binary stream that passes all written data to a function."""
 
     name = "output of a bot"
 
-    def __init__(self, take: Callable[[bytes], None]) -> None:
+    def __init__(self, receive: Callable[[bytes], None]) -> None:
         super().__init__()
-        self._take = take
+        self._receive = receive
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: object) -> int:
-        taken = bytes(data)  # type: ignore[call-overload]
-        self._take(taken)
-        return len(taken)
+        """Pass on the data; return the number of bytes."""
+        copy = bytes(data)  # type: ignore[call-overload]
+        self._receive(copy)
+        return len(copy)

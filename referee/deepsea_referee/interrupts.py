@@ -29,12 +29,14 @@ T = TypeVar("T")
 def on_signals(
     interrupt: Callable[[], object], terminate: Callable[[], object] | None = None
 ) -> Iterator[None]:
-    """Call `interrupt` at Ctrl-C and `terminate`, by default the same, at SIGTERM.
+    """Within the `with` block, call `interrupt` at Ctrl-C and `terminate` at SIGTERM.
 
-    A closed terminal is a SIGTERM, except for a process that ignores it (`nohup`).
-    Signals reach the main thread alone: in another one nothing is called, unless `apart` began it.
-    They may be called between any two steps of the code; wake an event loop with its
-    `call_soon_threadsafe`.
+    `terminate` is `interrupt` by default. A closed terminal counts as SIGTERM, unless the process
+    ignores it (`nohup`). The functions may be called between any two steps of the code, so they
+    should only set a flag or wake an event loop by its `call_soon_threadsafe`.
+
+    Python handles signals in the main thread only. In another thread this has no effect, unless
+    `run_apart` has started that thread.
     """
     if threading.current_thread() is not threading.main_thread():
         with _relayed(interrupt, terminate or interrupt):
@@ -55,9 +57,11 @@ def on_signals(
 
 
 class _Relay(threading.local):
-    """What `on_signals` calls in a thread that `apart` began, the innermost last; else None."""
+    """The functions of `on_signals` in a thread that `run_apart` has started."""
 
     calls: list[tuple[Callable[[], object], Callable[[], object]]] | None = None
+    """The functions for Ctrl-C and for SIGTERM, of the innermost `with` block last; None in any
+    other thread."""
 
 
 _relay = _Relay()
@@ -65,6 +69,10 @@ _relay = _Relay()
 
 @contextmanager
 def _relayed(interrupt: Callable[[], object], terminate: Callable[[], object]) -> Iterator[None]:
+    """Within the `with` block, let the main thread call these functions when a signal comes.
+
+    This has no effect in a thread that `run_apart` has not started.
+    """
     calls = _relay.calls
     if calls is None:
         yield
@@ -76,33 +84,34 @@ def _relayed(interrupt: Callable[[], object], terminate: Callable[[], object]) -
         calls.pop()
 
 
-def apart(play: Callable[[], T]) -> T:
-    """Call `play` in a thread of its own, where no event loop runs, and wait for what it returns.
+def run_apart(play: Callable[[], T]) -> T:
+    """Call `play` in a thread of its own, where no event loop runs, and return its result.
 
-    Signals that come meanwhile are for `on_signals` there; before it is reached, or in a thread
-    that is not the main one, they are lost.
+    Signals are relayed to the `on_signals` block of that thread. They are lost before that block is
+    entered, and if this is not called in the main thread.
     """
     calls: list[tuple[Callable[[], object], Callable[[], object]]] = []
 
-    def played() -> T:
+    def play_with_relay() -> T:
         _relay.calls = calls
         return play()
 
-    def relay(which: int) -> None:
-        for call in calls[-1:]:
-            call[which]()
+    def relay(index: int) -> None:
+        if calls:
+            calls[-1][index]()
 
     with (
         on_signals(partial(relay, 0), partial(relay, 1)),
         ThreadPoolExecutor(1, "match") as thread,
     ):
-        return thread.submit(played).result()
+        return thread.submit(play_with_relay).result()
 
 
 def own_handler(call: Callable[[], object]) -> Callable[[int, object], object]:
-    """A handler of signals for this process alone.
+    """Return a signal handler that calls `call` in this process, but not in its forks.
 
-    A process that a bot forks here does not inherit it: such a signal ends that process.
+    In a process that a bot forks, the handler is replaced by the default, so that the signal ends
+    that process.
     """
 
     def handle(_number: int, _frame: object) -> None:
@@ -120,13 +129,15 @@ if sys.platform != "win32":
     _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def _before_fork() -> None:
-        """Hold signals back: Python forgets those that come before a child has begun."""
+        """Block stop signals during a fork, as Python would lose one that comes too early."""
         _forking.former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
 
     def _after_fork_in_parent() -> None:
+        """Unblock stop signals."""
         signal.pthread_sigmask(signal.SIG_SETMASK, _forking.former_mask)
 
     def _after_fork_in_child() -> None:
+        """Replace handlers of `own_handler` by the default ones, then unblock stop signals."""
         for number in _STOP_SIGNALS:
             if signal.getsignal(number) in _own_handlers:
                 signal.signal(number, signal.SIG_DFL)
@@ -140,26 +151,31 @@ if sys.platform != "win32":
 
 
 class StopRequests:
-    """Counter of requests to end a match: after the game at hand, from the second on at once."""
+    """A counter of requests to end a match.
+
+    One request ends the match after the current game, two or more requests end it at once.
+    """
 
     def __init__(self) -> None:
         self.count = 0
 
     def ask(self) -> None:
+        """Request the end after the current game; a second call requests it at once."""
         self.count += 1
 
     def ask_at_once(self) -> None:
+        """Request the end at once."""
         self.count += 2
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Ctrl-C asks for it, SIGTERM and a closed terminal at once."""
+        """Within the `with` block, take Ctrl-C as a request, and SIGTERM as one to end at once."""
         with on_signals(self.ask, self.ask_at_once):
             yield
 
 
 class WakePipe:
-    """A pipe that wakes a `select`; may be rung from any thread or signal handler."""
+    """A pipe that wakes code that waits for it; any thread or signal handler may ring it."""
 
     def __init__(self) -> None:
         self._reading, self._writing = socket.socketpair()
@@ -167,20 +183,21 @@ class WakePipe:
         self._writing.setblocking(False)
 
     def ring(self) -> None:
-        """Wake the waiting code, now or later; does nothing once the pipe is closed."""
-        with suppress(OSError):  # it is closed, or full of rings already
+        """Wake the code that waits or will wait next; do nothing once the pipe is closed."""
+        with suppress(OSError):  # closed, or full of unread rings
             self._writing.send(b"!")
 
     def fileno(self) -> int:
-        """Readable once it rang."""
+        """Return the descriptor that is readable after a ring."""
         return self._reading.fileno()
 
     def clear(self) -> None:
+        """Forget all rings so far."""
         with suppress(BlockingIOError):
             self._reading.recv(4096)
 
     def pause(self, seconds: float) -> None:
-        """Wait that long, or until it rings."""
+        """Wait so many seconds, or until a ring, and forget all rings."""
         pause(seconds, self)
 
     def close(self) -> None:
@@ -189,7 +206,7 @@ class WakePipe:
 
 
 def pause(seconds: float | None, *wakers: WakePipe) -> None:
-    """Wait that long, or until one of them rings; all are cleared."""
+    """Wait so many seconds (None: forever), or until one of the wakers rings; clear them all."""
     first_ready(wakers, seconds)
     for waker in wakers:
         waker.clear()
@@ -198,11 +215,12 @@ def pause(seconds: float | None, *wakers: WakePipe) -> None:
 def first_ready(
     sources: Sequence[HasFileno | Connection], seconds: float | None
 ) -> Sequence[object]:
-    """Wait until one is readable; returns those that are, none if time passed or at Ctrl-C.
+    """Wait until a source is readable, and return all that are.
 
-    Each has a socket, on Linux and macOS any descriptor.
+    None are returned if so many seconds have passed (None: forever), and on Windows at Ctrl-C.
+    Sources must be sockets there; elsewhere they may be any descriptors.
     """
     try:
         return wait(cast(Any, [*sources]), seconds)
-    except InterruptedError:  # on Windows; elsewhere the handler has run and waiting goes on
+    except InterruptedError:  # only on Windows: elsewhere waiting continues after the handler
         return []

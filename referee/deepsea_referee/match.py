@@ -46,7 +46,8 @@ OnGame = Callable[[GameResult, GameRecord], object]
 OnVoid = Callable[[VoidGame], object]
 """Receives each game that does not count."""
 Sit = Callable[[RefereedGame, int, object], AskedSeat]
-"""Makes the seat of a player without a process, in a game."""
+"""Makes the seat of a player without a process; receives the game, the seat number, and the session
+of the process that stands in for it in the pool."""
 _log = logging.getLogger(__name__)
 
 
@@ -62,17 +63,17 @@ class MatchSettings:
     seed: bytes = field(default_factory=fresh_seed)
     """32 bytes; the seed of each game is derived from it."""
     seating: Literal["rotate", "fixed"] = "rotate"
-    """`fixed`: seat s has bot s in every game; `rotate`: bot s + i in game i."""
+    """With `fixed`, seat s has bot s in every game; with `rotate`, bot s + i in game i."""
     tables: int | None = 1
-    """Games at once over the same streams; None: chosen (tables.py). A bot that does not declare
-    `concurrent_games` has one."""
+    """The number of games that are played at once over the same streams; None lets the referee
+    choose (tables.py). It is 1 if a bot does not declare `concurrent_games`."""
     part: tuple[int, ...] | None = None
-    """The numbers of the games that are played here; None: all."""
+    """The numbers of the games to play; None plays all games of the match."""
     attempt: int = 0
-    """Which attempt it is at these games, from 0; each has deals and dice of its own."""
+    """The number of the attempt at these games, from 0. Each attempt has other deals and dice."""
 
     output: OutputPlan = field(default_factory=OutputPlan)
-    """What is done with what bots print beside keeping its end in memory."""
+    """Destinations of the bots' output, in addition to its end in memory."""
     named: tuple[BotSpec, ...] = field(init=False, repr=False, compare=False)
     """The bots with unique names."""
 
@@ -81,7 +82,7 @@ class MatchSettings:
         self.check_bots()
 
     def check_bots(self) -> None:
-        """Raise UserError if these games cannot have so many bots, or so few."""
+        """Raise UserError if the number of bots, games, or tables is not valid."""
         if not MIN_PLAYERS <= len(self.bots) <= MAX_PLAYERS:
             raise UserError(
                 f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} bots, not {len(self.bots)}; "
@@ -91,37 +92,40 @@ class MatchSettings:
             raise UserError("a match has at least one game and one table")
 
     def line_up(self, game: int) -> tuple[int, ...]:
-        """The bot in each seat of a game; `game` counts from 0."""
+        """Return the index of the bot in each seat of a game; `game` counts from 0."""
         count = len(self.bots)
         shift = game if self.seating == "rotate" else 0
         return tuple((seat + shift) % count for seat in range(count))
 
     def numbers(self) -> Iterable[int]:
-        """The numbers of the games, in the order of play."""
+        """Return the numbers of the games to play, in the order of play."""
         return range(self.games) if self.part is None else self.part
 
     def worker_of(self, place: int, workers: int) -> int:
-        """The worker, from 0, that plays the game in a place of the order, if several share it."""
-        # Alternating, but shifted by one from time to time: else two workers of two bots would
-        # each have all games of one seating, and different amounts of work.
+        """Return the number of the worker, from 0, that plays the game at an index of `numbers`."""
+        # Workers take turns, shifted by one after each cycle of seatings. Otherwise two workers of
+        # a match of two bots would each get all games of one seating, and unequal work.
         return (place + place // math.lcm(workers, len(self.bots))) % workers
 
     def game_seed(self, game: int) -> bytes:
-        """The seed of a game; `game` counts from 0."""
+        """Return the seed of a game; `game` counts from 0."""
         return game_seed(self.seed, game, self.attempt)
 
     def game_id(self, game: int) -> str:
-        """The id of a game, which does not reveal its seed; `game` counts from 0."""
+        """Return the id of a game, which does not reveal its seed; `game` counts from 0."""
         return f"{commitment(self.seed)[:12]}-{game + 1:04}"
 
     def game(self, number: int) -> RefereedGame:
-        """A game before its first decision; `number` counts from 0."""
+        """Return a new game before its first decision; `number` counts from 0."""
         seats = [(self.named[bot].name, self.named[bot].digest) for bot in self.line_up(number)]
         game = Game(self.rules, len(seats), self.game_seed(number))
         return RefereedGame(game, self.game_id(number), self.time_control, seats, self.attempt)
 
     def result(self, isolation: str) -> MatchResult:
-        """The result of the match before its first game."""
+        """Return the result of the match before its first game.
+
+        isolation  the level of isolation, as results name it
+        """
         return MatchResult(
             bots=tuple(replace(bot, bundle=None) for bot in self.named),
             rules=self.rules,
@@ -157,11 +161,13 @@ async def play_match(
 ) -> MatchResult:
     """Play a match; `on_game` and `on_void` receive each game as it ends.
 
-    players  by number, the bots that have no process, such as a person
+    The same seed and deterministic bots give the same records, except for times.
 
-    When `interrupt` is set, games under way are dropped and the complete ones are returned. Raises
-    BotStartError if a bot's program does not start. The same seed and deterministic bots give the
-    same records, except for times.
+    clock      measures the bots' time; by default the clock of the system
+    interrupt  ends the match when it is set: unfinished games are dropped, complete ones returned
+    players    the players without a process, such as a person, by their index among the bots
+
+    Raises BotStartError if a bot's program does not start.
     """
     result = settings.result(settings.hosting.isolation_text)
     match = _Match(settings, on_game, on_void, clock or SystemClock(), players or {}, result)
@@ -182,7 +188,7 @@ async def play_match(
 
 @dataclass(frozen=True)
 class _Match:
-    """One match under way."""
+    """A match in progress."""
 
     settings: MatchSettings
     on_game: OnGame | None
@@ -191,9 +197,14 @@ class _Match:
     players: Mapping[int, Sit]
     result: MatchResult
     suspects: set[int] = field(default_factory=set)
-    """Bots that the host delayed so that a game is void: the next time it is their timeout."""
+    """Bots with a decision that the host delayed, so that a game is void. The next time, such a
+    decision counts as their timeout."""
 
     async def play(self) -> None:
+        """Start the bots, and play all games: as many at once as there are tables.
+
+        Whenever a game ends, its table is filled with the next one.
+        """
         settings = self.settings
         pool = BotPool(settings.named, settings.hosting, self.clock, settings.output)
         self.result.logs = pool.logs
@@ -205,36 +216,40 @@ class _Match:
                     count = 1
                 tables = Tables(settings.numbers(), count, settings.time_control)
 
-                def fill() -> None:
+                def fill_tables() -> None:
                     while (game := tables.take()) is not None:
                         group.create_task(play(*game))
 
                 async def play(number: int, attempt: int) -> None:
                     await self._play_number(number, attempt, pool, tables)
                     tables.leave(number)
-                    fill()
+                    fill_tables()
 
-                fill()
+                fill_tables()
             self.result.late_share = SYSTEM.late_share()
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def _play_number(self, number: int, attempt: int, pool: BotPool, tables: Tables) -> None:
+        """Play the game with this number, and count it as a result or as a void game.
+
+        It is not counted if `tables` wants to play it again.
+        """
         line_up = self.settings.line_up(number)
         settings = replace(self.settings, attempt=attempt) if attempt else self.settings
         game = settings.game(number)
-        between = {
+        substitutes = {
             seat: partial(self.players[bot], game, seat)
             for seat, bot in enumerate(line_up)
             if bot in self.players
         }
-        # In the pool, such a seat goes by the number of a bot that has a process.
-        other = next(bot for bot in line_up if bot not in self.players)
-        in_pool = [other if seat in between else bot for seat, bot in enumerate(line_up)]
+        # The pool needs a process for every seat: one of another bot stands in for a player.
+        stand_in = next(bot for bot in line_up if bot not in self.players)
+        in_pool = [stand_in if seat in substitutes else bot for seat, bot in enumerate(line_up)]
         try:
             suspects = [seat for seat, bot in enumerate(in_pool) if bot in self.suspects]
             with pool.table(in_pool, game.game.seed) as slots:
-                played = await play_game(game, pool, slots, between, suspects)
+                played = await play_game(game, pool, slots, substitutes, suspects)
         except RefereeError as error:
             seat = error.seat if isinstance(error, HostTooBusy) else None
             if seat is not None:
@@ -242,8 +257,13 @@ class _Match:
             if not tables.counts(number, None):
                 return
             _log.error("game %s is void: %s", game.game_id, error, exc_info=error.__cause__)
-            shortage = isinstance(error, HostOutOfMemory)
-            void = VoidGame(number + 1, game.game_id, str(error), seat, shortage)
+            void = VoidGame(
+                number + 1,
+                game.game_id,
+                str(error),
+                seat,
+                out_of_memory=isinstance(error, HostOutOfMemory),
+            )
             self.result.add_void(void)
             if self.on_void is not None:
                 await _wait_for_room(self.on_void(void))
@@ -258,7 +278,7 @@ class _Match:
 
 
 async def _wait_for_room(answer: object) -> None:
-    """Wait for the callback's future, if it returned one (back-pressure)."""
+    """Wait for the future that a callback has returned, if any, before the next game begins."""
     if isinstance(answer, Future):
-        # Shielded: an interrupted match does not cancel what it has handed over.
+        # Shielded, so that interrupting the match does not cancel the writing of a result.
         await asyncio.shield(asyncio.wrap_future(answer))

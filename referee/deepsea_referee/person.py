@@ -1,8 +1,8 @@
 """A seat for a person: the same views, events and legal actions as a bot's, decided in a thread.
 
-Invariants: a decision is asked for with nothing but the view and events of the seat; the event loop
-never waits for it, so that clocks of bots and the freezer go on; one decision at a time; an answer
-that comes after a timeout is dropped.
+Invariants: a person is shown nothing but the view and events of the seat; the event loop never
+waits for a person, so that the clocks and the freezer of bots continue; a person has one decision
+at a time; an answer that comes after a timeout is dropped.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ LATE = "the time is up: the default action was played"
 
 
 class Person(Protocol):
-    """Somebody who decides; `begin` and `wake` are called by the event loop, `decide` is not."""
+    """The user interface of a person who plays.
+
+    The event loop calls `begin` and `wake`; a thread calls `decide`.
+    """
 
     def begin(self, game: RefereedGame, seat: int) -> None:
-        """A game begins, of which nothing is shown but what the seat knows."""
+        """Begin a game; the person may be shown nothing that the seat does not know."""
 
     def decide(self, asked: Asked) -> str | None:
-        """An action, which may take any time; None once it is not wanted, or to leave for good."""
+        """Return an action, after any time. Return None if it is no longer wanted, or to leave."""
 
     def wake(self, why: str) -> None:
-        """A decision is not wanted any more: `decide` has to look and to return."""
+        """Make `decide` return: its decision is no longer wanted, for this reason."""
 
 
 class Asked(NamedTuple):
@@ -44,10 +47,10 @@ class Asked(NamedTuple):
 
     view: View
     events: Sequence[Event]
-    """What happened since the last one."""
+    """The events since the person's last decision."""
     time_left: TimeLeft
     is_wanted: Callable[[], bool]
-    """False after the timeout."""
+    """Returns False after the timeout, when the decision is no longer wanted."""
 
 
 class PersonSeat:
@@ -64,65 +67,83 @@ class PersonSeat:
         seat: int,
         _session: object = None,
     ) -> None:
-        """`control` is the person's own clock; None: it takes the time that it wants."""
+        """Begin a game; `control` is the person's own clock, None gives unlimited time."""
         game.set_clock(seat, control)
         self._person = person
         self._clock = clock
         self._game = game.game
         self._seat = seat
         self._loop = asyncio.get_running_loop()
-        self._mark = 0
-        self._asked = 0
-        self._since_us = 0
+        self._seen_events = 0
+        """The number of the game's events that the person has been shown."""
+        self._request_id = 0
+        """The number of the newest request."""
+        self._request_us = 0
+        """The time of the newest request."""
         self._on_answer: OnAnswer | None = None
+        """Receives the answer to the newest request; None once it has one, or a timeout."""
         self._alarm: Alarm | None = None
         person.begin(game, seat)
 
     def send(self, message: bytes) -> None:
-        """Do nothing: what bots get as messages, a person is shown otherwise."""
+        """Ignore a message for bots: the user interface shows the game to the person."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Ask for the decision that is due in the game; the same as is in the request."""
-        view, events = self._game.view(self._seat), self._game.events_for(self._seat, self._mark)
-        self._mark = len(self._game.events)
-        self._asked += 1
-        self._since_us = self._clock.now_us()
+        """Ask the person in a thread for the pending decision of the game; return the request's id.
+
+        The request is not read, as it has the same view and events. `on_answer` is called later, by
+        the event loop.
+        """
+        view = self._game.view(self._seat)
+        events = self._game.events_for(self._seat, self._seen_events)
+        self._seen_events = len(self._game.events)
+        self._request_id += 1
+        self._request_us = self._clock.now_us()
         self._on_answer = on_answer
         limit_us = sum(time_left)
         if time_left != NO_CLOCK:
-            due_us = self._since_us + limit_us + 1
-            self._alarm = self._clock.at(due_us, partial(self._give_up, limit_us))
-        wanted = partial(self._is_wanted, self._asked)
-        asked = Asked(view, events, time_left, wanted)
-        # A daemon: a read that nothing can end must not keep the program from ending.
-        threading.Thread(target=self._think, args=(self._asked, asked), daemon=True).start()
-        return self._asked
+            deadline_us = self._request_us + limit_us + 1
+            self._alarm = self._clock.at(deadline_us, partial(self._time_out, limit_us))
+        asked = Asked(view, events, time_left, partial(self._is_wanted, self._request_id))
+        # A daemon thread: a read from a terminal that nothing can end must not keep the program
+        # from exiting.
+        threading.Thread(target=self._decide, args=(self._request_id, asked), daemon=True).start()
+        return self._request_id
 
-    def _is_wanted(self, number: int) -> bool:
-        return number == self._asked and self._on_answer is not None
+    def _is_wanted(self, request_id: int) -> bool:
+        """Return True while the request with this id is the newest one and has no answer."""
+        return request_id == self._request_id and self._on_answer is not None
 
-    def _think(self, number: int, asked: Asked) -> None:
+    def _decide(self, request_id: int, asked: Asked) -> None:
+        """Wait for the person's decision, and pass it to the event loop; runs in a thread.
+
+        An exception of the user interface is an error of the referee, so it voids the game.
+        """
         outcome: str | RefereeError | None
         try:
             outcome = self._person.decide(asked)
-        except Exception as error:  # noqa: BLE001  (of the program, not the person's)
+        except Exception as error:  # noqa: BLE001  (an error of the program, not of the person)
             outcome = RefereeError(f"{type(error).__name__}: {error}")
             outcome.__cause__ = error
         if outcome is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._answer, number, outcome)
+            self._loop.call_soon_threadsafe(self._answer, request_id, outcome)
 
-    def _answer(self, number: int, outcome: str | RefereeError) -> None:
-        if number != self._asked or (on_answer := self._on_answer) is None:
+    def _answer(self, request_id: int, outcome: str | RefereeError) -> None:
+        """Report the outcome of a request, unless it comes after its timeout."""
+        on_answer = self._on_answer
+        if request_id != self._request_id or on_answer is None:
             return
         self._on_answer = None
         if self._alarm is not None:
             self._alarm.cancel()
-        us = self._clock.now_us() - self._since_us
+        us = self._clock.now_us() - self._request_us
         on_answer(TimedAnswer(outcome, us) if isinstance(outcome, str) else outcome)
 
-    def _give_up(self, limit_us: int) -> None:
-        if (on_answer := self._on_answer) is not None:
+    def _time_out(self, limit_us: int) -> None:
+        """Report a timeout of the newest request, unless it has its answer; end the decision."""
+        on_answer = self._on_answer
+        if on_answer is not None:
             self._on_answer = None
             self._person.wake(LATE)
-            us = self._clock.now_us() - self._since_us
+            us = self._clock.now_us() - self._request_us
             on_answer(BotFault(Fault.TIMEOUT, overrun(limit_us), us))

@@ -1,7 +1,7 @@
 """Plays one game between bots, from its line-up to its record.
 
 Used by matches, rated games and checks. The loop over the bots' streams only moves data: each
-answer is followed at once by the next request, RefereedGame judges the answers. An error of the
+answer is followed at once by the next request, and RefereedGame judges the answers. An error of the
 referee voids the game, and every seat is notified.
 """
 
@@ -27,60 +27,64 @@ from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
 
 
 class AskedSeat(Protocol):
-    """The interface of a seat that a game needs; a Session has it."""
+    """A seat that can be asked for decisions: the session of a bot, or another player."""
 
     @property
     def features(self) -> AbstractSet[str]:
-        """The features of the bot's Hello."""
+        """The features that the bot has declared in its first message."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Ask for a decision; `on_answer` is called once, later. Returns the request's id."""
+        """Request a decision, and return the request's id. `on_answer` is called once, later."""
 
     def send(self, message: bytes) -> None:
         """Send a message that needs no answer."""
 
 
 class Processes(Protocol):
-    """The bots of a game; a BotPool has this."""
+    """The part of a BotPool that a game uses: the processes of bots, by their slots."""
 
     def running(self, number: Slot) -> BotProcess | None:
-        """The slot's process for a new game if it is there already, which it nearly always is."""
+        """Return the slot's process if it is running, as it nearly always is, else None."""
 
     def ready(self, number: Slot, *, suspect: bool = False) -> Awaitable[BotProcess]:
-        """The slot's process for a new game, restarted if it has exited."""
+        """Return the slot's process for a new game, restarted if it has exited."""
 
     def given_up(self, number: Slot) -> str:
-        """Why the slot's process is not started any more; "" if it is."""
+        """Return why the slot's process is never started again; "" if it still is."""
 
     def finished_game(self, number: Slot) -> None:
-        """Note that a game with the slot's process is over."""
+        """Count a finished game of the slot's process."""
 
 
 async def play_game(
     refereed: RefereedGame,
     pool: Processes,
     line_up: Sequence[Slot],
-    between: Mapping[int, Callable[[Session], AskedSeat]] | None = None,
+    substitutes: Mapping[int, Callable[[Session], AskedSeat]] | None = None,
     suspects: Container[int] = frozenset(),
     blamed: Container[int] = frozenset(),
 ) -> PlayedGame:
-    """Play a game; raises RefereeError if it is void because the referee failed.
+    """Play a game between the processes of a pool, and return it with its faults explained.
 
-    Raises HostTooBusy, with the seat, if a bot could not be timed because of the host's load.
+    line_up      the slot of each seat in the pool; several seats may have the same slot if all but
+                 one of them have a substitute
+    substitutes  for some seats, a function from the session to the player that is asked instead:
+                 a wrapper of the session, or another player; its faults are not blamed on the
+                 bot's process
+    suspects     seats whose bot the host has delayed in an earlier game, so that it was void: this
+                 time such a delay counts as a timeout
+    blamed       seats with a substitute that forwards all requests, so that its faults are
+                 blamed on the bot's process nevertheless
 
-    line_up  for each seat its slot in the pool; all but one seat of a slot have another player
-             in `between`
-    between  for some seats, what is asked in place of the session: a wrapper that disturbs the
-             game on purpose, or another player; faults that follow are not blamed on the
-             bot's process
-    suspects seats that have made a game void so before: now it is their timeout
-    blamed   seats of `between` that pass all on, so that their faults are the bot's
+    Raises RefereeError if the game is void because the referee failed; in particular HostTooBusy,
+    with the seat, if a bot could not be timed because of the host's load.
     """
-    between = between or {}
+    substitutes = substitutes or {}
     running = [pool.running(slot) for slot in line_up]
     processes = [process for process in running if process is not None]
     if len(processes) < len(line_up):
-        processes = await _ready(pool, line_up, between, suspects)
+        processes = await _ready(pool, line_up, substitutes, suspects)
+    # Bots that cannot play from the beginning, with the reason why they are not started, or "".
     missing = {
         seat: pool.given_up(line_up[seat])
         for seat, process in enumerate(processes)
@@ -88,18 +92,18 @@ async def play_game(
     }
     refereed.own_paths = lambda seat, text: processes[seat].bot.own_paths(text)
     seats: list[AskedSeat] = [process.session for process in processes]
-    for seat, disturb in between.items():
-        seats[seat] = disturb(processes[seat].session)
+    for seat, substitute in substitutes.items():
+        seats[seat] = substitute(processes[seat].session)
     longest_us = await play_to_end(refereed, seats, suspects)
     for slot in line_up:
         pool.finished_game(slot)
     played = refereed.played()
     for report in played.faults:
         if shortage := processes[report.seat].shortage():
-            raise shortage  # a helper of the bot, perhaps, whose end came as another fault
+            raise shortage  # the kernel may have killed a child of the bot: the fault follows
     faults = [
         _trimmed(report, processes[report.seat])
-        if report.seat in between and report.seat not in blamed
+        if report.seat in substitutes and report.seat not in blamed
         else await _explained(report, processes[report.seat], missing.get(report.seat))
         for report in played.faults
     ]
@@ -109,37 +113,41 @@ async def play_game(
 async def _ready(
     pool: Processes,
     line_up: Sequence[Slot],
-    between: Container[int],
+    substitutes: Container[int],
     suspects: Container[int],
 ) -> list[BotProcess]:
-    """The bots' processes; one that did not start fails each request.
+    """Start the bots' processes where necessary, and return the process of each seat.
 
-    between  seats that have another player: a start is none of theirs
+    A process that did not start is returned, too: it fails each request. A failed start is blamed
+    on the seat of its slot that has no substitute.
+
+    Raises HostTooBusy with that seat if the host was too busy for a start.
     """
-    seats = {slot: seat for seat, slot in enumerate(line_up) if seat not in between}
-    seats = {slot: seats.get(slot, seat) for seat, slot in enumerate(line_up)}
-    starts = [pool.ready(slot, suspect=seat in suspects) for slot, seat in seats.items()]
-    # All at once, and wait for all: none may still be starting when the pool is left.
-    started = await asyncio.gather(*starts, return_exceptions=True)
+    seat_of = {slot: seat for seat, slot in enumerate(line_up) if seat not in substitutes}
+    seat_of = {slot: seat_of.get(slot, seat) for seat, slot in enumerate(line_up)}
+    starts = [pool.ready(slot, suspect=seat in suspects) for slot, seat in seat_of.items()]
+    # All at once, and wait for all: no process may still be starting when the pool is closed.
+    outcomes = await asyncio.gather(*starts, return_exceptions=True)
     processes = {}
-    for (slot, seat), one in zip(seats.items(), started, strict=True):
-        if isinstance(one, HostTooBusy):
-            raise HostTooBusy(str(one), one.us, seat)
-        if isinstance(one, BaseException):
-            raise one
-        processes[slot] = one
+    for (slot, seat), outcome in zip(seat_of.items(), outcomes, strict=True):
+        if isinstance(outcome, HostTooBusy):
+            raise HostTooBusy(str(outcome), outcome.us, seat)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        processes[slot] = outcome
     return [processes[slot] for slot in line_up]
 
 
 async def _explained(report: FaultReport, process: BotProcess, missing: str | None) -> FaultReport:
-    """The report, for a crash with the exit status and error of the process.
+    """Return a fault's report with details of the process: for a crash its exit status and output.
 
-    missing  None if it ran when the game began; else why it was not started, or ""
+    missing  None if the process was running when the game began; else why it is never started
+             again, or "" if its start has just failed
     """
     if missing:
         return replace(report, came=missing, when="absent")
     process.troubled = True
-    if missing == "":  # the report of its start has the exit status already
+    if missing == "":  # the report already has the exit status
         return replace(report, when="start", error=process.error_text())
     if report.error:
         return _trimmed(report, process)
@@ -150,7 +158,7 @@ async def _explained(report: FaultReport, process: BotProcess, missing: str | No
 
 
 def _trimmed(report: FaultReport, process: BotProcess) -> FaultReport:
-    """The report with the author's part of the error that the bot sent."""
+    """Return the report with only the author's part of the traceback that the bot sent."""
     return replace(report, error=bot_error(report.error, process.bot))
 
 
@@ -160,12 +168,12 @@ def _trimmed(report: FaultReport, process: BotProcess) -> FaultReport:
 async def play_to_end(
     refereed: RefereedGame, seats: Sequence[AskedSeat], suspects: Container[int] = ()
 ) -> int:
-    """Play a game to its end; returns the longest time from a request to its answer.
+    """Play a game to its end; return the longest time from a request to its answer in microseconds.
+
+    suspects  seats for which a decision that the host delayed is a timeout; for other seats it
+              voids the game with HostTooBusy
 
     Raises RefereeError if the referee fails; the game is void then.
-
-    suspects  seats for which a decision that the host delayed is a timeout; for others it voids
-              the game with HostTooBusy
     """
     loop = _GameLoop(refereed, seats, suspects)
     loop.begin()
@@ -174,7 +182,7 @@ async def play_to_end(
 
 
 class _GameLoop:
-    """One game under way."""
+    """A game in progress: one request is open at a time, and its answer leads to the next one."""
 
     def __init__(
         self, refereed: RefereedGame, seats: Sequence[AskedSeat], suspects: Container[int]
@@ -184,16 +192,16 @@ class _GameLoop:
         self._seats = seats
         self._suspects = suspects
         self._writer = wire.RequestWriter(refereed.shown_id, self._game.events)
-        self._marks = [None if wire.NO_EVENTS in seat.features else 0 for seat in seats]
-        """The number of the game's events that each seat has received; None if it reads none."""
-        if all(mark is None for mark in self._marks):
+        self._sent_events = [None if wire.NO_EVENTS in seat.features else 0 for seat in seats]
+        """For each seat the number of events that it has received; None if it wants no events."""
+        if all(sent is None for sent in self._sent_events):
             self._game.keep_no_events()
         self._question: Question | None = None
         self._request_id = 0
         self.longest_us = 0
-        """The longest time from a request to its answer, decisions of other games in it."""
+        """The longest time from a request to its answer, including time for other games."""
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done at the end of the game; a void game sets a RefereeError."""
+        """Done at the end of the game; its exception is a RefereeError if the game is void."""
 
     def begin(self) -> None:
         """Send the start to every seat, and the first request."""
@@ -213,26 +221,27 @@ class _GameLoop:
             return
         seat = question.seat
         time_left = self._refereed.time_left(seat)
-        mark = self._marks[seat]
-        request = self._writer.write(game.view(seat), mark, time_left)
-        if mark is not None:
-            self._marks[seat] = len(game.events)
+        sent = self._sent_events[seat]
+        request = self._writer.write(game.view(seat), sent, time_left)
+        if sent is not None:
+            self._sent_events[seat] = len(game.events)
         self._request_id = self._seats[seat].ask(request, time_left, self._on_answer)
 
-    def _on_answer(self, came: TimedAnswer | BotFault | RefereeError) -> None:
+    def _on_answer(self, outcome: TimedAnswer | BotFault | RefereeError) -> None:
+        """Judge the outcome of the open request, notify the bot of a fault, and ask on."""
         if self.over.done():  # the game was interrupted
             return
         question = self._question
         assert question is not None
         report: FaultReport | None
         try:
-            if isinstance(came, TimedAnswer):
-                action, us, error, wall_us, note = came
+            if isinstance(outcome, TimedAnswer):
+                action, us, error, wall_us, note = outcome
                 if wall_us > self.longest_us:
                     self.longest_us = wall_us
                 report = self._refereed.answer(question, action, us, error, note)
             else:
-                report = self._fault(question, came)
+                report = self._count_fault(question, outcome)
             if report is not None:
                 notice = self._refereed.notice(report, self._request_id)
                 self._seats[question.seat].send(wire.fault_message(notice))
@@ -240,28 +249,36 @@ class _GameLoop:
         except Exception as error:  # noqa: BLE001  (no exception here is a bot's fault)
             self._void(error)
 
-    def _fault(self, question: Question, came: BotFault | RefereeError) -> FaultReport:
-        """Count a fault; raises for an error of the referee's own."""
-        if isinstance(came, HostTooBusy):
+    def _count_fault(self, question: Question, error: BotFault | RefereeError) -> FaultReport:
+        """Count a bot's fault, and return its report.
+
+        A delay by the host counts as a timeout of a suspect. Any other error of the referee is
+        raised, with the seat if the host was too busy.
+        """
+        if isinstance(error, HostTooBusy):
             if question.seat not in self._suspects:
-                raise HostTooBusy(str(came), came.us, question.seat)
-            spent = f"no answer for {duration_text(came.us)}, and it made a game void before"
-            came = BotFault(Fault.TIMEOUT, spent, came.us)
-        if isinstance(came, RefereeError):
-            raise came
-        detail, public = came.detail, came.public
-        return self._refereed.fault(question, came.fault, detail, came.us, public=public)
+                raise HostTooBusy(str(error), error.us, question.seat)
+            detail = f"no answer for {duration_text(error.us)}, and it made a game void before"
+            error = BotFault(Fault.TIMEOUT, detail, error.us)
+        if isinstance(error, RefereeError):
+            raise error
+        return self._refereed.fault(
+            question, error.fault, error.detail, error.us, public=error.public
+        )
 
     def _end(self) -> None:
+        """Send every seat the result, with the events that it has not received yet."""
         messages: dict[int | None, bytes] = {}
-        for number, (seat, mark) in enumerate(zip(self._seats, self._marks, strict=True)):
-            if mark not in messages:  # what a seat gets depends on nothing else
-                engine_events = () if mark is None else self._game.events[mark:]
-                messages[mark] = wire.result_message(self._refereed.end(number), engine_events)
-            seat.send(messages[mark])
+        for number, (seat, sent) in enumerate(zip(self._seats, self._sent_events, strict=True)):
+            # Seats that have received the same number of events get the same message.
+            if sent not in messages:
+                events = () if sent is None else self._game.events[sent:]
+                messages[sent] = wire.result_message(self._refereed.end(number), events)
+            seat.send(messages[sent])
         self.over.set_result(None)
 
     def _void(self, error: Exception) -> None:
+        """Void the game because of an error: notify every seat, and set the error in `over`."""
         for seat in self._seats:
             seat.send(wire.void_message(self._refereed.shown_id))
         if not isinstance(error, RefereeError):

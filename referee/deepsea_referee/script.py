@@ -1,8 +1,8 @@
-"""Matches and comparisons from a program of your own: what `match` and `compare` do in a terminal.
+"""Matches and comparisons from your own programs, like the commands `match` and `compare`.
 
-Invariants: bots, rules, clocks and seeds are named as on the command line; nothing is written, and
-nothing printed but what `resolve` says of a name that could mean two bots; both functions work in
-any thread, also where an event loop runs.
+Invariants: bots, rules, clocks and seeds are named as on the command line; no file is written, and
+nothing is printed except a note of `resolve` about a name that could mean two bots; both functions
+work in any thread, also where an event loop runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deepsea_referee import match
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
-from deepsea_referee.interrupts import apart
+from deepsea_referee.interrupts import run_apart
 from deepsea_referee.match import MatchSettings, OnGame
 from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.interface import IsolationLevel
@@ -44,18 +44,19 @@ def run_match(
     in_process: bool = False,
     on_game: OnGame | None = None,
 ) -> MatchResult:
-    """Play a match; Ctrl-C ends it early and cleanly where this is the main thread.
+    """Play a match. If this is the main thread, Ctrl-C ends it early and cleanly.
 
-    bots        files, folders, zips, names of sample bots or `cmd:COMMAND LINE`, two to six
-    rules       a rule set or a preset's name
-    clock       time for each decision and each game, such as "100ms+2s"
-    seed        as after `--seed`; by default a new match each time
-    isolation   "auto" is the sandbox where it works, else plain processes
-    in_process  import and call the bots in this process, fast and without any isolation
-    on_game     gets the result and the record of each game that counts, as it ends; with
+    bots        two to six files, folders, zips, names of sample bots, or `cmd:COMMAND LINE`
+    rules       a rule set, or the name of a preset
+    clock       the time for each decision and for each game, such as "100ms+2s"
+    seed        a seed as for the option `--seed`; by default a new one each time
+    isolation   the level of isolation; "auto" is the sandbox if it works, else plain processes
+    in_process  True to import and call the bots in this process, fast and without isolation
+    on_game     called with the result and the record of each game that counts, as it ends; with
                 `in_process` in the thread that plays
-    Raises UserError for what cannot be played, such as a bot that is not there, and BotHangs for a
-    bot in this process that does not return: the error has the complete games as `result`.
+
+    Raises UserError for a match that cannot be played, for example if a bot does not exist, and
+    BotHangs if a bot in this process does not return: the error's `result` has the complete games.
     """
     settings = MatchSettings(
         bots=[resolve(bot) for bot in bots],
@@ -88,13 +89,17 @@ def run_comparison(
 ) -> Comparison:
     """Compare two bots on the same deals and dice, with seats swapped.
 
+    The verdict of the comparison is "A", "B", "same", or None if it needs more blocks.
+
     a, b           the bots, named as for `run_match`
     field          bots for the other seats; without them a and b share all seats
-    blocks         how many blocks at most; with `until_decided` fewer, once there is a verdict
-    luck_adjusted  decide by the lead less the luck in it
-    on_block       gets the comparison after each block
-    Other parameters are those of `run_match`. The verdict is "A", "B", "same" or None, which takes
-    more blocks. Raises UserError for what cannot be played.
+    blocks         the largest number of blocks
+    until_decided  True to stop as soon as there is a verdict
+    luck_adjusted  True to decide by the lead minus the luck in it
+    on_block       called with the comparison after each block
+
+    Other parameters are those of `run_match`. Raises UserError for a comparison that cannot be
+    played, and KeyboardInterrupt at Ctrl-C.
     """
     pair, others = (resolve(a), resolve(b)), [resolve(bot) for bot in field]
     games = CompareGames(
@@ -122,11 +127,15 @@ def run_comparison(
 
 
 _with_grpc: set[int] = set()
-"""Processes in which bots have played as processes: this one, and those that it was forked from."""
+"""The ids of processes that have started gRPC: this process, or one from which it was forked."""
 
 
 def _play(play: Callable[[], T], in_process: bool) -> T:
-    """Play here, or in another thread where an event loop runs, as in a notebook."""
+    """Call `play` and return its result; in another thread if this one runs an event loop.
+
+    Notebooks run an event loop. Raises UserError if bots would play as processes in a process that
+    was forked after gRPC had started.
+    """
     if not in_process:
         if _with_grpc - {os.getpid()}:
             raise UserError(
@@ -138,7 +147,7 @@ def _play(play: Callable[[], T], in_process: bool) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return play()
-    return apart(play)
+    return run_apart(play)
 
 
 def _hosting(isolation: IsolationLevel, in_process: bool) -> Hosting:

@@ -1,14 +1,16 @@
 """A match shared among workers, each of which plays some of the games with its own bots.
 
 Invariants: a task of a worker is a share, the numbers of some games; workers send results, and
-this process alone counts them and calls back; when a worker dies, the games that it was playing are
-void, or played again if the caller wants that, and the rest of its share is played by a new one.
+only this process counts them and calls back; when a worker dies, the games that it was playing are
+void, or played again if the caller wants that, and a new worker plays the remaining games of its
+share.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -41,13 +43,14 @@ from deepsea_referee.workers import (
     Sent,
     Task,
     Workers,
+    do_nothing,
 )
 from deepsea_rules.record import GameRecord
 
 DEATHS_IN_A_ROW = 3
-"""The number of workers in a row that may end without having played a game."""
+"""The number of workers of a share that end in a row without a played game, to end the match."""
 MOST_GAMES = 50_000
-"""The most games of a share, by default: each takes about 100 bytes of memory."""
+"""The largest default size of a share: each of its games takes about 100 bytes of memory."""
 FINISHING = "finishing the games that are being played; Ctrl-C again ends at once"
 _log = logging.getLogger(__name__)
 
@@ -67,21 +70,22 @@ def run_match(
     needs: tuple[str, ...] = (),
     share_games: int | None = None,
 ) -> MatchResult:
-    """Play a match, with several workers in processes of their own; Ctrl-C ends it early.
+    """Play a match with several workers, each a process of its own; Ctrl-C ends it early.
 
-    Bots that are processes give up the games that are being played. Of bots in the workers' own
-    processes these games are finished, unless there is a second Ctrl-C.
+    At Ctrl-C, games between bots that are processes are dropped. Games between bots in the workers'
+    own processes are finished, unless Ctrl-C comes again.
 
     Bots whose decisions depend only on the game give the same records with any number of workers,
-    except for times; games arrive in the order in which they end.
+    except for times. Games arrive in the order in which they end.
 
-    replay       play the games of a worker that died again, instead of making them void
-    pool         other workers than processes on this machine; they play shares
-    needs        digests of the files that shares need there
-    share_games  about how many games make a share; by default each worker gets an equal share
-    Raises UserError for a bot that cannot be started or imported, BotHangs for one in a process
-    with others that does not return, RefereeError if workers keep ending without having played a
-    game.
+    in_process   True to import the bots in the workers' processes
+    replay       True to play the games of a worker that died again, instead of making them void
+    pool         the workers; by default processes on this machine
+    needs        the digests of the files that shares need at other workers
+    share_games  about how many games a share has; by default each worker gets an equal share
+
+    Raises UserError for a bot that cannot be started or imported, BotHangs for a bot in a worker's
+    process that does not return, and RefereeError if workers repeatedly end without a played game.
     """
     if pool is None and workers == 1:
         if in_process:
@@ -89,11 +93,12 @@ def run_match(
         return match.run_match(settings, on_game, on_void)
     if pool is None:
         workers = min(workers, settings.games)
-        # Where games are played one by one, hardly two processes of a worker work at once.
+        # If games are played one by one, only one process of a worker is busy at a time, so that
+        # each worker can have CPUs of its own.
         one_by_one = not in_process and (settings.tables or 1) == 1
         cpus = equal_shares(workers) if one_by_one else ()
         pool = LocalWorkers(partial(player, in_process), workers, cpus=cpus)
-    # Where tables are chosen, nobody outside knows which games a lost worker was playing.
+    # A fixed number of tables: otherwise nobody would know which games a dead worker was playing.
     settings = replace(settings, tables=settings.tables or 1)
     result = settings.result(
         in_this_process.ISOLATION if in_process else settings.hosting.isolation_text
@@ -113,17 +118,17 @@ def run_match(
 
 @dataclass
 class _Share:
-    """Some games of the match, which a worker plays; another one goes on if it dies."""
+    """Games of the match that one worker plays; if it dies, another worker continues."""
 
-    left: dict[int, None]
-    """The numbers of the games that have not come back, in the order of play."""
+    remaining: dict[int, None]
+    """The numbers of the games without a result, in the order of play; used as an ordered set."""
     deaths: int = 0
-    """The number of workers in a row that ended without having played a game."""
+    """The number of workers in a row that ended without a played game."""
 
 
 @dataclass
 class _SharedMatch:
-    """A match under way."""
+    """A match in progress, in the process that counts the results."""
 
     settings: MatchSettings
     pool: Workers
@@ -132,23 +137,34 @@ class _SharedMatch:
     on_void: OnVoid | None
     replay: bool
     needs: tuple[str, ...]
-    finishes: bool
-    """At the first Ctrl-C the games that are being played are finished."""
+    finishes_games: bool
+    """True if games in progress are finished at the first Ctrl-C."""
     stop_requests: int = 0
-    hangs: BotHangs | None = None
-    """The first bot that does not return, which ends the match."""
+    hang: BotHangs | None = None
+    """The error of the first bot that does not return, which ends the match."""
     waiting: deque[_Share] = field(default_factory=deque)
+    """The shares that no worker has."""
     playing: dict[Task, _Share] = field(default_factory=dict)
+    """The shares that workers play, by their tasks."""
     started: int = 0
+    """The number of tasks that were started."""
 
     def interrupt(self, wake: WakePipe, requests: int) -> None:
-        """End the match early, at a second request at once; for a signal handler."""
+        """End the match early, or at once at the second request; for a signal handler.
+
+        requests  the number of requests that the signal stands for
+        """
         self.stop_requests += requests
         self.result.interrupted = True
         wake.ring()
 
     def play(self, wake: WakePipe, share_games: int | None) -> None:
-        """Play until all games are played, or interrupted."""
+        """Play until all games are played, or the match is interrupted.
+
+        share_games  about how many games a share has; None for equal shares
+
+        Raises BotHangs for a bot in a worker's process that does not return.
+        """
         rounds = self._rounds(share_games)
         while not self.result.interrupted:
             self.waiting = self.waiting or deque(next(rounds, ()))
@@ -158,32 +174,37 @@ class _SharedMatch:
                 share = self.waiting.popleft()
                 self.started += 1
                 output = replace(self.settings.output, worker=self.started)
-                part = replace(self.settings, part=tuple(share.left), output=output)
+                part = replace(self.settings, part=tuple(share.remaining), output=output)
                 self.playing[self.pool.start(part, worker, self.needs)] = share
             for event in self.pool.wait(None, wake):
                 self._on_event(event)
         if self.result.interrupted:
-            self._break_off(wake)
-        if self.hangs is not None:
-            self.hangs.result = self.result
-            raise self.hangs
+            self._end_early(wake)
+        if self.hang is not None:
+            self.hang.result = self.result
+            raise self.hang
 
     def _rounds(self, share_games: int | None) -> Iterator[list[_Share]]:
-        """All games of the match, a share for each worker at a time."""
+        """Yield the games of the match in lists of shares, with one share for each worker."""
         workers = max(1, len(self.pool.free()))
-        size = share_games or min(MOST_GAMES, -(-self.settings.games // workers))
+        size = share_games or min(MOST_GAMES, math.ceil(self.settings.games / workers))
         numbers = iter(self.settings.numbers())
         while games := [*islice(numbers, size * workers)]:
             shares = [_Share({}) for _ in range(workers)]
             for place, number in enumerate(games):
-                shares[self.settings.worker_of(place, workers)].left[number] = None
-            yield [share for share in shares if share.left]
+                shares[self.settings.worker_of(place, workers)].remaining[number] = None
+            yield [share for share in shares if share.remaining]
 
-    def _break_off(self, wake: WakePipe) -> None:
+    def _end_early(self, wake: WakePipe) -> None:
+        """End an interrupted match: stop the workers, and count the games that they complete.
+
+        Workers with bots in their own processes may finish their games, without a limit of time but
+        until a second Ctrl-C. Other workers drop their games and have `GRACE_S` for it.
+        """
         self.pool.stop()
-        if self.hangs is not None:
-            pass  # the others may hang too
-        elif self.finishes:
+        if self.hang is not None:
+            pass  # do not wait: other workers may hang, too
+        elif self.finishes_games:
             if self.stop_requests < 2:
                 sys.stderr.write(f"{FINISHING}\n")
             while self.playing and self.stop_requests < 2:
@@ -191,7 +212,7 @@ class _SharedMatch:
                     self._on_event(event)
         else:
             self._wait_for_shares()
-        # Complete games that workers have sent count, whatever they do now.
+        # Games that workers have already sent count.
         while self.playing and (events := self.pool.wait(0)):
             for event in events:
                 self._on_event(event)
@@ -199,13 +220,18 @@ class _SharedMatch:
             self.pool.kill(task)
 
     def _wait_for_shares(self) -> None:
+        """Handle events until all shares have ended, but not longer than `GRACE_S`."""
         clock = SystemClock()
-        end_us = clock.now_us() + int(GRACE_S * 1_000_000)
-        while self.playing and (left_us := end_us - clock.now_us()) > 0:
-            for event in self.pool.wait(left_us / 1_000_000):
+        deadline_us = clock.now_us() + int(GRACE_S * 1_000_000)
+        while self.playing and (remaining_us := deadline_us - clock.now_us()) > 0:
+            for event in self.pool.wait(remaining_us / 1_000_000):
                 self._on_event(event)
 
     def _on_event(self, event: Event) -> None:
+        """Count a game that a worker has sent, or handle the end of a share.
+
+        A bot that does not return interrupts the match; any other error of a worker is raised.
+        """
         match event:
             case Sent(task, VoidGame() as void):
                 self._game_ended(self.playing[task], void.game - 1)
@@ -226,31 +252,40 @@ class _SharedMatch:
                 self._finish_share(self.playing.pop(task), ending)
             case Failed(task, BotHangs() as error):
                 del self.playing[task]
-                self.hangs = self.hangs or error
+                self.hang = self.hang or error
                 self.result.interrupted = True
             case Failed(_, error):
                 raise error
 
     def _game_ended(self, share: _Share, number: int) -> None:
-        del share.left[number]
+        """Remove a game with a result from its share; its worker works."""
+        del share.remaining[number]
         share.deaths = 0
 
     def _finish_share(self, share: _Share, ending: str) -> None:
-        """Let a new worker play what is left of a share whose worker has ended."""
+        """Let a new worker play the remaining games of a share whose worker has ended.
+
+        The games that the worker may have been playing are void, unless they are played again.
+        Raises RefereeError if several workers in a row have ended without a played game.
+
+        ending  the worker's exit status in words
+        """
         if self.result.interrupted:
             return
         if not self.replay:
-            for number in [*islice(share.left, self.settings.tables)]:  # it may be playing these
-                del share.left[number]
+            # The worker plays the games in order, so it was playing the first ones.
+            for number in [*islice(share.remaining, self.settings.tables)]:
+                del share.remaining[number]
                 reason = f"its worker ended ({ending})"
                 self._void(VoidGame(number + 1, self.settings.game_id(number), reason))
-        if share.left:
+        if share.remaining:
             share.deaths += 1
             if share.deaths == DEATHS_IN_A_ROW:
                 raise RefereeError(f"workers exit before they have played a game ({ending})")
             self.waiting.append(share)
 
     def _void(self, void: VoidGame) -> None:
+        """Count a void game, and call back."""
         _log.error("game %s is void: %s", void.game_id, void.reason)
         self.result.add_void(void)
         if self.on_void is not None:
@@ -258,6 +293,7 @@ class _SharedMatch:
 
 
 def _wait_for(answer: object) -> None:
+    """Wait for the future that a callback has returned, if any."""
     if isinstance(answer, Future):
         answer.result()
 
@@ -267,19 +303,24 @@ def _wait_for(answer: object) -> None:
 
 @contextmanager
 def player(in_process: bool, link: Link) -> Iterator[Perform]:
-    """Set up a worker whose tasks are shares: it sends each game as it ends, then the result."""
+    """Set up a worker whose tasks are shares, and yield the function that plays a share.
+
+    The worker sends each game as it ends; the result of the share follows as that of its task.
+    """
     yield partial(_play_in_process, link) if in_process else partial(play_share, link)
 
 
 def play_share(link: Link, share: MatchSettings) -> MatchResult:
-    """Play a share with bots that are processes."""
+    """Play a share with bots that are processes, and return its result."""
     return asyncio.run(_play(link, share))
 
 
 async def _play(link: Link, share: MatchSettings) -> MatchResult:
+    """Play a share in an event loop, and send each game; a request to stop ends it early."""
     loop, interrupt = asyncio.get_running_loop(), asyncio.Event()
     link.on_stop(partial(loop.call_soon_threadsafe, interrupt.set))
-    thread = WriteBehind("connection")  # the reader may be busy, and clocks run here
+    # A thread sends the games: the receiver may be busy, and must not delay the clocks here.
+    thread = WriteBehind("connection")
 
     def send(message: Message) -> Future[object] | None:
         return thread.do(link.send, message)
@@ -288,13 +329,14 @@ async def _play(link: Link, share: MatchSettings) -> MatchResult:
         return await match.play_match(share, lambda *game: send(game), send, interrupt=interrupt)
     finally:
         thread.close()
-        link.on_stop(int)  # the loop will be closed
+        link.on_stop(do_nothing)  # the event loop will be closed
 
 
 def _play_in_process(link: Link, share: MatchSettings) -> MatchResult:
+    """Play a share with bots in this process; a request to stop ends it after the current game."""
     stop = StopRequests()
     link.on_stop(stop.ask)
     try:
         return in_this_process.run_match(share, lambda *game: link.send(game), stop=stop)
     finally:
-        link.on_stop(int)
+        link.on_stop(do_nothing)

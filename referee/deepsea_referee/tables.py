@@ -1,10 +1,11 @@
-"""The tables of a match: which game begins when, and how many are on at once.
+"""The tables of a match: the order in which games begin, and the number of games at once.
 
-Invariants: a game counts once. Chosen tables give the games of one table: a game beside others
-that is void, or was lost with a process whose failure counts in another game, is played again:
-once, alone, and on another deal, because bots have seen this one. Nothing else is a reason, so that
-no bot gets a second try at a game that goes badly; a process fails beside other games once in a
-match, since the others follow one by one. A fixed number of tables is kept.
+Invariants: a game counts once. If the referee chooses the number of tables, the results are those
+of one table: a game that is void, or lost because its process failed in another game at the same
+time, is played again: once, alone, and with other deals and dice, because bots have seen the first
+ones. There is no other reason to play a game again, so that no bot gets a second try at a game that
+goes badly. A process fails beside other games once in a match only, since all later games are
+played one by one. A fixed number of tables never changes.
 """
 
 from __future__ import annotations
@@ -18,98 +19,121 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.refereed_game import PlayedGame
 
 MOST = 64
-"""The most tables that are chosen; more save little, and any number may be fixed."""
+"""The largest number of tables that the referee chooses; more would save little time."""
 QUICK_US = 1_000
-"""A bot with a median decision of less than this answers at once."""
+"""The median time of a decision below which a bot is quick, so that more tables save time."""
 GAMES = 4
-"""The number of games after which there are twice or half as many tables."""
+"""The number of games after which the number of tables is doubled or halved."""
 
 
 class Tables:
-    """The games of a match on their way to its tables.
+    """The games of a match, which are assigned to tables as tables become free.
 
-    numbers  of the games, in the order of play
-    fixed    the number of tables; None to choose it
+    numbers  the numbers of the games, in the order of play
+    fixed    the number of tables; None to choose it by the speed of the bots
     control  the clock of the games
     """
 
     def __init__(self, numbers: Iterable[int], fixed: int | None, control: TimeControl) -> None:
         self._games = ((number, 0) for number in numbers)
-        self._again: deque[tuple[int, int]] = deque()
-        self._beside: dict[int, int] = {}
-        """For each game that is on, the most games that were on during it."""
-        self._beside_all = 0
-        """So many games at least were on during each of them."""
-        self._fixed = fixed is not None
-        self._allowed = fixed or 1
+        self._repeats: deque[tuple[int, int]] = deque()
+        """The games to play again, each with the number of the attempt."""
+        self._games_at_once: dict[int, int] = {}
+        """For each game in progress, the largest number of games in progress during it."""
+        self._least_at_once = 0
+        """A lower bound of the values of `_games_at_once`, to update them only when necessary."""
+        self._is_fixed = fixed is not None
+        self._tables = fixed or 1
+        """The present number of tables."""
         self._limit = MOST
-        """1 once a process failed beside other games, or may have failed alone."""
-        self._failed: set[str] = set()
-        """The bots whose process failed so."""
+        """The largest number of tables: 1 after a failure that several games share, or might."""
+        self._failed_bots: set[str] = set()
+        """The names of the bots whose process has failed."""
         self._limit_us = control.budget_us + control.bank_us
-        self._times: dict[str, list[int]] = {}
-        """The times of each bot's decisions in the last games."""
-        self._seen = 0
-        """The number of these games."""
+        self._times_us: dict[str, list[int]] = {}
+        """The times of each bot's decisions since the number of tables was last considered."""
+        self._measured_games = 0
+        """The number of games in `_times_us`."""
         self.most = 0
-        """The most games that were on at once."""
+        """The largest number of games that were in progress at once."""
 
     def take(self) -> tuple[int, int] | None:
-        """The number of a game that begins now, and which attempt at it this is, from 0.
+        """Return the number of the game that begins now, and the number of the attempt, from 0.
 
-        None if no game may begin, or none is left.
+        Games to play again come first. Return None if no table is free, or no game remains.
         """
-        if len(self._beside) >= self._allowed:
+        if len(self._games_at_once) >= self._tables:
             return None
-        game = self._again.popleft() if self._again else next(self._games, None)
+        game = self._repeats.popleft() if self._repeats else next(self._games, None)
         if game is not None:
-            self._beside[game[0]] = on = len(self._beside) + 1
-            if on > self._beside_all:
-                self._beside = {game: max(most, on) for game, most in self._beside.items()}
-                self.most = max(self.most, on)
-            self._beside_all = on
+            self._games_at_once[game[0]] = in_progress = len(self._games_at_once) + 1
+            if in_progress > self._least_at_once:
+                self._games_at_once = {
+                    number: max(before, in_progress)
+                    for number, before in self._games_at_once.items()
+                }
+                self.most = max(self.most, in_progress)
+            self._least_at_once = in_progress
         return game
 
     def counts(self, number: int, played: PlayedGame | None) -> bool:
-        """Whether a game that has ended counts; None for a void one. If not, it comes again."""
-        if self._fixed:
+        """Return True if a game that has ended counts; otherwise queue it to be played again.
+
+        If the number of tables is not fixed, it is adapted to how the game went.
+
+        played  the game, or None if it is void
+        """
+        if self._is_fixed:
             return True
-        beside = self._beside[number]
-        again = beside > 1 and (played is None or self._lost_elsewhere(played, beside))
-        if again:
-            self._again.append((number, 1))
-        self._adapt(played)
-        return not again
+        at_once = self._games_at_once[number]
+        repeat = at_once > 1 and (played is None or self._failed_with_other_game(played, at_once))
+        if repeat:
+            self._repeats.append((number, 1))
+        self._choose_tables(played)
+        return not repeat
 
     def leave(self, number: int) -> None:
-        """Free the table of a game that has ended, once its result is taken care of."""
-        del self._beside[number]
+        """Free the table of a game that has ended, once its result has been stored."""
+        del self._games_at_once[number]
 
-    def _lost_elsewhere(self, played: PlayedGame, beside: int) -> bool:
-        """Note the bots whose process failed; whether all these failures count elsewhere."""
+    def _failed_with_other_game(self, played: PlayedGame, at_once: int) -> bool:
+        """Return True if a game was lost because of failures that count in another game already.
+
+        It remembers the bots whose processes failed in the game. After a failure, or a decision
+        that might have been a timeout in a game alone, all further games are played one by one.
+
+        at_once  the largest number of games in progress during this one
+        """
         seats, faults = played.record.seats, played.faults
-        failed = {seats[one.seat].name for one in faults if one.fault not in OF_ONE_GAME}
-        # Alone, a decision took no longer than the message in which it was asked, nor than its
-        # share of that time taken so many times as there may have been requests in the message.
+        failed = {seats[report.seat].name for report in faults if report.fault not in OF_ONE_GAME}
+        # A message may ask for decisions in several games, and each is charged its share of the
+        # time. Two upper bounds of the time that a decision would have taken alone: the time of the
+        # whole message, and its share times the largest number of requests in the message.
         longest_us = max((decision.us for decision in played.record.decisions), default=0)
-        if failed or min(played.longest_us, longest_us * beside) > self._limit_us:
-            self._limit = self._allowed = 1
-        counted = failed <= self._failed
-        self._failed |= failed
-        return bool(failed) and counted
+        if failed or min(played.longest_us, longest_us * at_once) > self._limit_us:
+            self._limit = self._tables = 1
+        is_known = failed <= self._failed_bots
+        self._failed_bots |= failed
+        return bool(failed) and is_known
 
-    def _adapt(self, played: PlayedGame | None) -> None:
+    def _choose_tables(self, played: PlayedGame | None) -> None:
+        """Adapt the number of tables after a game, which is None if it is void.
+
+        A void game or a fault leads to one table. Otherwise the number is considered again after
+        every `GAMES` games: it is doubled if all bots are quick, and halved if not.
+        """
         if played is None or played.faults:
-            self._allowed = 1
+            self._tables = 1
         else:
             names = [seat.name for seat in played.record.seats]
             for decision in played.record.decisions:
-                self._times.setdefault(names[decision.seat], []).append(decision.us)
-            self._seen += 1
-            if self._seen < GAMES or self._again:
+                self._times_us.setdefault(names[decision.seat], []).append(decision.us)
+            self._measured_games += 1
+            if self._measured_games < GAMES or self._repeats:
                 return
-            quick = all(median_low(times) < QUICK_US for times in self._times.values())
-            more, fewer = min(2 * self._allowed, self._limit), max(1, self._allowed // 2)
-            self._allowed = more if quick else fewer
-        self._seen = 0
-        self._times.clear()
+            if all(median_low(times_us) < QUICK_US for times_us in self._times_us.values()):
+                self._tables = min(2 * self._tables, self._limit)
+            else:
+                self._tables = max(1, self._tables // 2)
+        self._measured_games = 0
+        self._times_us.clear()

@@ -1,11 +1,11 @@
 """The pool of worker processes under matches, comparisons and the ladder, and a worker's own side.
 
-Invariants: a task is a picklable argument for what the pool's `setup` gives in each worker; each
-task that was started ends in one event (Done, Failed or Died), whatever happens to its worker; a
-worker that ended is replaced; one that leaves before it begins a task leaves it to the next; no
-worker outlives this process; Ctrl-C leaves workers alone. In a
-worker the main thread runs tasks, one after another, and another thread listens; a task ends early
-on request and when the process that has the pool is gone; nothing here knows what the tasks do.
+Invariants: a task is a picklable argument for the function that the pool's `setup` yields in each
+worker; each task that was started ends in one event (Done, Failed or Died), whatever happens to its
+worker; a worker that ended is replaced; a worker may exit before it begins a task, which the next
+worker gets; no worker outlives this process; Ctrl-C does not reach workers. In a worker the main
+thread runs tasks, one after another, and another thread listens; a task ends early on request and
+when the process of the pool has ended; nothing here knows what the tasks do.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ GRACE_S = 10.0
 Perform: TypeAlias = Callable[[Any], object]
 """Runs a task, given its argument; returns the result."""
 Setup: TypeAlias = "Callable[[Link], AbstractContextManager[Perform]]"
-"""Sets up a worker, in its process: a context manager that gives what runs the tasks, and cleans up
-at its exit. It can be pickled."""
+"""Sets up a worker in its process: a context manager that yields the function to run tasks, and
+cleans up at its exit. It must be picklable."""
 
 _MAIN = """
 import sys
@@ -56,7 +56,7 @@ class Task:
 
     argument: object
     needs: tuple[str, ...] = ()
-    """Digests of the files that it needs."""
+    """The digests of the files that the task needs."""
 
 
 class Sent(NamedTuple):
@@ -81,10 +81,11 @@ class Failed(NamedTuple):
 
 
 class Died(NamedTuple):
-    """The end of a worker in the middle of a task, in words."""
+    """The unexpected end of a worker during a task."""
 
     task: Task
     ending: str
+    """The worker's exit status in words."""
 
 
 Event: TypeAlias = Sent | Done | Failed | Died
@@ -94,47 +95,59 @@ class Workers(Protocol):
     """A pool of workers, here or on other machines."""
 
     def free(self) -> Sequence[Hashable]:
-        """The workers that can take a task, once for each; those that have none come first."""
+        """Return the workers that can take a task, idle ones first.
+
+        A worker that can take several tasks is listed several times.
+        """
 
     def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
-        """Start a task on a free worker; it gets the files that it needs by their digests."""
+        """Start a task on a free worker; `needs` are the digests of the files that it needs."""
 
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
-        """Wait for events; maybe none after `seconds`, or when a waker rings, which is cleared."""
+        """Wait for events, and return them.
+
+        There may be none if so many seconds have passed (None: forever), or if a waker rings.
+        Wakers that ring are cleared.
+        """
 
     def stop(self) -> None:
         """Request all tasks to end early; they still have results."""
 
     def kill(self, task: Task) -> None:
-        """Kill the worker of a task, which has no event then."""
+        """Kill the worker of a task; the task has no event then."""
 
     def close(self) -> None:
-        """End all workers, whatever they do."""
+        """End all workers, even in the middle of tasks."""
 
 
 def no_files(digest: str) -> bytes:
-    """Fail: for pools with tasks that need no files."""
+    """Raise KeyError: the function to fetch files for pools whose tasks need none."""
     raise KeyError(digest)
+
+
+def do_nothing() -> None:
+    """Ignore a request to stop, when there is no task that could end."""
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
+    """A worker process, and the tasks that it has; the first one is running."""
+
     process: subprocess.Popen[bytes]
     exit: FileIO | WakePipe
     connection: Connection
     tasks: deque[Task] = field(default_factory=deque)
     files: set[str] = field(default_factory=set)
-    """The digests of the files that it got."""
+    """The digests of the files that were sent to it."""
 
 
 class LocalWorkers:
     """Workers that are processes on this machine, started when they get their first task.
 
     setup  called in each worker; must be importable there
-    fetch  returns a file by its digest
-    ahead  the number of tasks that may wait at a worker while it runs another
-    cpus   for each worker its share of the CPUs, which is also that of its bots; by default all
-           use all
+    fetch  returns the content of a file by its digest
+    ahead  the number of tasks that may wait at a worker while it runs another one
+    cpus   the CPUs of each worker and its bots; by default all workers use all CPUs
     """
 
     def __init__(
@@ -152,10 +165,13 @@ class LocalWorkers:
         self._ahead = ahead
         self._workers: list[_Worker | None] = [None] * workers
         self._events: list[Event] = []
-        """Events that did not come from a worker."""
+        """Events of tasks that failed before a worker got them."""
 
     def free(self) -> Sequence[int]:
-        """Workers without a task, then those that may have one more, and so on; by number."""
+        """Return the numbers of workers that can take a task, idle ones first.
+
+        A worker is listed once for each task that it can take.
+        """
         loads = [len(worker.tasks) if worker else 0 for worker in self._workers]
         return [
             number
@@ -165,18 +181,24 @@ class LocalWorkers:
         ]
 
     def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
-        """Start a task; it fails if `fetch` does."""
+        """Start a task on the worker with this number, and start the worker if necessary.
+
+        If `fetch` raises an error for a file, the task fails with it.
+        """
         assert isinstance(worker, int)
         task = Task(argument, tuple(needs))
-        present = self._workers[worker]
-        if present is not None and not present.tasks and present.process.poll() is not None:
-            self._dismiss(present)  # it died while it was idle
+        former = self._workers[worker]
+        if former is not None and not former.tasks and former.process.poll() is not None:
+            self._dismiss(former)  # it died while it was idle
         self._give(self._workers[worker] or self._hire(worker), task)
         return task
 
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
-        """Receive the workers' messages, one of each."""
-        # The process too, because a child of it may hold the connection open.
+        """Wait for messages of the workers, and return at most one event for each worker.
+
+        Wakers that ring end the wait, and are cleared.
+        """
+        # Also wait for the exit of processes, because a child may hold the connection open.
         sources: dict[Connection | FileIO | WakePipe, _Worker] = {
             source: worker
             for worker in self._workers
@@ -187,8 +209,9 @@ class LocalWorkers:
         for waker in wakers:
             if waker in ready:
                 waker.clear()
-        heard = dict.fromkeys(sources[source] for source in sources if source in ready)
-        events = [event for worker in heard for event in self._receive(worker)]
+        # A dictionary instead of a set keeps the order of the workers.
+        ready_workers = dict.fromkeys(sources[source] for source in sources if source in ready)
+        events = [event for worker in ready_workers for event in self._receive(worker)]
         events += self._events
         self._events.clear()
         return events
@@ -201,7 +224,7 @@ class LocalWorkers:
                     worker.connection.send(None)
 
     def kill(self, task: Task) -> None:
-        """Kill the task's worker; tasks that waited there wait for a new one."""
+        """Kill the worker that runs the task; tasks that wait there go to a new worker."""
         for worker in self._workers:
             if worker is not None and worker.tasks and worker.tasks[0] is task:
                 worker.process.kill()
@@ -217,6 +240,10 @@ class LocalWorkers:
             self._dismiss(worker)
 
     def _receive(self, worker: _Worker) -> list[Event]:
+        """Receive a message of a worker that is ready; without a message it has died.
+
+        Returns the event, or an empty list if the worker has left before it began its task.
+        """
         try:
             if not worker.connection.poll():
                 raise EOFError
@@ -233,33 +260,36 @@ class LocalWorkers:
         return [Done(task, value) if kind == "done" else Failed(task, value)]
 
     def _replace(self, worker: _Worker) -> str:
-        """Remove a worker that has exited or is about to; returns its exit status in words.
+        """Remove a worker that has exited or will exit, and return its exit status in words.
 
-        Tasks that it has go to a new worker.
+        Its tasks go to a new worker.
         """
         number = self._workers.index(worker)
         ending = self._dismiss(worker)
         if worker.tasks:
-            heir = self._hire(number)
+            successor = self._hire(number)
             for task in worker.tasks:
-                self._give(heir, task)
+                self._give(successor, task)
         return ending
 
     def _give(self, worker: _Worker, task: Task) -> None:
-        lacking = [digest for digest in task.needs if digest not in worker.files]
+        """Send a task to a worker, with those of its files that the worker does not have."""
+        missing = [digest for digest in task.needs if digest not in worker.files]
         try:
-            files = {digest: self._fetch(digest) for digest in lacking}
-        except Exception as error:  # noqa: BLE001  (whatever it is, other tasks may go on)
+            files = {digest: self._fetch(digest) for digest in missing}
+        except Exception as error:  # noqa: BLE001  (any error fails this task only)
             self._events.append(Failed(task, error))
             return
         worker.tasks.append(task)
         worker.files |= files.keys()
-        with suppress(OSError):  # it died just now, which `wait` notices
+        with suppress(OSError):  # if the worker has just died, `wait` reports it
             worker.connection.send((pickle.dumps(task.argument), files))
 
     def _hire(self, number: int) -> _Worker:
-        # A program of its own: forking a process with threads or gRPC in it is not safe, and
-        # multiprocessing runs the main module again, and forbids Dask's workers any children.
+        """Start the process of the worker with this number, and send it the setup."""
+        # A new program instead of a fork, since a process with threads or gRPC cannot be forked
+        # safely; and not multiprocessing, which runs the main module again, and does not allow
+        # children in workers of Dask.
         process, connection = SYSTEM.start_worker(_MAIN)
         worker = _Worker(process, SYSTEM.exit_signal(process), connection)
         self._workers[number] = worker
@@ -270,7 +300,10 @@ class LocalWorkers:
         return worker
 
     def _dismiss(self, worker: _Worker) -> str:
-        """Wait until a worker has exited, or kill it; returns its exit status in words."""
+        """Remove a worker: wait until it has exited, or kill it after `GRACE_S`.
+
+        Returns its exit status in words.
+        """
         self._workers[self._workers.index(worker)] = None
         worker.connection.close()
         with suppress(subprocess.TimeoutExpired):
@@ -284,14 +317,15 @@ class LocalWorkers:
 def results_in_order(
     setup: Setup, arguments: Iterable[object], workers: int, name: str
 ) -> Iterator[Any]:
-    """The results of tasks with these arguments, by so many workers, in the order of the tasks.
+    """Run a task for each argument by several workers, and yield the results in order.
 
-    name  that of a worker, such as "a worker of the analysis"
-    Raises RefereeError if a worker ended, and what a task raised.
+    name  the name of a worker in an error, such as "a worker of the analysis"
+
+    Raises RefereeError if a worker has died, or the error that a task has raised.
     """
     waiting = iter(arguments)
     begun: deque[Task] = deque()
-    """Tasks whose results were not given yet."""
+    """The tasks whose results were not yielded yet, in order."""
     results: dict[Task, Any] = {}
     # One more task waits at each worker, so that none is idle while this process reads.
     with closing(LocalWorkers(setup, workers, ahead=1)) as pool:
@@ -316,7 +350,10 @@ def results_in_order(
 
 
 class Link:
-    """A worker's connection to the process that has the pool."""
+    """A worker's connection to the process of the pool.
+
+    The main thread runs tasks in `run`; a second thread receives messages in `_listen`.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -325,44 +362,51 @@ class Link:
         self._files: dict[str, bytes] = {}
         self._stopping = False
         self._alone = False
-        """Whether the process that has the pool is gone."""
-        self._stop: Callable[[], object] = int
+        """True once the process of the pool has ended."""
+        self._stop: Callable[[], object] = do_nothing
         self._next: Callable[[Any], object] | None = None
 
     def send(self, message: object) -> None:
-        """Send a message of the present task; waits while the receiver is busy."""
+        """Send a message of the current task; block while the receiver is busy."""
         self._post("sent", message)
 
     def file(self, digest: str) -> bytes:
-        """Take out a file that came with a task. Raises KeyError if none did, or it was taken."""
+        """Remove and return a file that came with a task. Raises KeyError if there is none."""
         return self._files.pop(digest)
 
     def leave(self) -> NoReturn:
-        """End this worker, which cannot begin the present task; another one does it."""
+        """End this worker, which cannot begin the current task; another worker gets the task."""
         self._post("leaves", None)
         raise SystemExit(0)
 
     def on_stop(self, call: Callable[[], object]) -> None:
-        """Set what ends the present task early; called in any thread, maybe more than once.
+        """Set the function that ends the current task early; call it if a stop was requested.
 
-        A task that sets nothing ends with its process.
+        It may be called in any thread, and more than once. If a task sets no function, its process
+        exits at once.
         """
         self._stop = call
         if self._stopping:
             call()
 
     def on_next(self, call: Callable[[Any], object]) -> None:
-        """Set what is called with the argument of each task as it comes; called in any thread."""
+        """Set a function that is called with the argument of each task as soon as it arrives.
+
+        It may be called in any thread, while an earlier task is running.
+        """
         self._next = call
 
     def stop(self) -> None:
-        """End the present task early, and the worker after it."""
+        """End the current task early, and then the worker; may be called in any thread."""
         self._stopping = True
         self._tasks.put(None)
         self._stop()
 
     def run(self, setup: bytes) -> None:
-        """Run tasks until there is a request to stop."""
+        """Run tasks until a stop is requested. Errors are reported as results of the tasks.
+
+        setup  the pickled `Setup`; it is called for the first task
+        """
         threading.Thread(target=self._listen, daemon=True).start()
         perform: Perform | None = None
         with ExitStack() as leaving:
@@ -372,49 +416,55 @@ class Link:
                         perform = leaving.enter_context(pickle.loads(setup)(self))
                     argument = pickle.loads(packed)
                     self._stop = lambda: os._exit(1)
-                    if self._alone:  # since this worker was being set up
+                    if self._alone:  # the process of the pool has ended during the setup
                         break
                     try:
                         result = perform(argument)
                     finally:
-                        self._stop = int
+                        self._stop = do_nothing
                     self._post("done", result)
                 except Exception as error:  # noqa: BLE001  (every error is reported)
                     self._post("failed", _portable(error))
 
     def _listen(self) -> None:
+        """Receive tasks, until the pool requests the end or its process has ended.
+
+        In the latter case, the current task gets `GRACE_S` to end, before this process exits.
+        """
         try:
             while (message := self._connection.recv()) is not None:
                 packed, files = message
                 self._files |= files
                 if self._next is not None:
-                    with suppress(Exception):  # the task itself will report it
+                    with suppress(Exception):  # the task will report the same error
                         self._next(pickle.loads(packed))
                 self._tasks.put(packed)
             self.stop()
             self._connection.recv()
-        except (EOFError, OSError):  # reset, if the process that has the pool was killed
+        except (EOFError, OSError):  # OSError if the process of the pool was killed
             self._alone = True
             self.stop()
             threading.Event().wait(GRACE_S)
             os._exit(1)
 
     def _post(self, kind: str, value: object) -> None:
+        """Send a message of this kind to the process of the pool, if that still exists."""
         packed = pickle.dumps((kind, value))
-        with self._sending, suppress(OSError):  # who is gone is noticed by who listens
+        with self._sending, suppress(OSError):  # `_listen` notices a closed connection
             self._connection.send_bytes(packed)
 
 
 def main(connection: Connection) -> None:
     """Run a worker: the main function of its process."""
-    # As in the command line: games leave hardly any garbage, and looking for it takes 7 % of their
-    # time; at exit the system takes all memory back anyway.
+    # As in the command line: games leave hardly any garbage, and collecting it takes 7 % of their
+    # time; at exit the system frees all memory anyway.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     os.set_inheritable(connection.fileno(), False)
     SYSTEM.keep_to(connection.recv())
     link = Link(connection)
-    # The pool says when to stop. Unlike SIG_IGN, a handler is not inherited by bots.
+    # Ctrl-C is the pool's business, which then requests a stop. A handler instead of SIG_IGN,
+    # because bots would inherit SIG_IGN.
     signal.signal(signal.SIGINT, own_handler(lambda: None))
     signal.signal(signal.SIGTERM, own_handler(link.stop))
     SYSTEM.accept_interrupts()
@@ -424,7 +474,7 @@ def main(connection: Connection) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error in a form that can be sent to another process."""
+    """Return an error that can be pickled and sent to another process, with the same message."""
     if isinstance(error, UserError):
         return error
     for kind in (SandboxUnavailable, RefereeError):

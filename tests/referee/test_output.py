@@ -19,9 +19,9 @@ from deepsea_referee.bots.output import (
     OutputPlan,
     OutputTail,
     author_error,
+    error_line,
     escaped,
     frames,
-    last_words,
     where,
     with_short_stack,
 )
@@ -480,7 +480,7 @@ def test_of_other_languages_the_last_20_lines_are_kept() -> None:
     kept = author_error("\n".join(node), None).splitlines()
     assert len(kept) == 20
     assert kept[-1] == "Node.js v20.20.2"
-    assert last_words("\n".join(kept)) == "TypeError: x is not a function"
+    assert error_line("\n".join(kept)) == "TypeError: x is not a function"
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_of_other_languages_the_last_20_lines_are_kept() -> None:
     [("", ""), ("  \n\n", ""), ("a\nno idea\n", "no idea"), ("os.MyError: 3", "os.MyError: 3")],
 )
 def test_the_line_that_names_the_error(text: str, words: str) -> None:
-    assert last_words(text) == words
+    assert error_line(text) == words
 
 
 def test_nothing_writes_to_the_terminal() -> None:

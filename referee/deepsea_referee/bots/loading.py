@@ -1,9 +1,9 @@
 """Imports a bot's class from its file, for games in this process. Only for trusted bots.
 
 Invariants: a file is imported anew for every bot, as in a process of its own; its call of `run`
-does not play here; modules beside it are its own, also if another bot has modules of the same name.
-What is imported is the copy of what was digested, compiled under the paths that its author knows:
-breakpoints in the author's files and the lines of tracebacks are right.
+does not play here; modules in its folder are its own, even if another bot has modules of the same
+name. The copy of the digested files is imported, but compiled under the paths of the author's
+files, so that breakpoints and the lines of tracebacks are right.
 """
 
 from __future__ import annotations
@@ -34,27 +34,30 @@ from deepsea_sdk.errors import explained, formatted
 from deepsea_sdk.launch import Parameters, apply_parameters
 
 MODULE_PREFIX = "_deepsea_bot_"
-"""The beginning of the names of modules that bots' files become."""
+"""The prefix of the names of modules that are imported from bots' files."""
 _POOL = "concurrent.futures.thread"
-"""The module whose threads end at exit if they are idle, and are waited for else."""
+"""The module of thread pools. At exit, Python waits for their threads unless they are idle."""
 _NAMED = 3
-"""The most threads that are named: there may be some for each game."""
+"""The largest number of threads that are reported: a bot may leave some in each game."""
 _numbers = itertools.count(1)
 _loaded: dict[str, BotSpec] = {}
 """The bots of this process by the names of their modules."""
 
 
 def load(bot: BotSpec) -> NewBot:
-    """Import the bot's file: what it gives to `run`, else the one Bot class that it defines.
+    """Import a bot's file, and return the class or function that makes its player.
 
-    A bot that has no copy yet gets one for as long as this process runs. Raises UserError for a bot
-    that is no Python file, cannot be imported, never calls `run`, or leaves it open which of its
-    classes plays. What it prints goes to stderr.
+    It is the argument of the file's call of `run`, or else the only Bot class that the file
+    defines. If the bot has no copy of its files yet, it gets one until this process ends. Output of
+    the import goes to stderr.
+
+    Raises UserError for a bot that is no Python file, cannot be imported, never calls `run`, or
+    defines several Bot classes of which any could play.
     """
     if bot.bundle is not None:
         bot = bot.copied(SYSTEM.private_folder())
     file = python_file(bot)
-    called = Path(bot.own_paths(str(file))).name
+    file_name = Path(bot.own_paths(str(file))).name
     given: list[NewBot] = []
     module = _import(bot, file, given)
     if bot.parameters and (given or Parameters.parse(bot.parameters).class_name):
@@ -68,25 +71,26 @@ def load(bot: BotSpec) -> NewBot:
         and issubclass(value, Bot)
         and value.__module__ == module.__name__
     ]
-    # What others are built on is not what plays.
-    found = {c for c in classes if not any(c in other.__mro__[1:] for other in classes)}
-    if len(found) != 1:
-        names = ", ".join(sorted(c.__name__ for c in found)) or "no class"
+    # A base class of another class is not the player.
+    players = {cls for cls in classes if not any(cls in other.__mro__[1:] for other in classes)}
+    if len(players) != 1:
+        names = ", ".join(sorted(cls.__name__ for cls in players)) or "no class"
         raise UserError(
-            f"bot {bot.name!r}: {called} defines {names} of its own that is a deepsea_sdk.Bot; in "
-            "this process it takes exactly one (put the others into modules beside it)"
+            f"bot {bot.name!r}: {file_name} defines {names} of its own that is a deepsea_sdk.Bot; "
+            "in this process it takes exactly one (put the others into modules beside it)"
         )
-    player = found.pop()
+    player = players.pop()
     if not _calls_run(file):
         name = player.__name__
         raise UserError(
-            f"bot {bot.name!r}: {called} defines class {name}(Bot) but never calls run({name}), "
+            f"bot {bot.name!r}: {file_name} defines class {name}(Bot) but never calls run({name}), "
             "so as a program it would not play"
         )
     return _with_parameters(bot, player, module) if bot.parameters else player
 
 
 def _with_parameters(bot: BotSpec, new_bot: NewBot, module: ModuleType) -> NewBot:
+    """Apply the bot's parameters to its class. Raises UserError if they do not fit."""
     try:
         return apply_parameters(bot.parameters, new_bot, module)
     except TypeError as error:
@@ -94,7 +98,10 @@ def _with_parameters(bot: BotSpec, new_bot: NewBot, module: ModuleType) -> NewBo
 
 
 def _calls_run(file: Path) -> bool:
-    """Whether a call of `run` is written anywhere in the file, for when it is the main program."""
+    """Return True if the text of the file has a call of `run`, under any name that it imports.
+
+    The call is usually made only if the file is the main program, so the import does not make it.
+    """
     nodes = [*ast.walk(ast.parse(file.read_bytes()))]
     names = {"run"}
     for node in nodes:
@@ -105,14 +112,14 @@ def _calls_run(file: Path) -> bool:
 
 
 def is_python(bot: BotSpec) -> bool:
-    """Whether its program is one Python file with the SDK, which `load` can import."""
-    program, *rest = bot.command or ("",)
-    plays = bot.protocol == "grpc" and program == sys.executable
-    return plays and len(rest) == 1 and rest[0].endswith(".py")
+    """Return True if the bot's program is a single Python file with the SDK, as `load` needs."""
+    program, *arguments = bot.command or ("",)
+    has_sdk = bot.protocol == "grpc" and program == sys.executable
+    return has_sdk and len(arguments) == 1 and arguments[0].endswith(".py")
 
 
 def python_file(bot: BotSpec) -> Path:
-    """The Python file that is the bot's program; UserError if it is anything else."""
+    """Return the Python file that is the bot's program. Raises UserError if it is no such file."""
     if is_python(bot):
         file = (bot.folder or Path()) / bot.command[1]
         if file.is_file():
@@ -124,7 +131,13 @@ def python_file(bot: BotSpec) -> Path:
 
 
 def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
-    # Its folder comes first on the path, as when it is started; "bot" alone may be taken.
+    """Import a bot's file as a new module, and return the module.
+
+    given  receives the arguments of calls of `run`
+
+    Raises UserError, with the author's part of the traceback, if the import fails.
+    """
+    # A unique name: the file's own name, such as "bot", may be that of another bot's module.
     name = f"{MODULE_PREFIX}{next(_numbers)}_{file.stem}"
     _loaded[name] = bot
     loader = _CopyLoader(name, str(file), bot)
@@ -132,7 +145,7 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     with _surroundings(bot, file.parent, given), redirect_stdout(sys.stderr):
-        # Dataclasses and pickles look a class's module up by its name.
+        # Dataclasses and pickles look up the module of a class by name.
         sys.modules[name] = module
         try:
             loader.exec_module(module)
@@ -148,24 +161,26 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
 
 
 class _CopyLoader(SourceFileLoader):
-    """Loads a file of a bot's copy."""
+    """Loads a file of a bot's copy, compiled under the path of the author's original."""
 
     def __init__(self, name: str, path: str, bot: BotSpec) -> None:
         super().__init__(name, path)
         self._bot = bot
 
     def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the module; its file names are those of the author."""
         path = self.get_filename(fullname)
         return _compiled(self.get_data(path), self._bot.own_paths(path))
 
 
 @lru_cache(maxsize=100)
 def _compiled(source: bytes, path: str) -> CodeType:
+    """Compile a file once for all games; `path` is the file name in tracebacks."""
     return compile(source, path, "exec", dont_inherit=True)
 
 
 class _CopyFinder:
-    """Finds what Python would, and loads modules of a bot's copy as such."""
+    """A module finder like Python's own, except that it loads a bot's copies with _CopyLoader."""
 
     def __init__(self, bot: BotSpec, folder: Path) -> None:
         self._bot = bot
@@ -174,6 +189,7 @@ class _CopyFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """Find a module as Python does; set the loader if it is in the bot's folder."""
         spec = PathFinder.find_spec(fullname, path, target)
         if spec and isinstance(spec.loader, SourceFileLoader):
             file = spec.loader.path
@@ -184,13 +200,17 @@ class _CopyFinder:
 
 @contextmanager
 def _surroundings(bot: BotSpec, folder: Path, given: list[NewBot]) -> Iterator[None]:
-    """Make what a bot's file finds while it is imported; `folder` has the modules beside it."""
+    """Prepare the import of a bot's file within the `with` block, and clean up after it.
+
+    Calls of `run` only collect their arguments in `given`; modules are found in `folder` first. At
+    the end, the modules of that folder are forgotten, since another bot may have the same names.
+    """
 
     def run(bot: NewBot) -> None:
         check_new_bot(bot)
         given.append(bot)
 
-    real_run, modules = deepsea_sdk.run, set(sys.modules)
+    real_run, former_modules = deepsea_sdk.run, set(sys.modules)
     finder = _CopyFinder(bot, folder)
     deepsea_sdk.run = run
     sys.path.insert(0, str(folder))
@@ -202,20 +222,22 @@ def _surroundings(bot: BotSpec, folder: Path, given: list[NewBot]) -> Iterator[N
         deepsea_sdk.run = real_run
         sys.path.remove(str(folder))
         sys.meta_path.remove(finder)
-        for name in set(sys.modules) - modules:
+        for name in set(sys.modules) - former_modules:
             top = sys.modules.get(name.partition(".")[0])
-            if top is not None and (home := _home(top)) and home.is_relative_to(folder):
+            parent = None if top is None else _parent_folder(top)
+            if parent is not None and parent.is_relative_to(folder):
                 del sys.modules[name]
 
 
-def _home(module: ModuleType) -> Path | None:
-    """The folder that a module was found in."""
+def _parent_folder(module: ModuleType) -> Path | None:
+    """Return the folder in which a module was found; None if it has no file, or is a bot's own."""
     origin = next(iter(getattr(module, "__path__", ())), None) or module.__file__
     own = module.__name__.startswith(MODULE_PREFIX)
     return Path(origin).resolve().parent if origin and not own else None
 
 
 def _where(error: BaseException, file: str) -> str:
+    """Return the innermost line of this file in an error's traceback as text; "" if none is."""
     lines = [
         frame.lineno
         for frame in traceback.StackSummary.extract(
@@ -226,20 +248,22 @@ def _where(error: BaseException, file: str) -> str:
     return f" ({Path(file).name}, line {lines[-1]})" if lines else ""
 
 
-# Threads that bots leave
+# Threads that bots do not end
 
 
 def end_process(status: int) -> None:
-    """End this process with a status if a bot's thread would keep it from ending; else return.
+    """End this process now if a bot's thread would keep it from exiting; otherwise return.
 
-    Each of these threads is named on stderr; what was registered with `atexit` runs. For programs
-    alone: a library leaves its caller's process to its caller.
+    The first of these threads are named on stderr, and functions registered with `atexit` are
+    called. Only programs may call this, since a library must not end the process of its caller.
+
+    status  the exit status
     """
-    threads = [one for one in threading.enumerate() if one is not threading.main_thread()]
-    lines = [*filter(None, map(_left_thread, threads))] if _loaded else []
+    threads = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    lines = [*filter(None, map(_running_thread_line, threads))] if _loaded else []
     if not lines:
         return
-    with suppress(OSError, ValueError):  # nobody sees stderr, or it is closed
+    with suppress(OSError, ValueError):  # stderr is closed, or its reader has ended
         sys.stderr.writelines(lines[:_NAMED])
         if len(lines) > _NAMED:
             sys.stderr.write(f"deepsea-referee: and {len(lines) - _NAMED} more threads of bots\n")
@@ -250,8 +274,12 @@ def end_process(status: int) -> None:
     os._exit(status)
 
 
-def _left_thread(thread: threading.Thread) -> str:
-    """A line on a thread that Python would wait for; "" if it would not, or not for long."""
+def _running_thread_line(thread: threading.Thread) -> str:
+    """Return a line about a thread for which Python would wait at exit.
+
+    Return "" if Python would not wait for it: a daemon thread, an idle thread of a pool, or a
+    thread that has just ended.
+    """
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  (it is documented)
     frames = [frame for frame, _ in traceback.walk_stack(frame)] if frame else []
     is_pooled = any(frame.f_globals.get("__name__") == _POOL for frame in frames)
@@ -261,21 +289,25 @@ def _left_thread(thread: threading.Thread) -> str:
         if (bot := _owner(frame.f_globals.get("__name__"), frame.f_code.co_filename)) is not None:
             name = Path(frame.f_code.co_filename).name
             place = f", at {name}, line {frame.f_lineno}, in {frame.f_code.co_name}"
-            whose = f"bot {bot.name!r}"
+            owner = f"bot {bot.name!r}"
             break
     else:
         if is_pooled:
             return ""
-        whose, place = "a bot", ""
+        owner, place = "a bot", ""
     return printable(
-        f"deepsea-referee: a thread of {whose} still runs and is ended with this process: "
+        f"deepsea-referee: a thread of {owner} still runs and is ended with this process: "
         f"{thread.name}{place}; make it a daemon, or end it in on_game_end\n",
         keep="\n",
     )
 
 
 def _owner(module: object, file: str) -> BotSpec | None:
-    """The bot that a module of this process is of; None if it is of none."""
+    """Return the bot to which a module in this process belongs; None if it is no bot's module.
+
+    module  the value of `__name__` in the module, which may be anything
+    file    the path under which the module was compiled
+    """
     if isinstance(module, str) and module in _loaded:
         return _loaded[module]
     for bot in _loaded.values():

@@ -1,9 +1,9 @@
 """The rule that no process of a bot meets a seed twice, counted while games begin.
 
-Invariants: a bot has a process for each game on one seed, numbered from 0: the first games of all
-blocks are played by one, the second ones by the next. So a bot that remembers everything it was
-sent knows nothing of dice and values that are to come. Games on one seed begin soon after one
-another, in the order of a match, so that only the last seeds have to be remembered.
+Invariants: a bot has a process for each game on one seed, numbered from 0: one process plays the
+first games of all blocks, the next one the second games. So a bot that remembers all messages knows
+nothing of future dice and values. Games on one seed begin soon after one another, in the order of a
+match, so that only recent seeds have to be remembered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 RECENT_SEEDS = 10_000
-"""Seeds that are remembered; the games on a seed begin within some hundred games."""
+"""The number of seeds that are remembered; all games on a seed begin within some hundred games."""
 
 
 class Meetings:
@@ -22,9 +22,9 @@ class Meetings:
         self._counts: OrderedDict[bytes, dict[int, int]] = OrderedDict()
 
     def begin(self, seed: bytes, line_up: Sequence[int]) -> list[int]:
-        """Count a game that begins; returns how many games on its seed each seat's bot had before.
+        """Count a game that begins, and return the earlier games on its seed of each seat's bot.
 
-        A bot that is named for several seats sits in one of them, and has one game.
+        A bot that the line-up has in several seats is counted once.
         """
         counts = self._counts.setdefault(seed, {})
         earlier = {bot: counts.get(bot, 0) for bot in line_up}

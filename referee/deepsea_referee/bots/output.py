@@ -1,10 +1,10 @@
-"""What bots print, and what of an error their authors have to read.
+"""Output of bots: files, display on the terminal, and the part of an error that its author needs.
 
-Invariants: what is written or shown is whole lines, safe to print; the end of it is kept in memory;
-a file has at most MOST_BYTES, and one that cannot be written stops no game; the output of a bot
+Invariants: output is written and shown as whole lines, safe to print; its end is stored in memory;
+a file has at most MOST_BYTES, and a file that cannot be written stops no game; the output of a bot
 that prints without end is read slowly, so that the bot waits and not the referee. An error is
-short: frames keep Python's own form (`File "bot.py", line 7, in search`), files of the bot are
-named relative to its folder; other languages' output is shown as it ends.
+short: frames have Python's own form (`File "bot.py", line 7, in search`), with paths relative to
+the bot's folder; of output in other languages the last lines are shown.
 """
 
 from __future__ import annotations
@@ -29,21 +29,28 @@ if TYPE_CHECKING:
     from deepsea_referee.bots.resolve import BotSpec
 
 KEPT_BYTES = 64 * 1024
-"""How much of a process's output is in memory: its end, one half for each of its two streams."""
+"""The size of the end of a process's output in memory: one half for each of its two streams."""
 MOST_BYTES = 64 * 1024 * 1024
+"""The largest size of a file with output."""
 _LONGEST_LINE = 16 * 1024
+"""The length from which on output without a line end is written as a line."""
 _PAUSE_S = 0.02
+"""The pause after each read from a bot that has printed more than is stored."""
 _LAST_READS = 16
+"""The largest number of reads that empty a pipe."""
 LAST_LINES = 20
-"""Lines that are kept of output without a Python traceback."""
+"""The number of last lines that are shown of output without a Python traceback."""
 LONGEST_ERROR = 60
-"""Lines that are kept of a traceback."""
+"""The largest number of lines of a traceback that are shown."""
 LONGEST_LINE = 200
+"""The largest number of characters of a line of an error."""
 _HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+)(, in .*)?')
 _ABORTED = "Fatal Python error: "
-"""What faulthandler writes first; then the stack of each thread, the last call first."""
+"""The beginning of the output of faulthandler, which the stack of each thread follows, with the
+innermost call first."""
 _BY_REFEREE = "Fatal Python error: Aborted"
+"""The first line of that output if the referee has aborted the process."""
 _STACK = re.compile(r"(Current t|T)hread 0x.* \(most recent call first\):")
 _CALL = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 _ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Exit|Interrupt|Warning)\b.*")
@@ -56,59 +63,72 @@ class BotLog:
 
     bot: int
     start: int
-    """Which start of its process it was, from 1."""
+    """The number of the start of the bot's process, from 1."""
     stdout: str = ""
-    """The end of what it printed, if it was at fault; safe to show."""
+    """The end of the standard output, safe to show; empty unless the bot was at fault."""
     stderr: str = ""
+    """The end of the standard error, like `stdout`."""
     worker: int = 0
-    """Which of several workers started it, from 1; 0 if there are none."""
+    """The number of the worker that started the process, from 1; 0 without workers."""
     in_file: bool = False
-    """Whether all of it is in the file `log_name`."""
+    """True if the whole output is in the file `log_name`."""
 
     @property
     def text(self) -> str:
-        """Both streams with headings; "" if there is nothing."""
+        """The output of both streams with headings; "" if both are empty."""
         return joined(self.stdout, self.stderr)
 
 
 def joined(stdout: str, stderr: str) -> str:
-    """Both streams with headings; "" if both are empty."""
+    """Return the output of both streams with headings; "" if both are empty."""
     parts = (("stderr", stderr), ("stdout", stdout))
     return "".join(f"--- {stream}\n{text.rstrip()}\n" for stream, text in parts if text)
 
 
 def log_name(bot: int, start: int, worker: int = 0) -> str:
-    """The file with the output of a process."""
-    by = f"-worker-{worker}" if worker else ""
-    return f"bot-{bot + 1}{by}-start-{start}.log"
+    """Return the name of the file with the output of a bot's process.
+
+    bot     the index of the bot, from 0
+    start   the number of the start of its process, from 1
+    worker  the number of the worker that started it, from 1; 0 without workers
+    """
+    worker_part = f"-worker-{worker}" if worker else ""
+    return f"bot-{bot + 1}{worker_part}-start-{start}.log"
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPlan:
-    """What is done with bots' output beside keeping its end in memory."""
+    """The destinations of bots' output, in addition to its end in memory."""
 
     folder: Path | None = None
-    """Where each process gets a file."""
+    """The folder in which each process gets a file; None writes no files."""
     shown: frozenset[int] = frozenset()
-    """The bots with output that is shown on stderr as it comes."""
+    """The bots whose output is shown on stderr as it comes."""
     worker: int = 0
-    """The worker that starts the processes, from 1; 0 if there are none."""
+    """The number of the worker that starts the processes, from 1; 0 without workers."""
     hints: Hints | None = None
-    """Shows the SDK's hints, such as one on a misspelt method; None does not."""
+    """Shows the SDK's hints, such as one on a misspelt method; None shows no hints."""
     kept: int = 10
-    """For each bot: the number of starts in which it was at fault of which the output is kept."""
+    """The largest number of logs with faults that are stored for each bot."""
 
     def open(self, number: int, bot: BotSpec, start: int) -> BotOutput:
-        """The output of a process that is about to start."""
+        """Return the output of a process that is about to start.
+
+        number  the index of the bot
+        start   the number of the start of its process, from 1
+        """
         file = None if self.folder is None else self.folder / log_name(number, start, self.worker)
         prefix = f"{printable(bot.name)}| " if number in self.shown else None
         return BotOutput(file, prefix, bot.own_paths)
 
     def show_hints(self, number: int, bot: BotSpec, log: str, *, is_reported: bool) -> None:
-        """Show the hints in the output of a bot's first process, and what keeps the output.
+        """Show the hints in the output of a bot's first process.
+
+        If nothing shows or stores the output, a hint says how to keep it.
 
         log          the end of both streams
-        is_reported  it was at fault, and its output is shown with that, or the referee aborted it
+        is_reported  True if the output need not be kept: it is shown with a fault, or it is only
+                     there because the referee has aborted the process
         """
         if self.hints is not None and self.worker <= 1:
             is_kept = is_reported or self.folder is not None or number in self.shown
@@ -116,7 +136,7 @@ class OutputPlan:
 
 
 class BotOutput:
-    """The lines of one process, from both of its streams."""
+    """Writes the output of one process to its file and to the terminal, as lines."""
 
     def __init__(
         self,
@@ -124,43 +144,53 @@ class BotOutput:
         prefix: str | None = None,
         own_paths: Callable[[str], str] = str,
     ) -> None:
+        """Begin without output.
+
+        file       the file to write, once there is output; None writes no file
+        prefix     the beginning of each line on the terminal; None shows nothing there
+        own_paths  replaces paths of the bot's copy in a text by those of its author
+        """
         self._file = file
         self._own_paths = own_paths
         self._opened: TextIO | None = None
         self._prefix = prefix
-        self._terminal = sys.stderr  # bots in this process have another one while they are asked
+        self._terminal = sys.stderr  # now, since it is redirected while bots in this process run
         self._bytes = 0
         self._failed = False
-        self._streams = [_Lines(self._line) for _ in range(2)]
+        self._streams = [_LineSplitter(self._write_line) for _ in range(2)]
 
     @property
     def in_file(self) -> bool:
-        """Whether there is a file with its output."""
+        """Return True if there is a complete file with the output."""
         return self._opened is not None and not self._failed
 
     def sinks(self) -> tuple[Callable[[bytes], None], Callable[[bytes], None]] | None:
-        """Take the bytes of stdout and of stderr; None if nobody wants them."""
+        """Return the functions that take the bytes of stdout and of stderr.
+
+        Return None if the output is neither written nor shown.
+        """
         if self._file is None and self._prefix is None:
             return None
-        return self._streams[0].take, self._streams[1].take
+        return self._streams[0].add, self._streams[1].add
 
     def close(self) -> None:
-        """Write what has no line end yet, and close the file."""
+        """Write the last line if it has no line end, and close the file."""
         for stream in self._streams:
             stream.finish()
         if self._opened is not None:
             try:
                 self._opened.close()
-            except OSError as error:  # what it could not write before, it tries again
+            except OSError as error:  # closing tries again to write the last lines
                 self._fail(error)
 
-    def _line(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
+        """Write a line to the terminal and to the file, as far as they are wanted and work."""
         line = printable(self._own_paths(text), keep="\t")
         if self._prefix is not None:
             try:
                 self._terminal.write(f"{self._prefix}{line}\n")
                 self._terminal.flush()
-            except (OSError, ValueError):  # nobody sees it, or it is closed
+            except (OSError, ValueError):  # the terminal is closed: show no more
                 self._prefix = None
         if self._file is None or self._failed or self._bytes > MOST_BYTES:
             return
@@ -176,61 +206,66 @@ class BotOutput:
             self._fail(error)
 
     def _fail(self, error: OSError) -> None:
+        """Log the first error of the file, to which nothing is written any more."""
         if not self._failed:
             self._failed = True
             _log.error("cannot write %s: %s", self._file, error.strerror)
 
 
-class _Lines:
-    """Bytes of one stream as lines."""
+class _LineSplitter:
+    """Splits the bytes of a stream into lines of text."""
 
-    def __init__(self, line: Callable[[str], None]) -> None:
+    def __init__(self, on_line: Callable[[str], None]) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
-        self._line = line
-        self._rest = ""
+        self._on_line = on_line
+        self._unfinished = ""
+        """The text since the last line end."""
 
-    def take(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + self._decode(data)).split("\n")
-        if len(self._rest) > _LONGEST_LINE:
-            lines, self._rest = [*lines, self._rest], ""
+    def add(self, data: bytes) -> None:
+        """Add bytes, and pass on the lines that they complete; a very long line is cut."""
+        *lines, self._unfinished = (self._unfinished + self._decode(data)).split("\n")
+        if len(self._unfinished) > _LONGEST_LINE:
+            lines.append(self._unfinished)
+            self._unfinished = ""
         for line in lines:
-            self._line(line.removesuffix("\r"))
+            self._on_line(line.removesuffix("\r"))
 
     def finish(self) -> None:
-        self.take(b"\n" if self._rest else b"")
+        """Pass on the last line, which has no line end."""
+        self.add(b"\n" if self._unfinished else b"")
 
 
 class OutputTail:
-    """The end of a stream."""
+    """Stores the end of a stream."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES // 2) -> None:
-        self._most = kept_bytes
-        self._kept = bytearray()
+        self._limit = kept_bytes
+        self._end = bytearray()
         self.left_out = 0
-        """How many bytes before it are forgotten."""
+        """The number of bytes before the stored end."""
 
     def take(self, data: bytes) -> None:
-        """Add what was printed."""
-        self._kept += data
-        surplus = len(self._kept) - self._most
+        """Add bytes of the stream, and forget the oldest ones if there are too many."""
+        self._end += data
+        surplus = len(self._end) - self._limit
         if surplus > 0:
-            del self._kept[:surplus]
+            del self._end[:surplus]
             self.left_out += surplus
 
     def text(self) -> str:
-        """What was kept, safe to print."""
+        """Return the end of the stream as text that is safe to print."""
         marker = f"[... {self.left_out} bytes left out ...]\n" if self.left_out else ""
-        return marker + escaped(bytes(self._kept))
+        return marker + escaped(bytes(self._end))
 
 
 def escaped(data: bytes) -> str:
-    """Text without control characters except line ends and tabs."""
+    """Return the text of these bytes; control characters but line ends and tabs are escaped."""
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     return printable(text, keep="\n\t")
 
 
 class OutputCapture:
-    """A pipe whose write end a bot inherits and whose read end the event loop reads."""
+    """A pipe for a bot's output: the bot inherits the write end, the event loop reads the other."""
 
     def __init__(
         self,
@@ -238,7 +273,7 @@ class OutputCapture:
         kept_bytes: int = KEPT_BYTES // 2,
         system: System = SYSTEM,
     ) -> None:
-        """`sink` gets all that is read, as it comes."""
+        """Create the pipe. `sink` is called with all bytes that are read; `tail` stores the end."""
         self._sink = sink
         self.tail = OutputTail(kept_bytes)
         reading, self.writing = os.pipe()
@@ -246,13 +281,13 @@ class OutputCapture:
         self._reader = system.pipe_reader(reading, self._read)
 
     def close_writing(self) -> None:
-        """Close our copy of the write end, when the bot has its own or will not start."""
+        """Close our copy of the write end, once the bot has its own or cannot be started."""
         if self._writing_is_open:
             self._writing_is_open = False
             os.close(self.writing)
 
     def finish(self) -> None:
-        """Read what is still in the pipe, without waiting for more, and close it."""
+        """Read the bytes that are in the pipe, without waiting for more, and close it."""
         self.close_writing()
         if self._is_open:
             self._reader.settle()
@@ -260,18 +295,19 @@ class OutputCapture:
         self._close()
 
     def drain(self) -> None:
-        """Read what is in the pipe now, without waiting for more."""
+        """Read the bytes that are in the pipe, without waiting for more."""
         for _ in range(_LAST_READS):
             if not self._is_open or not self._take():
                 break
 
     def add(self, data: bytes) -> None:
-        """Take what was read, or what the referee has to say beside it."""
+        """Add bytes that were read, or a line of the referee's own."""
         self.tail.take(data)
         if self._sink is not None:
             self._sink(data)
 
     def _read(self) -> None:
+        """Read once when the pipe is readable; pause if the bot prints more than is stored."""
         if not self._is_open or (data := self._take()) is None:
             return
         if not data:
@@ -280,7 +316,7 @@ class OutputCapture:
             self._reader.pause(_PAUSE_S)
 
     def _take(self) -> bytes | None:
-        """Read once; b"" at the end of the pipe, None if there is nothing now."""
+        """Read once, and add the bytes; return b"" at the end of the pipe, None if it is empty."""
         data = self._reader.take()
         if data:
             self.add(data)
@@ -296,121 +332,142 @@ class OutputCapture:
 
 
 def author_error(text: str, folder: Path | None) -> str:
-    """The part of an error's text that its author needs; "" if there is none.
+    """Return the part of an error's text that its author needs; "" if the text is empty.
 
-    text    a traceback, or what a process wrote to stderr
-    folder  the bot's own; None is the working directory
+    For a Python traceback, frames outside of the bot's folder are left out. For any other text it
+    is the last lines.
+
+    text    a traceback, or the standard error of a process
+    folder  the bot's folder; None is the working directory
     """
     lines = _as_traceback(text.rstrip().splitlines())
     start = _last_traceback(lines)
     if start is None:
-        kept = lines[-LAST_LINES:]
+        shown = lines[-LAST_LINES:]
     else:
-        kept = _own_frames(lines[start:], _places(folder))
-        if len(kept) > LONGEST_ERROR:
+        shown = _own_frames(lines[start:], _folder_paths(folder))
+        if len(shown) > LONGEST_ERROR:
             half = LONGEST_ERROR // 2
-            kept = [*kept[:half], "  ...", *kept[-half:]]
-    return "\n".join(printable(line, LONGEST_LINE, keep="\t") for line in kept)
+            shown = [*shown[:half], "  ...", *shown[-half:]]
+    return "\n".join(printable(line, LONGEST_LINE, keep="\t") for line in shown)
 
 
 def bot_error(text: str, bot: BotSpec) -> str:
-    """The author's part of a bot's error, with the author's paths; never raises."""
+    """Return the author's part of a bot's error, with the author's paths; never raises."""
     return explained(lambda: author_error(bot.own_paths(text), bot.home))
 
 
-def last_words(error: str, but: str = "\n") -> str:
-    """The line of an error's text that names the error; "" if there is no line.
+def error_line(error: str, without_prefix: str = "\n") -> str:
+    """Return the line of an error's text that names the error, such as "ValueError: no unit".
 
-    but   lines that begin with this are left out
+    That is the last line with the name of an exception, or else the last line; "" if there is none.
+
+    without_prefix  lines that begin with this are ignored
     """
     lines = [line.strip() for line in error.splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith(but)]
-    named = [line for line in lines if _ERROR.fullmatch(line)]
-    return (named or lines or [""])[-1]
+    lines = [line for line in lines if not line.startswith(without_prefix)]
+    exceptions = [line for line in lines if _ERROR.fullmatch(line)]
+    return (exceptions or lines or [""])[-1]
 
 
 def frames(error: str) -> tuple[str, ...]:
-    """Where in the author's code it happened; empty if the text has no frames."""
+    """Return the lines of an error's text that are frames of a traceback."""
     return tuple(line for line in error.splitlines() if _FRAME.fullmatch(line))
 
 
 def where(error: str) -> str:
-    """The place of the last frame, as in "; it was at bot.py, line 7, in search"; or ""."""
+    """Return the last frame in words, such as "; it was at bot.py, line 7, in search".
+
+    Return "" if the text has no frame.
+    """
     last = _FRAME.fullmatch(("", *frames(error))[-1])
     return f"; it was at {last['file']}, line {last['line']}{last[3] or ''}" if last else ""
 
 
 def with_short_stack(text: str, folder: Path | None) -> str:
-    """What a process wrote to stderr, with `author_error` in place of the stack of an abort."""
+    """Return the standard error of a process; stacks of an abort are replaced by `author_error`."""
     before, aborted, _ = text.partition(_ABORTED)
     return before + author_error(text, folder) if aborted else text
 
 
 def _as_traceback(lines: list[str]) -> list[str]:
-    """Lines with the stack of a process that was aborted as Python writes that of an exception."""
+    """Replace the stacks that faulthandler writes at an abort by a traceback of one thread.
+
+    The thread is the one that crashed. If the referee aborted the process, it is the main thread:
+    the signal may interrupt any thread, and the main thread, which comes last, runs the bot's code.
+    Lines without an abort are returned unchanged.
+    """
     aborted = next((n for n, line in enumerate(lines) if line.startswith(_ABORTED)), None)
     if aborted is None:
         return lines
     stacks = [n for n, line in enumerate(lines) if n > aborted and _STACK.match(line)]
     current = [n for n in stacks if lines[n].startswith("Current")]
-    # The referee's signal interrupts any thread, and Python code runs in the last, the main one.
-    first = [*stacks, *(current if lines[aborted] != _BY_REFEREE else ())][-1:] or [len(lines)]
-    called = [_CALL.fullmatch(line) for line in itertools.takewhile(bool, lines[first[0] + 1 :])]
-    own = [f'  File "{call[1]}", line {call[2]}, in {call[3]}' for call in called if call]
-    return [*lines[:aborted], _HEADER, *reversed(own), lines[aborted]]
+    if lines[aborted] != _BY_REFEREE and current:
+        start = current[-1]
+    else:
+        start = stacks[-1] if stacks else len(lines)
+    calls = [_CALL.fullmatch(line) for line in itertools.takewhile(bool, lines[start + 1 :])]
+    frame_lines = [f'  File "{call[1]}", line {call[2]}, in {call[3]}' for call in calls if call]
+    return [*lines[:aborted], _HEADER, *reversed(frame_lines), lines[aborted]]
 
 
 def _last_traceback(lines: list[str]) -> int | None:
-    """Where the last Python traceback begins; None if there is none."""
+    """Return the index of the line with which the last Python traceback begins, or None."""
     for number in range(len(lines) - 1, -1, -1):
         if lines[number].strip() == _HEADER:
             return number
-    # A syntax error of the program itself has no header.
+    # The traceback of a syntax error in the program has no header.
     return next((n for n, line in enumerate(lines) if _FRAME.fullmatch(line)), None)
 
 
-def _places(folder: Path | None) -> list[str]:
-    """The paths by which frames may name the bot's folder; None is the working directory."""
+def _folder_paths(folder: Path | None) -> list[str]:
+    """Return the paths by which frames may name the bot's folder; None is the working directory."""
     try:
-        path = os.path.abspath(folder or "")  # noqa: PTH100  (text: no file is looked at)
-    except OSError:  # somebody has removed it
+        path = os.path.abspath(folder or "")  # noqa: PTH100  (text alone: links are not followed)
+    except OSError:  # the working directory was removed
         return []
     return [path, os.path.realpath(path)]
 
 
-def _own_frames(lines: list[str], places: list[str]) -> list[str]:
-    """The traceback without frames of files outside of the folder; all frames if all are."""
-    own: list[str] = []
-    every: list[str] = []
-    keeps = True
-    found = False
+def _own_frames(lines: list[str], folder_paths: list[str]) -> list[str]:
+    """Return a traceback without the frames of files outside of the bot's folder.
+
+    If all frames are outside, all of them are returned. Lines that are indented below a frame
+    belong to it; other lines, such as the error itself, always stay.
+    """
+    own_lines: list[str] = []
+    all_lines: list[str] = []
+    is_own = True
+    has_own_frame = False
     for line in lines:
-        shown, frame = line, _FRAME.fullmatch(line)
+        frame = _FRAME.fullmatch(line)
         if frame is not None:
-            name = _relative(frame["file"], places)
-            keeps = name is not None
+            name = _relative(frame["file"], folder_paths)
+            is_own = name is not None
             if name is not None:
-                found = True
-                shown = line.replace(frame["file"], name, 1)
+                has_own_frame = True
+                line = line.replace(frame["file"], name, 1)  # noqa: PLW2901
         elif not line.startswith(" "):
-            keeps = True
-        every.append(shown)
-        if keeps:
-            own.append(shown)
-    return own if found else every
+            is_own = True
+        all_lines.append(line)
+        if is_own:
+            own_lines.append(line)
+    return own_lines if has_own_frame else all_lines
 
 
-def _relative(file: str, places: list[str]) -> str | None:
-    """The file's name within the folder; None if it is elsewhere, as an installed library is.
+def _relative(file: str, folder_paths: list[str]) -> str | None:
+    """Return a file's path within the bot's folder, or None if it is elsewhere or in a library.
 
-    Paths are compared as text: a bot may name any file, such as a link that leads to itself.
+    Paths are compared as text only: a bot may name any file, such as a link that leads to itself.
+
+    folder_paths  the paths of the bot's folder
     """
     if file.startswith("<"):
         return None
-    for place in places:
-        path = PurePath(os.path.normpath(os.path.join(place, file)))  # noqa: PTH118
-        if path.is_relative_to(place):
-            inside = path.relative_to(place)
+    for folder in folder_paths:
+        path = PurePath(os.path.normpath(os.path.join(folder, file)))  # noqa: PTH118
+        if path.is_relative_to(folder):
+            inside = path.relative_to(folder)
             is_library = {"site-packages", "node_modules"} & set(inside.parts)
             return None if is_library else str(inside)
     return None

@@ -1,13 +1,13 @@
 """The bot pool: processes for the bots of a match, reused from game to game.
 
 Invariants: no process meets a seed twice: a bot has a slot, with a process at a time, for each game
-on one seed (meetings.py), and only the pool gives slots to a game. Each process plays a copy of the
-files that were digested, also after a restart; the first of each bot are started at once, or as
-many as the limit allows, further ones for the game that needs them; a start that the host delayed
-is repeated, and is no fault. A process that exited is restarted for the next game; after
-RESTARTS_IN_A_ROW it is not restarted and forfeits the remaining games. Where a cleaner of temporary
-files has removed its copy, it gets another one and is restarted for the next game. At the end
-nothing is left: no process, no socket, no folder.
+on one seed (meetings.py), and only the pool assigns slots to a game. Each process plays a copy of
+the files that were digested, also after a restart. The first processes of all bots are started at
+the same time, or as many as the limit allows; further ones are started for the game that needs
+them. A start that the host delayed is repeated, and is no fault. A process that exited is restarted
+for the next game; after RESTARTS_IN_A_ROW it is not restarted and forfeits the remaining games. If
+a cleaner of temporary files has removed its copy, it gets another one and is restarted for the next
+game. At the end no process, no socket, and no folder remains.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from deepsea_rules.faults import Fault
 from deepsea_sdk.wire import CONCURRENT_GAMES
 
 RESTARTS_IN_A_ROW = 3
+"""The number of restarts in a row without a finished game, after which a bot is given up."""
 STARTS_UNDER_LOAD = 2
-"""How often a bot is started that cannot be timed because the host is busy."""
+"""The number of attempts to start a bot whose start the busy host delays."""
 MOST_RUNNING = 96
-"""Processes that a pool keeps: each has about eight descriptors, and a bot in Python 25 MiB."""
+"""The largest number of processes of a pool. Each has about eight descriptors, and a bot in Python
+25 MiB of memory."""
 Slot = NewType("Slot", int)
-"""A slot of a pool, for a game that is being played; `BotPool.table` gives it."""
+"""The number of a slot of a pool, which `BotPool.table` assigns to a seat of a game."""
 
 
 class BotPool:
@@ -51,12 +53,12 @@ class BotPool:
         freezer: Freezer | None = None,
         starts: asyncio.Semaphore | None = None,
     ) -> None:
-        """Prepare the pool; a bot without a command gets no process, and plays elsewhere.
+        """Prepare the pool; a bot without a command gets no process.
 
-        output   what is done with what they print beside keeping its end
-        freezer  shared with the other pools whose bots play with these
-        starts   the limit of bots that start at once, shared with the other pools of this process;
-                 by default that of `hosting`
+        output   the destinations of the bots' output
+        freezer  the freezer, shared with other pools whose bots play in the same games
+        starts   limits how many bots start at once, shared with the other pools of this process; by
+                 default the limit of `hosting`
         """
         self._output = output or OutputPlan()
         self._hosting = hosting
@@ -64,21 +66,24 @@ class BotPool:
         self._starts = starts or asyncio.Semaphore(hosting.starts_at_once)
         self._sockets = SYSTEM.socket_folder()
         self._folders = [SYSTEM.private_folder(), self._sockets]
-        """Those that were made, to be removed at the end."""
+        """The folders to remove at the end."""
         self._freezer = freezer or Freezer(clock)
         self._bots = bots
         copies = (bot.copied(self._folders[0] / f"bot-{n}") for n, bot in enumerate(bots))
         self._slots = [_Slot(number, bot) for number, bot in enumerate(copies)]
-        self._of_bots = [[Slot(number)] for number in range(len(bots))]
+        self._slots_of_bots = [[Slot(number)] for number in range(len(bots))]
         """The slots of each bot: one for each game on a seed."""
         self._meetings = Meetings()
         self._starts_of_bots = [0] * len(bots)
+        """The number of starts of each bot's processes."""
         self._games = 0
+        """The number of games that have begun."""
         self.logs: list[BotLog] = []
         self.off_turn = [OffTurn() for _ in bots]
-        """CPU time of each bot's processes outside of their turns."""
+        """The CPU time of each bot's processes outside of their turns."""
 
     async def __aenter__(self) -> Self:
+        """Start the first process of each bot. Raises BotStartError if a bot does not start."""
         try:
             async with asyncio.TaskGroup() as starts:
                 for slot in self._slots:
@@ -92,6 +97,7 @@ class BotPool:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
+        """Stop all processes, and remove all folders; a cancellation waits until that is done."""
         stopping = asyncio.ensure_future(self._stop_all())
         cancelled = False
         while not stopping.done():
@@ -104,16 +110,18 @@ class BotPool:
 
     @contextlib.contextmanager
     def table(self, line_up: Sequence[int], seed: bytes) -> Iterator[list[Slot]]:
-        """Give each seat of a game a slot with a process that has not met its seed.
+        """Assign each seat of a game a slot whose process has not played on the game's seed.
 
-        line_up  for each seat the number of its bot; one for several seats is one slot
+        The slots are occupied within the `with` block. Seats with the same bot get the same slot.
+
+        line_up  the number of the bot in each seat
         """
         slots = []
         for bot, earlier in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
-            if earlier == len(self._of_bots[bot]):
-                self._of_bots[bot].append(Slot(len(self._slots)))
+            if earlier == len(self._slots_of_bots[bot]):
+                self._slots_of_bots[bot].append(Slot(len(self._slots)))
                 self._slots.append(_Slot(bot, self._slots[bot].bot))
-            slots.append(self._of_bots[bot][earlier])
+            slots.append(self._slots_of_bots[bot][earlier])
         self._games += 1
         for number in slots:
             self._slots[number].games += 1
@@ -125,66 +133,73 @@ class BotPool:
                 self._slots[number].games -= 1
 
     async def ready(self, number: Slot, *, suspect: bool = False) -> BotProcess:
-        """The slot's process for a new game, restarted if it has exited.
+        """Return the slot's process for a new game, restarted if it has exited.
 
-        Raises HostTooBusy for a start that the host delayed; of a suspect it is a start timeout.
+        A process that is not started again is returned, too: it fails each request, and `given_up`
+        has the reason. Raises HostTooBusy if the host delayed the start.
+
+        suspect  True if such a delay counts as a start timeout of the bot
         """
         slot = self._slots[number]
         async with slot.lock:
             if slot.process is None or not slot.process.session.usable or self._is_bare(slot):
-                late = slot.process is not None and slot.process.missed_start
-                tried = slot.restarts == RESTARTS_IN_A_ROW
-                if not late and not tried:
+                missed_start = slot.process is not None and slot.process.missed_start
+                no_restarts = slot.restarts == RESTARTS_IN_A_ROW
+                if not missed_start and not no_restarts:
                     await self._make_room()
                     await self._start_again(slot, suspect)
-                elif tried or slot.given is slot.process:
-                    what = f"{RESTARTS_IN_A_ROW} restarts in a row" if tried else "a start timeout"
-                    slot.given_up = f"not started again after {what}"
+                elif no_restarts:
+                    slot.given_up = f"not started again after {RESTARTS_IN_A_ROW} restarts in a row"
+                elif slot.last_used is slot.process:  # an earlier game has the start timeout
+                    slot.given_up = "not started again after a start timeout"
             assert slot.process is not None
-            slot.given = slot.process
+            slot.last_used = slot.process
             return slot.process
 
     def running(self, number: Slot) -> BotProcess | None:
-        """The same without waiting; None if it has to be started, or is being started."""
+        """Return the slot's process for a new game without waiting.
+
+        Return None if it has to be started, or is being started: then `ready` is needed.
+        """
         slot = self._slots[number]
         process = slot.process
         if process is None or not process.session.usable or slot.lock.locked():
             return None
         if self._is_bare(slot):
             return None
-        slot.given = process
+        slot.last_used = process
         return process
 
     async def start_early(self, bot: int) -> None:
-        """Start the bot before its first game; `ready` has the outcome."""
+        """Start a bot before its first game; `ready` reports an error of the start."""
         slot = self._slots[bot]
         async with slot.lock:
             if slot.process is None:
                 await self._start_again(slot, suspect=False)
 
     def freeze(self, bot: int) -> None:
-        """Freeze the bot's processes, which do not play now; each is thawed when it is asked."""
-        for number in self._of_bots[bot]:
+        """Freeze a bot's processes while the bot does not play; a request thaws the process."""
+        for number in self._slots_of_bots[bot]:
             if (process := self._slots[number].process) is not None:
                 process.freeze()
 
     async def dismiss_others(self, bot: int) -> None:
-        """End the bot's processes but the first: games that need others get fresh ones."""
-        for number in self._of_bots[bot][1:]:
+        """End all of a bot's processes except the first; games that need more get new ones."""
+        for number in self._slots_of_bots[bot][1:]:
             await self._dismiss(self._slots[number])
 
     @property
     def keeps_games_apart(self) -> bool:
-        """Whether every bot declares that its games may run at once."""
-        running = [self._slots[numbers[0]].process for numbers in self._of_bots]
+        """Return True if every bot declares that it can play several games at once."""
+        running = [self._slots[numbers[0]].process for numbers in self._slots_of_bots]
         return all(bot and CONCURRENT_GAMES in bot.session.features for bot in running)
 
     def given_up(self, number: Slot) -> str:
-        """Why the slot's process is not started any more; "" if it is."""
+        """Return why the slot's process is never started again; "" if it still is."""
         return self._slots[number].given_up
 
     def output(self, number: Slot) -> str:
-        """The end of what the slot's present process printed, safe to show."""
+        """Return the end of the output of the slot's process, safe to show."""
         process = self._slots[number].process
         return "" if process is None else joined(*process.log())
 
@@ -195,13 +210,17 @@ class BotPool:
             slot.restarts = 0
 
     def _rivals(self, bot: BotSpec) -> Iterator[Path]:
-        """The places of other bots in this one's folder, if its author keeps them there."""
+        """Yield the paths of other bots of the match within the copy of this bot's folder.
+
+        An author may keep several bots in one folder. A bot must not see the others there.
+        """
         for slot in self._slots:
             if bot.folder and bot.source and slot.bot.source and bot.source != slot.bot.source:
-                with contextlib.suppress(ValueError):  # it is elsewhere
+                with contextlib.suppress(ValueError):  # the other bot is not in this folder
                     yield bot.folder / slot.bot.source.relative_to(bot.source)
 
     async def _start_first(self, slot: _Slot) -> None:
+        """Start a bot for the first time. Raises BotStartError if it exits early."""
         try:
             await self._start(slot)
         except EarlyEnd as error:
@@ -209,22 +228,28 @@ class BotPool:
             raise BotStartError(slot.number, message, error.error) from None
 
     async def _make_room(self) -> None:
-        """End a process that rests if there are too many.
+        """End an idle process if there are too many processes.
 
-        The one that played last: slots take turns, so those that rested longest are the next.
+        The one that has played last is ended: slots take turns, so it will be idle for longest.
         """
         running = [slot for slot in self._slots if slot.process is not None]
-        resting = [slot for slot in running if not slot.games and not slot.lock.locked()]
-        if len(running) >= MOST_RUNNING and resting:
-            await self._dismiss(max(resting, key=lambda slot: slot.last_game))
+        idle = [slot for slot in running if not slot.games and not slot.lock.locked()]
+        if len(running) >= MOST_RUNNING and idle:
+            await self._dismiss(max(idle, key=lambda slot: slot.last_game))
 
     async def _dismiss(self, slot: _Slot) -> None:
-        """End a process that rests; a game that needs the slot starts another one."""
+        """End an idle process; the next game in the slot starts another one."""
         async with slot.lock:
             await self._end(slot)
             slot.process = None
 
     async def _start_again(self, slot: _Slot, suspect: bool) -> None:
+        """Replace the slot's process by a new one, and count the restart.
+
+        The restart does not count if the referee itself has ended the former process. A program
+        that exits early raises nothing here: its session fails each request. For `suspect` and
+        HostTooBusy see `ready`.
+        """
         by_referee = slot.process is not None and slot.process.session.ended_by_referee
         await self._end(slot)
         try:
@@ -240,6 +265,10 @@ class BotPool:
             slot.restarts += 1
 
     async def _start(self, slot: _Slot) -> None:
+        """Start a process for the slot; try again if the host delays the start.
+
+        Raises HostTooBusy if the last attempt is delayed, too, and EarlyEnd if the program exits.
+        """
         for _ in range(STARTS_UNDER_LOAD - 1):
             with contextlib.suppress(HostTooBusy):
                 await self._start_once(slot)
@@ -248,18 +277,21 @@ class BotPool:
         await self._start_once(slot)
 
     def _is_bare(self, slot: _Slot) -> bool:
-        """True if a process for one game at a time has no files any more."""
+        """Return True if the slot's files were removed, and its process plays in no other game."""
         return slot.games <= 1 and not self._has_files(slot)
 
     def _has_files(self, slot: _Slot) -> bool:
-        """Whether the slot's copy is there. A cleaner removes first what is read least."""
+        """Return True if the slot's copy of the bot's files exists.
+
+        A cleaner of temporary files removes rarely read files first, such as the manifest.
+        """
         if self._bots[slot.number].bundle is None:
-            return True  # no copy of this pool's
+            return True  # the pool has not made a copy
         assert slot.bot.folder is not None
         return (slot.bot.folder / MANIFEST).exists()
 
-    def _look_after_folders(self, slot: _Slot) -> None:
-        """Make folders that a start needs again if a cleaner of temporary files removed them."""
+    def _restore_folders(self, slot: _Slot) -> None:
+        """Create the folders that a start needs again, if a cleaner has removed them."""
         if not self._sockets.exists():
             self._sockets = SYSTEM.socket_folder()
             self._folders.append(self._sockets)
@@ -268,7 +300,11 @@ class BotPool:
             slot.bot = self._bots[slot.number].copied(self._folders[-1])
 
     async def _start_once(self, slot: _Slot) -> None:
-        self._look_after_folders(slot)
+        """Start a process for the slot, and wait until it has connected.
+
+        If that fails, the error is raised, and the process's session fails each request with it.
+        """
+        self._restore_folders(slot)
         self._starts_of_bots[slot.number] += 1
         slot.start = self._starts_of_bots[slot.number]
         output = self._output.open(slot.number, slot.bot, slot.start)
@@ -293,6 +329,7 @@ class BotPool:
             raise
 
     async def _end(self, slot: _Slot) -> None:
+        """Stop the slot's process, if any; add its CPU time, hints and log to those of the pool."""
         process = slot.process
         if process is None:
             return
@@ -303,12 +340,14 @@ class BotPool:
             is_reported = process.troubled or process.aborted
             self._output.show_hints(slot.number, slot.bot, log, is_reported=is_reported)
         texts = ("", "")
-        logs = sum(log.bot == slot.number and bool(log.text) for log in self.logs)
-        if process.troubled and logs < self._output.kept:
+        stored_logs = sum(log.bot == slot.number and bool(log.text) for log in self.logs)
+        if process.troubled and stored_logs < self._output.kept:
             texts = process.log()
-        if any(texts) or process.output.in_file:
-            by, in_file = self._output.worker, process.output.in_file
-            self.logs.append(BotLog(slot.number, slot.start, *texts, by, in_file))
+        in_file = process.output.in_file
+        if any(texts) or in_file:
+            self.logs.append(
+                BotLog(slot.number, slot.start, *texts, self._output.worker, in_file=in_file)
+            )
 
     async def _stop_all(self) -> None:
         await asyncio.gather(*(self._end(slot) for slot in self._slots))
@@ -317,21 +356,24 @@ class BotPool:
 
 
 class _Slot:
-    """A bot's process at present, which plays one game on each seed."""
+    """A place for one process of a bot at a time, which plays one game on each seed."""
 
     def __init__(self, number: int, bot: BotSpec) -> None:
         self.number = number
-        """That of the bot."""
+        """The number of the bot."""
         self.bot = bot
         self.process: BotProcess | None = None
         self.start = 0
-        """Which of the bot's starts the process is, from 1."""
+        """The number of the bot's start that started the process, from 1."""
         self.restarts = 0
-        self.given: BotProcess | None = None
-        """The process that the last game got."""
+        """The number of restarts since the process has last finished a game."""
+        self.last_used: BotProcess | None = None
+        """The process that the last game has used."""
         self.given_up = ""
+        """The reason why no process is started any more; "" if there is none."""
         self.games = 0
-        """The games that are being played with it."""
+        """The number of games in progress that use the slot."""
         self.last_game = 0
-        """The number of the pool's games when the last of them began."""
+        """The number of the pool's games when the last game in this slot began."""
         self.lock = asyncio.Lock()
+        """Held while the process is started or ended."""

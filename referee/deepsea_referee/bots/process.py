@@ -2,8 +2,8 @@
 
 Invariants: a bot gets the address and a one-use token in its environment, and must connect and send
 Hello before the start-up timeout. When its first process exits, the whole process tree is killed,
-so that nothing holds its stream open. To stop it, the referee sends Goodbye, waits for a short
-grace period and kills what is left.
+so that no process holds its stream open. To stop a bot, the referee sends Goodbye, waits for a
+short grace period and kills all remaining processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deepsea_referee.bots.output import (
     BotOutput,
     OutputCapture,
     bot_error,
-    last_words,
+    error_line,
     where,
     with_short_stack,
 )
@@ -56,13 +56,16 @@ from deepsea_sdk.launch import PARAMETERS, TOKEN
 START_PATIENCE = 6
 """How many times its start-up timeout a bot may take to start on a busy host."""
 EXIT_US = 100_000
-"""Time in which a bot whose stream has ended may exit before it is frozen."""
+"""The time in which a bot whose stream has ended may exit before it is frozen."""
 READY = 'write the line {"type":"ready"}, and flush it,'
+"""The first step that the lines protocol requires of a bot, in words."""
 _KILL_LIMIT_US = 5_000_000
-_THE_PROGRAMS = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
-"""Errors of a program that cannot be started; any other error is this machine's."""
+"""The longest wait for the exit of a killed process."""
+_PROGRAM_ERRORS = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
+"""Error numbers of a start that are the program's fault; all others are this machine's."""
 _SHORTAGES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
-"""Errors of the sandbox's programs that say so in words alone."""
+"""Error numbers of a machine without free resources, which programs of the sandbox only report in
+words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +75,33 @@ class Hosting:
     isolation: Isolation
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     start_limit_us: int = 10_000_000
-    """Start-up timeout: from the start until Hello."""
+    """The start-up timeout, from the start of the program until its Hello."""
     starts_at_once: int = field(default_factory=SYSTEM.cpus)
-    """Bots of a process that start at the same time; the others wait, and their clocks too."""
+    """The largest number of bots that start at the same time. The clocks of other bots begin when
+    it is their turn."""
     grace_us: int = 1_000_000
-    """Time to exit after Goodbye before the bot is killed."""
+    """The time to exit after Goodbye, before the bot is killed."""
     gauge: Callable[[IsolatedProcess], Gauge] | None = SYSTEM.gauge
-    """What reads the host, so that its time is not charged; None for a clock that is not its."""
+    """Makes the gauge that measures the load of the host, so that bots are not charged for it; None
+    for a clock that is not that of the host."""
     freeze: bool = True
-    """Freeze bots in a sandbox outside of their turns: they cannot compute on another's time."""
+    """True to freeze bots in a sandbox outside of their turns, so that they cannot compute in the
+    time of others."""
     tcp_host: str | None = SYSTEM.tcp_host
-    """Listen on a free TCP port of this host instead of on Unix sockets."""
+    """The host on whose free TCP ports the referee listens; None listens on Unix sockets."""
 
     def for_one_of(self, workers: int) -> Hosting:
-        """The settings of one of several workers that start bots at the same time."""
+        """Return the settings of one of several workers that start bots at the same time."""
         return replace(self, starts_at_once=max(1, self.starts_at_once // workers))
 
     @property
     def freezes(self) -> bool:
-        """Whether bots are frozen; plain processes are trusted."""
+        """Return True if bots are frozen outside of their turns; plain processes never are."""
         return self.freeze and self.isolation.name == "sandbox"
 
     @property
     def isolation_text(self) -> str:
-        """The level of isolation, for headers and results."""
+        """The level of isolation in words, for headers and results."""
         name = self.isolation.name
         if name == "sandbox":
             return name if self.freeze else f"{name}, bots not frozen"
@@ -103,9 +109,10 @@ class Hosting:
 
 
 class EarlyEnd(Exception):
-    """The program exited before it connected, or could not be started; with the author's error.
+    """The program exited before it connected, or could not be started.
 
-    public  the message without words of the program; "": it has none
+    error   the program's error, as its author needs it
+    public  the message without texts of the program; "" if nothing is left
     """
 
     def __init__(self, message: str, error: str = "", public: str = "") -> None:
@@ -115,7 +122,10 @@ class EarlyEnd(Exception):
 
 
 class BotProcess:
-    """A bot's process. `session` is usable once `start` has returned, unless start-up timed out."""
+    """A bot's process, with its server, output and clean-up.
+
+    `session` is usable once `start` has returned, unless the start-up timed out.
+    """
 
     def __init__(
         self,
@@ -126,19 +136,19 @@ class BotProcess:
         rivals: Sequence[Path],
         freezer: Freezer,
     ) -> None:
-        """Prepare it.
+        """Prepare a process, which `start` starts.
 
-        rivals   where the other bots are, which it must not see
-        freezer  that of its pool
+        rivals   the paths of other bots, which this bot must not see
+        freezer  the freezer of the pool
         """
         self.bot = bot
         self.session = Session(clock)
         self.troubled = False
-        """Whether it was at fault: its output is kept then."""
+        """True once the bot was at fault, so that its output is stored."""
         self.missed_start = False
-        """Whether its start-up timed out."""
+        """True if its start-up timed out."""
         self.aborted = False
-        """Whether the referee made it print its stack."""
+        """True if the referee has aborted it, so that it prints its stack."""
         self._hosting = hosting
         self._rivals = tuple(rivals)
         self._freezer = freezer
@@ -170,11 +180,15 @@ class BotProcess:
         self.session.ended.add_done_callback(lambda _: self._let_it_end(EXIT_US))
 
     async def start(self, socket: Path) -> None:
-        """Start it and wait for its Hello. Raises EarlyEnd.
+        """Start the program, and wait for its Hello.
 
         A bot that exceeds the start-up timeout is killed, and its session answers every request
-        with START_TIMEOUT. Time that the host took is not charged; raises HostTooBusy if it took
-        START_PATIENCE times the limit.
+        with START_TIMEOUT. Time in which the host delayed the bot is not charged.
+
+        socket  the path of the socket to listen on, unless the referee listens on TCP
+
+        Raises EarlyEnd if the program exits first, and HostTooBusy if the host has delayed it for
+        START_PATIENCE times the timeout.
         """
         self._pulse.enter_context(PULSE.beating())
         if self._lines is not None:
@@ -193,9 +207,8 @@ class BotProcess:
             self.missed_start = isinstance(missed, TimedOut)
             limit_ms = self._hosting.start_limit_us // 1000
             await self._abort()
-            found = f"it did not {self.greeting} within {limit_ms} ms"
-            detail = f"{found}{self.place()}"
-            session.fail(BotFault(Fault.START_TIMEOUT, detail, public=found))
+            public = f"it did not {self.greeting} within {limit_ms} ms"
+            session.fail(BotFault(Fault.START_TIMEOUT, f"{public}{self.place()}", public=public))
             self._kill()
             if isinstance(missed, Starved):
                 raise HostTooBusy(
@@ -207,15 +220,19 @@ class BotProcess:
             if shortage := self.shortage():
                 raise shortage
             if self._contained is not None and (error := self._contained.setup_error()):
-                words = f"the isolation of {self.bot.name!r} failed: {error}"
-                raise RefereeError(words) from _shortage_in(error)
+                message = f"the isolation of {self.bot.name!r} failed: {error}"
+                raise RefereeError(message) from _shortage_in(error)
             when = " before connecting"
             end = self._refusal or await self.exit_text(when)
             public = self._refusal or await self.exit_text(when, words=False)
             raise EarlyEnd(end, self.error_text(), public)
 
     async def _wait_for_hello(self) -> Ended | None:
-        """Wait until it has connected or exited; how its time ended if it did neither."""
+        """Wait until the bot has connected or exited, and return None.
+
+        If it does neither in its time, return how the time ended: TimedOut, or Starved if the host
+        has delayed it for too long.
+        """
         timer = DecisionTimer(self.session.timer.gauge, START_PATIENCE)
         timer.start([(0, TimeLeft(self._hosting.start_limit_us, 0))], self._clock.now_us())
         while timer.due_us is not None:
@@ -231,7 +248,11 @@ class BotProcess:
         return None
 
     async def stop(self) -> None:
-        """Stop the whole process tree and free everything. May be called again, and at any time."""
+        """Stop the whole process tree, and free all resources.
+
+        A connected bot gets Goodbye and the grace period first. This may be called at any time, and
+        more than once.
+        """
         if self._contained is not None:
             session, grace_us = self.session, self._hosting.grace_us
             if grace_us and session.connected.done() and session.usable:
@@ -240,10 +261,10 @@ class BotProcess:
                 await self._abort()
             self._kill()
             self._leave_turns()
-            if self._unwatch is not None:  # else it has exited, or nobody would hear of it
+            if self._unwatch is not None:  # it has not exited, and its exit will be noticed
                 await self._wait_for_exit(_KILL_LIMIT_US)
         await (self._lines or self._server).stop()
-        self._watch_no_more()
+        self._stop_watching()
         self._stdout.finish()
         self._stderr.finish()
         self.output.close()
@@ -254,26 +275,30 @@ class BotProcess:
 
     @property
     def off_turn(self) -> OffTurn:
-        """CPU time outside of its turns."""
+        """The CPU time of the process outside of its turns."""
         return self.session.pauses.off_turn
 
     def freeze(self) -> None:
-        """Freeze it at once if it has nothing to answer; it is thawed when it is asked."""
+        """Freeze the bot now if no request is open; the next request thaws it."""
         if self._turns is not None and self.running:
             self._turns.freeze()
 
     @property
     def greeting(self) -> str:
-        """What it has to do before the start-up timeout."""
+        """The step that the bot must take before the start-up timeout, in words."""
         return "connect and send Hello" if self._lines is None else READY
 
     @property
     def running(self) -> bool:
-        """Whether its program has been started and has not exited."""
+        """Return True if the program was started and has not exited."""
         return self._contained is not None and not self._exited.done()
 
     def shortage(self) -> RefereeError | None:
-        """The error of a machine without memory or descriptors for which it was ended."""
+        """Return the error if the process was ended because this machine lacked resources.
+
+        That is HostOutOfMemory, or a RefereeError if the limits could not be checked. Return None
+        if there was no such shortage.
+        """
         if self._contained is None:
             return None
         if (error := self._contained.check_error) is not None:
@@ -289,7 +314,11 @@ class BotProcess:
         )
 
     async def exit_text(self, when: str = "", *, words: bool = True) -> str:
-        """Its exit status, with `when` after it, and with `words` its last ones, if it left any."""
+        """Wait for the exit during the grace period, and return how the process ended, in words.
+
+        when   a text to add to the exit status, such as " before connecting"
+        words  True to add the last error or line that the program has printed
+        """
         if self.running:
             self._let_it_end(self._hosting.grace_us)
             await self._wait_for_exit(self._hosting.grace_us)
@@ -299,30 +328,36 @@ class BotProcess:
         end_text = partial(self._end_text, self._contained, when, words=words)
         return explained(end_text, "how it ended")
 
-    def _end_text(self, ended: IsolatedProcess, when: str, *, words: bool) -> str:
-        assert ended.returncode is not None
-        status = _exit_text(ended.returncode)
-        if limit := ended.over_limit():
+    def _end_text(self, process: IsolatedProcess, when: str, *, words: bool) -> str:
+        """Return how a process that has exited ended; for the arguments see `exit_text`."""
+        assert process.returncode is not None
+        status = _exit_text(process.returncode)
+        if limit := process.over_limit():
             status = f"{status} because it exceeded a limit ({limit})"
         if not words:
             return f"{status}{when}"
-        # A hint explains why a program ended well and too early; an error says so itself.
         error = self.error_text()
-        failed = ended.returncode != 0
-        last = (last_words(error, but=HINT) if failed else "") or last_words(error)
-        return f"{status}{when}: {last}" if last else f"{status}{when}"
+        last_line = ""
+        if process.returncode != 0:
+            # An error explains itself; a hint explains why a program exited early without error.
+            last_line = error_line(error, without_prefix=HINT)
+        last_line = last_line or error_line(error)
+        return f"{status}{when}: {last_line}" if last_line else f"{status}{when}"
 
     def place(self) -> str:
-        """The line in its own code where it was when it was aborted, after a semicolon; or ""."""
+        """Return the line of the bot's code where it was aborted, such as "; it was at bot.py ...".
+
+        Return "" if it is not known.
+        """
         self._stderr.drain()
         return where(self.error_text())
 
     def error_text(self) -> str:
-        """The last error that it wrote to stderr, as its author needs it."""
+        """Return the last error that the bot wrote to stderr, as its author needs it."""
         return bot_error(self._stderr.tail.text(), self.bot)
 
     def log(self) -> tuple[str, str]:
-        """The end of its stdout and of its stderr, as text that is safe to show."""
+        """Return the ends of the bot's stdout and stderr, as text that is safe to show."""
         self._stdout.drain()
         self._stderr.drain()
         stdout, stderr = (
@@ -332,22 +367,29 @@ class BotProcess:
         return stdout, explained(lambda: with_short_stack(stderr, self.bot.home))
 
     def _note(self, text: str) -> None:
-        """Tell the author of a bot that has no SDK to do so: a line beside its own on stderr."""
+        """Add a line of the referee to the stderr of a bot without the SDK, for its author."""
         self._stderr.add(f"deepsea-referee: {text}\n".encode())
 
     def _refuse(self, why: str) -> None:
-        """End a bot whose first line is wrong."""
+        """Kill a bot of the lines protocol whose first line is wrong; `why` is the reason."""
         self._refusal = why
         self._kill()
 
     def _spawn(self, socket: Path | None, environment: dict[str, str]) -> None:
+        """Start the program in its isolation, and begin to measure and freeze it.
+
+        socket       the socket that the bot must reach; None for TCP or pipes
+        environment  the variables with the address and the token
+
+        Raises EarlyEnd if the program cannot be started, RefereeError for errors of this machine.
+        """
         lines = self._lines
         stdin, stdout = subprocess.DEVNULL, self._stdout.writing
         if lines is not None:
             stdin, stdout = lines.stdin, lines.stdout
         for pipe in (stdin, stdout, self._stderr.writing):
             if pipe >= 0 and os.chmod in os.supports_fd:
-                # /dev/stdin opens it anew, in a sandbox as another user.
+                # A program may open the pipe again as /dev/stdin, in a sandbox as another user.
                 os.chmod(pipe, 0o666)  # noqa: PTH101  (a descriptor)
         launch = LaunchSpec(
             command=self.bot.command,
@@ -365,7 +407,7 @@ class BotProcess:
             self._unwatch = contained.on_exit(self._on_exit)
         except OSError as error:
             why = f"{self.bot.command[0]!r} cannot be started: {error.strerror or error}"
-            raise (EarlyEnd if error.errno in _THE_PROGRAMS else RefereeError)(why) from None
+            raise (EarlyEnd if error.errno in _PROGRAM_ERRORS else RefereeError)(why) from None
         finally:
             self._stdout.close_writing()
             self._stderr.close_writing()
@@ -378,33 +420,37 @@ class BotProcess:
         self.session.pauses = Pauses(contained.cpu_us if gauge else None, self._turns)
 
     def _environment(self) -> dict[str, str]:
+        """Return the environment variables for Python, and the bot's parameters."""
         return {
-            # Its output is complete even if it is killed, and the order of its sets is repeatable.
-            "PYTHONUNBUFFERED": "1",
-            # It leaves its stack on stderr when it is aborted, or crashes in a library.
+            "PYTHONUNBUFFERED": "1",  # the output is complete even if the bot is killed
+            # The stack is written to stderr when the bot is aborted, or crashes in a library.
             "PYTHONFAULTHANDLER": "1",
-            "PYTHONHASHSEED": "0",
+            "PYTHONHASHSEED": "0",  # the order of sets is repeatable
             **({PARAMETERS: self.bot.parameters} if self.bot.parameters else {}),
         }
 
     def _on_exit(self) -> None:
+        """Kill the rest of the process tree after the exit of the first process."""
         assert self._contained is not None
-        self._watch_no_more()
+        self._stop_watching()
         self._leave_turns()
         self._contained.kill()  # the rest of its tree, while its process group still exists
         self._contained.poll()
         if not self._exited.done():
             self._exited.set_result(None)
 
-    async def _wait_for_exit(self, most_us: int) -> None:
+    async def _wait_for_exit(self, limit_us: int) -> None:
+        """Wait until the process has exited, but not longer than the limit."""
         with contextlib.suppress(TimeoutError):
-            async with time_limit(self._clock, most_us):
+            async with time_limit(self._clock, limit_us):
                 await asyncio.wait((self._exited,))
 
     async def _abort(self) -> None:
-        """Have a Python program that hangs write its stack to stderr, for its author."""
+        """Abort a Python program that hangs, so that it writes its stack to stderr.
+
+        Other programs are not aborted: they would only write a core file.
+        """
         contained, grace_us = self._contained, self._hosting.grace_us
-        # Other programs would write nothing, and perhaps a core file.
         in_python = Path(self.bot.command[0]).name.startswith("python")
         if contained is not None and self.running and grace_us and in_python:
             self.aborted = True
@@ -415,29 +461,37 @@ class BotProcess:
         if self._contained is not None:
             self._contained.kill()
 
-    def _let_it_end(self, most_us: int) -> None:
-        """Its stream has ended: let the process exit and print why, then freeze what is left."""
+    def _let_it_end(self, limit_us: int) -> None:
+        """Let a bot whose stream has ended run until it exits, and freeze it after the limit.
+
+        It needs this time to exit, and to print the reason.
+        """
         if not self.running or self._turns is None:
             return
         self._leave_turns()
-        self._exit_alarm = self._clock.at(self._clock.now_us() + most_us, self._rest_for_good)
+        self._exit_alarm = self._clock.at(self._clock.now_us() + limit_us, self._freeze_for_good)
 
-    def _rest_for_good(self) -> None:
+    def _freeze_for_good(self) -> None:
+        """Freeze a bot that has not exited after its stream has ended."""
         if self.running and self._turns is not None:
             self._turns.rest(self._clock.now_us())
 
     def _leave_turns(self) -> None:
+        """Thaw the bot, and freeze it no more outside of its turns."""
         if self._exit_alarm is not None:
             self._exit_alarm.cancel()
         if self._turns is not None:
             self._turns.leave()
 
-    def _watch_no_more(self) -> None:
+    def _stop_watching(self) -> None:
+        """Stop watching for the exit of the process."""
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
 
     def _explain_end(self) -> BotFault | RefereeError | None:
+        """Return the reason why the stream has ended, if the bot exceeded a limit or the machine
+        lacks resources; otherwise None."""
         limit = self._contained.over_limit() if self._contained is not None else None
         if limit:
             return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {limit}")
@@ -445,11 +499,19 @@ class BotProcess:
 
 
 def _shortage_in(words: str) -> OSError | None:
-    """The error of this machine that a program of the sandbox ended with; None for any other."""
-    return next((OSError(code, words) for code in _SHORTAGES if os.strerror(code) in words), None)
+    """Return the OSError that the message of a program of the sandbox names, if it is a shortage.
+
+    Return None for any other message.
+    """
+    for code in _SHORTAGES:
+        if os.strerror(code) in words:
+            return OSError(code, words)
+    return None
 
 
 def _exit_text(returncode: int) -> str:
+    """Return an exit status in words, with the name of the signal that ended the process."""
+    # A sandbox or a shell reports a signal as 128 plus its number.
     number = -returncode if returncode < 0 else returncode - 128
     try:
         return f"killed by {signal.Signals(number).name}"

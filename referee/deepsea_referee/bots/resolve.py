@@ -1,12 +1,11 @@
 """Resolves an argument BOT to a command, a name, files and their digest.
 
-Invariants: nothing of a bot is run or imported here. The files of a bot are read once: what was
-digested is kept, and every start plays a copy of it, whatever its author writes meanwhile.
-`deepsea_bundle` reads, checks and names them, for matches and the ladder; only `cmd:COMMAND LINE`,
-whose files nobody knows, is for matches alone and runs where it is. What a zip or a submitted bot
-does to its reader (a zip, TOML, Python to be compiled) happens in a process of its own, with limits
-on memory and time; here the answer's names, paths and digest are checked, nothing else is made of
-it.
+Invariants: no code of a bot is run or imported here. The files of a bot are read once and digested,
+and every start plays a copy of them, even if the author changes the files meanwhile.
+`deepsea_bundle` reads, checks and names the files, for matches and the ladder. Only a
+`cmd:COMMAND LINE`, whose files are not known, is for matches alone, and runs in the current folder.
+Zips and submitted bots are read (unzipped, parsed as TOML, compiled as Python) in a process of its
+own, with limits of memory and time; of its answer only the names, paths and digest are checked.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -40,13 +39,15 @@ from deepsea_sdk.launch import Parameters, split_parameters
 
 COMMAND_PREFIX = "cmd:"
 _PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
-"""Of the environment, for Linux and for Windows; the rest may hold the password of a ladder."""
+"""The environment variables that the reader gets, on Linux and Windows. Other variables may contain
+the password of a ladder."""
 _ALONE = "only-this-file-is-visible"
-"""The folder of a single file's copy: a bot that looks for others there finds this in its error."""
+"""The name of the folder with the copy of a single file. A bot that looks for other files there has
+this name in its error."""
 PROGRAM = "bot"
-"""The folder of the program in a run that `improve` keeps: runs/improve-mine/1/bot."""
+"""The folder of the program in a run that `improve` stores, such as runs/improve-mine/1/bot."""
 _told: set[str] = set()
-"""Names of samples of which it was said that a file here has the same one."""
+"""The names of samples for which a note about a file of the same name was printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +58,26 @@ class BotSpec:
     command: tuple[str, ...]
     """The program and its arguments; empty for a player without a process."""
     folder: Path | None
-    """The working directory, which a sandbox lets the bot read; None is the current folder, or that
-    of the copy that is still to be made."""
+    """The working directory, which the bot may read in a sandbox; None for the current folder, or
+    before the copy of the files is made."""
     digest: str
     """SHA-256 of the program in hex."""
     parameters: str = ""
-    """What its program gets in the environment variable of `deepsea_sdk.launch`."""
+    """The parameters, as `deepsea_sdk.launch` reads them from an environment variable."""
     protocol: Protocol = "grpc"
     bundle: BotBundle | None = field(default=None, compare=False, repr=False)
-    """The bundle that was digested, until it is copied into `folder`; None for a command line and
-    on the ladder, whose folders hold what was submitted."""
+    """The digested files, until they are copied into `folder`; None for a command line, and on the
+    ladder, where `folder` has the submitted files."""
     source: Path | None = None
     """The author's file, folder or zip; None for a command line and on the ladder."""
     single: bool = False
     """True if the bot is a single Python file."""
 
     def copied(self, parent: Path) -> BotSpec:
-        """The bot in a new folder below `parent` with a copy of what was digested."""
+        """Copy the digested files to a new folder below `parent`; return the bot with that folder.
+
+        A bot without a bundle is returned unchanged.
+        """
         if self.bundle is None:
             return self
         folder = parent.resolve() / (_ALONE if self.single else "bot")
@@ -82,7 +86,10 @@ class BotSpec:
 
     @property
     def argument(self) -> str | None:
-        """The argument BOT that names it in any folder; None for a command line and a person."""
+        """The argument BOT that names the bot in any working directory.
+
+        None for a command line, a person, and a bot of the ladder.
+        """
         if self.source is None:
             return None
         names = (name for name, path in sample_bots().items() if path.resolve() == self.source)
@@ -90,13 +97,13 @@ class BotSpec:
 
     @property
     def home(self) -> Path | None:
-        """The folder that its author knows its files in."""
+        """The folder of the author's own files; None if it is not known."""
         if self.source is None:
             return self.folder
         return self.source.parent if self.single else self.source
 
     def own_paths(self, text: str) -> str:
-        """The text with its author's paths for those of the copy, for tracebacks and messages."""
+        """Replace the paths of the copy in a text, such as a traceback, by those of the author."""
         if self.folder is None or self.source is None:
             return text
         copy = self.folder / SINGLE if self.single else self.folder
@@ -104,11 +111,13 @@ class BotSpec:
 
 
 def resolve(text: str) -> BotSpec:
-    """Resolve what a user typed; raises UserError or BundleError if it cannot be started.
+    """Resolve an argument BOT, as a user types it.
 
-    A sample's name is the sample: a file or folder that is called so is named by its path, as a
-    line on stderr says. A Python bot may have parameters (deepsea_sdk.launch), which then are
-    part of its name and digest.
+    The name of a sample bot always means the sample. If there is a file or folder of that name, a
+    note on stderr says how to name it. A Python bot may have parameters (deepsea_sdk.launch), which
+    are part of its name and digest.
+
+    Raises UserError or BundleError if the bot cannot be started.
     """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
@@ -117,11 +126,17 @@ def resolve(text: str) -> BotSpec:
 
 
 def sample(name: str) -> BotSpec:
-    """The sample bot that nobody typed, such as a default; files of that name do not matter."""
+    """Return the sample bot of this name, without a note about files of the same name."""
     return _read(sample_bots()[name], name)
 
 
 def with_parameters(bot: BotSpec, text: str) -> BotSpec:
+    """Return the bot with parameters, which become part of its name and digest.
+
+    text  the parameters as a user types them, with a separator in front
+
+    Raises UserError if the bot cannot have parameters, or the text is not valid.
+    """
     if bot.command[0] != sys.executable or bot.protocol != "grpc":
         raise UserError(
             f"bot {bot.name!r}: parameters ({text[1:]}) are for Python bots with the SDK"
@@ -130,12 +145,12 @@ def with_parameters(bot: BotSpec, text: str) -> BotSpec:
         text = Parameters.parse(text).format()
     except ValueError as error:
         raise UserError(f"bot {bot.name!r}: {error}") from None
-    total = hashlib.sha256(_length_first((bot.digest.encode(), text.encode())))
-    return replace(bot, name=f"{bot.name}{text}", digest=total.hexdigest(), parameters=text)
+    new_digest = hashlib.sha256(_length_first((bot.digest.encode(), text.encode()))).hexdigest()
+    return replace(bot, name=f"{bot.name}{text}", digest=new_digest, parameters=text)
 
 
 def split_list(text: str) -> list[str]:
-    """The bots of a list with commas, which may have parameters."""
+    """Split a list of bots at its commas, but not at those before parameters such as `,safe=1`."""
     return [bot.strip() for bot in re.split(r",(?!\s*\w+=)", text) if bot.strip()]
 
 
@@ -144,6 +159,7 @@ def _resolve(text: str) -> BotSpec:
 
 
 def _read(path: Path, name: str | None) -> BotSpec:
+    """Read the bot in a file, folder or zip; `name` is that of a sample bot, or None."""
     single = path.suffix == ".py" and not path.is_dir()
     if single:
         bundle = read_bot(path, name or name_from(path.stem))
@@ -155,7 +171,7 @@ def _read(path: Path, name: str | None) -> BotSpec:
 
 
 def spec_of(bundle: BotBundle) -> BotSpec:
-    """The bot that plays what was checked."""
+    """Return the bot that plays the files of a bundle."""
     return BotSpec(
         bundle.name,
         _runnable(bundle.command),
@@ -168,8 +184,8 @@ def spec_of(bundle: BotBundle) -> BotSpec:
 
 @contextmanager
 def copies(bots: Sequence[BotSpec]) -> Iterator[list[BotSpec]]:
-    """The bots with copies of what was digested, in a folder that is removed at the end."""
-    from deepsea_referee.system import SYSTEM  # who only reads bots need not wait for it
+    """Yield the bots with copies of their files, in a folder that is removed at the end."""
+    from deepsea_referee.system import SYSTEM  # slow to import, and not needed to read bots
 
     folder = SYSTEM.private_folder()
     try:
@@ -179,9 +195,11 @@ def copies(bots: Sequence[BotSpec]) -> Iterator[list[BotSpec]]:
 
 
 def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
-    """The files of the bot that `text` names, under a name that may be given, read apart.
+    """Read the files of the bot that an argument BOT names, to be submitted to a ladder.
 
-    What `resolve` takes is taken, but for a command line, whose files nobody knows.
+    name  the name of the bot; None for its own name
+
+    Raises UserError for a command line, whose files are not known, and otherwise as `resolve`.
     """
     if text.startswith(COMMAND_PREFIX):
         raise UserError(
@@ -192,20 +210,26 @@ def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
 
 
 def unpacked_bot(folder: Path, name: str) -> BotSpec:
-    """The bot in a folder of the ladder's, under a name that is taken as it is.
+    """Return the bot whose files a folder of the ladder has; the name is not checked.
 
-    Its digest is that of the files as they are now. Raises BundleError if they are no bot's.
+    The digest is that of the files as they are now. Raises BundleError if they are not a bot.
     """
     files = read_folder(folder).files
     manifest = read_manifest(files)
-    command, place = _runnable(manifest.command), folder.resolve()
-    return BotSpec(name, command, place, digest(files), protocol=manifest.protocol)
+    return BotSpec(
+        name,
+        _runnable(manifest.command),
+        folder.resolve(),
+        digest(files),
+        protocol=manifest.protocol,
+    )
 
 
 def sample_bots() -> dict[str, Path]:
-    """The bots that come with the project, by name.
+    """Return the files of the sample bots, by the names of the bots.
 
-    A file may end in `_bot` where its bare name would hide a module of the standard library.
+    The suffix `_bot` of a file is not part of the name: it is there if the bare name would hide a
+    module of the standard library.
     """
     spec = find_spec("deepsea_bots")
     folders = spec.submodule_search_locations if spec else None
@@ -214,25 +238,33 @@ def sample_bots() -> dict[str, Path]:
 
 
 def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
-    """The same bots with unique names.
+    """Return the bots with unique names.
 
-    Bots of one name from several places are called by the ends of their paths in which they differ,
-    "mine" and "improve-mine/1"; a bot that is there twice gets a number, "greedy", "greedy 2".
+    Bots of the same name from several folders get the shortest different ends of their paths as
+    names, such as "mine" and "improve-mine/1". A repeated bot gets a number, such as "greedy 2".
     """
     names = [bot.name for bot in bots]
-    # Only where a name does not say it: a path is looked up among the samples.
+    # Only for names that are not unique, as it takes time to look up a path among the samples.
     places = [
         _place(bot) if names.count(bot.name) > 1 or bot.name == PROGRAM else () for bot in bots
     ]
     for number, (bot, place) in enumerate(zip(bots, places, strict=True)):
-        namesakes = {places[other] for other, one in enumerate(bots) if one.name == bot.name}
+        namesakes = {
+            other_place
+            for other, other_place in zip(bots, places, strict=True)
+            if other.name == bot.name
+        }
         if place and (len(namesakes) > 1 or "/" in place[-1]):
-            names[number] = f"{_end(place, namesakes - {place})}{bot.parameters}"
+            names[number] = f"{_distinct_end(place, namesakes - {place})}{bot.parameters}"
     return [replace(bot, name=name) for bot, name in zip(bots, unique_names(names), strict=True)]
 
 
 def _place(bot: BotSpec) -> tuple[str, ...]:
-    """The parts of a bot's path from here; a version that `improve` keeps is one of them."""
+    """Return the parts of a bot's path relative to the working directory; () for a command line.
+
+    A version that `improve` has stored, such as improve-mine/1/bot, is a single part,
+    improve-mine/1.
+    """
     if bot.argument is None:
         return ()
     path = Path(bot.argument.removesuffix(bot.parameters))
@@ -243,47 +275,55 @@ def _place(bot: BotSpec) -> tuple[str, ...]:
             return parts
 
 
-def _end(place: tuple[str, ...], others: Iterable[tuple[str, ...]]) -> str:
-    """The shortest end of a path with which none of the others ends."""
-    lengths = range(1, len(place))
-    length = next((n for n in lengths if all(o[-n:] != place[-n:] for o in others)), len(place))
+def _distinct_end(place: tuple[str, ...], others: Collection[tuple[str, ...]]) -> str:
+    """Return the shortest end of a path with which none of the other paths ends."""
+    length = 1
+    while length < len(place) and any(other[-length:] == place[-length:] for other in others):
+        length += 1
     return "/".join(place[-length:])
 
 
 def _find(text: str) -> tuple[Path, str | None]:
-    """Where the files are of the bot that `text` names; the name if it is a sample bot."""
+    """Return the path of the bot that `text` names, and its name if it is a sample bot, else None.
+
+    Raises UserError, with a suggestion, if there is no such bot.
+    """
     samples = sample_bots()
     if text in samples:
         if os.path.lexists(text) and text not in _told:
             _told.add(text)
-            here = f"{os.curdir}{os.sep}{text}"
-            sys.stderr.write(f"{text} is the sample bot; to name what lies here, write {here}\n")
+            path = f"{os.curdir}{os.sep}{text}"
+            sys.stderr.write(f"{text} is the sample bot; to name what lies here, write {path}\n")
         return samples[text], text
     if text and _exists(text):
         return Path(text), None
-    near = _nearest(text, samples)
-    hint = f"did you mean {near!r}? " if near else ""
-    known = f"; samples: {', '.join(samples)}" if samples else ""
+    suggestion = _suggestion(text, samples)
+    hint = f"did you mean {suggestion!r}? " if suggestion else ""
+    sample_list = f"; samples: {', '.join(samples)}" if samples else ""
     raise UserError(
         f"there is no bot {text!r}: {hint}{FORMS}; a match also plays "
-        f"{COMMAND_PREFIX}COMMAND LINE{known}"
+        f"{COMMAND_PREFIX}COMMAND LINE{sample_list}"
     )
 
 
-def _nearest(text: str, samples: Mapping[str, Path]) -> str | None:
-    """The bot that was meant: a file or folder beside the one that is not there, or a sample."""
+def _suggestion(text: str, samples: Mapping[str, Path]) -> str | None:
+    """Return the argument that a user may have meant by one that names no bot.
+
+    It is a bot in the same folder, or a sample bot, with a similar name; None if there is none.
+    """
     path = Path(text)
-    near = {name: name for name in samples} if path.name == text else {}
+    candidates = {name: name for name in samples} if path.name == text else {}
     with suppress(OSError, ValueError):
         for file in sorted(path.parent.iterdir()):
             if file.suffix in (".py", ".zip") or (file / "bot.toml").is_file():
-                # Often only the ending is missing; it must not make two names look different.
-                near |= {file.stem: str(file), file.name: str(file)}
-    found = difflib.get_close_matches(path.name, near, n=1) if path.name else []
-    return near[found[0]] if found else None
+                # Also without the suffix, which users often forget.
+                candidates |= {file.stem: str(file), file.name: str(file)}
+    matches = difflib.get_close_matches(path.name, candidates, n=1) if path.name else []
+    return candidates[matches[0]] if matches else None
 
 
 def _exists(text: str) -> bool:
+    """Return True if this file or folder exists. Raises UserError if that cannot be known."""
     try:
         Path(text).stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -294,24 +334,33 @@ def _exists(text: str) -> bool:
 
 
 def _command_line(text: str) -> BotSpec:
+    """Return the bot that a command line starts; `text` is the part after `cmd:`.
+
+    Its digest covers the words of the command and the files that they name. It is named after the
+    last of these files, or after the program. Raises UserError if the command is not valid.
+    """
     command = _split(text, f"{COMMAND_PREFIX}{text}")
     if not command or not command[0] or "\0" in text:
         raise UserError(f"{COMMAND_PREFIX} needs a command line, such as 'cmd:python3 my_bot.py'")
-    # What is written as a path counts into the digest; programs found on PATH do not.
+    # A word without a separator or a dot is a program on PATH, which does not belong to the bot.
     files = [Path(word) for word in command if (os.sep in word or "." in word)]
     files = [file for file in files if file.is_file()]
-    total = hashlib.sha256(_length_first(os.fsencode(word) for word in command))
+    digest = hashlib.sha256(_length_first(os.fsencode(word) for word in command))
     for file in files:
-        total.update(hashlib.sha256(file.read_bytes()).digest())
-    named_after = files[-1] if files else Path(command[0])
-    return BotSpec(name_from(named_after.stem), _runnable(command), None, total.hexdigest())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    main_file = files[-1] if files else Path(command[0])
+    return BotSpec(name_from(main_file.stem), _runnable(command), None, digest.hexdigest())
 
 
 def _split(text: str, where: str) -> list[str]:
+    """Split a command line into words as a shell does, without comments and variables.
+
+    `where` names the command line in the UserError for one that is not valid.
+    """
     try:
         words = shlex.shlex(text, posix=True, punctuation_chars=False)
         words.whitespace_split, words.commenters = True, ""
-        if os.sep == "\\":  # there it separates folders, and escapes nothing
+        if os.sep == "\\":  # on Windows a backslash separates folders, and escapes nothing
             words.escape = ""
         return list(words)
     except ValueError as error:
@@ -319,13 +368,16 @@ def _split(text: str, where: str) -> list[str]:
 
 
 def _runnable(command: Sequence[str]) -> tuple[str, ...]:
-    """Replace `python` and `python3` by the interpreter that runs the referee: it has the SDK."""
-    first = sys.executable if command[0] in PYTHON else command[0]
-    return (first, *command[1:])
+    """Return the command with `python` or `python3` replaced by the referee's own interpreter.
+
+    That interpreter has the SDK.
+    """
+    program = sys.executable if command[0] in PYTHON else command[0]
+    return (program, *command[1:])
 
 
 def _length_first(parts: Iterable[bytes]) -> bytes:
-    """An unambiguous encoding: no two lists of parts give the same bytes."""
+    """Join byte strings, each after its length, so that no two lists give the same bytes."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
@@ -334,12 +386,12 @@ def _length_first(parts: Iterable[bytes]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """What reading a bot may take. Compiling a program of 1 MiB takes 400 MiB."""
+    """The limits of the process that reads a bot. Compiling a program of 1 MiB takes 400 MiB."""
 
     memory_mib: int = 1024
     cpu_seconds: int = 20
     seconds: float = 120.0
-    """Of wall time, on a busy machine."""
+    """The limit of wall time, long enough for a busy machine."""
 
 
 READER_LIMITS = ReaderLimits()
@@ -348,9 +400,12 @@ READER_LIMITS = ReaderLimits()
 def read_in_subprocess(
     path: Path, name: str | None = None, limits: ReaderLimits = READER_LIMITS
 ) -> BotBundle:
-    """Read the bot at `path` as `read_bot` does; `BundleError` also if it takes too much."""
+    """Read the bot at `path` as `read_bot` does, but in a process with limits.
+
+    Raises BundleError if the files are not a valid bot, or reading them exceeds a limit.
+    """
     # Isolated (-I): neither the environment nor the current folder adds modules. The reader needs
-    # no installed package either, and starts faster without them (-S).
+    # no installed packages, and starts faster without them (-S).
     folder = str(Path(deepsea_bundle.__file__).parents[1])
     start = f"import sys; sys.path.insert(0, {folder!r}); from deepsea_bundle import reader_process"
     read = "sys.exit(reader_process.main(sys.stdin.buffer, sys.stdout.buffer))"
