@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -115,6 +117,35 @@ def test_wide_names_and_states_have_their_room(
             table = page.get_by_role("region", name="Authors, in season")
             assert table.evaluate("table => table.scrollWidth - table.clientWidth") == 0
             assert table.get_by_role("row").last.is_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_deadline_is_typed_and_shown_where_the_reader_is_and_without_scripts_in_utc(
+    chromium: Browser, served: tuple[World, str], scripts: bool
+) -> None:
+    world, url = served
+    admin = world.ladder("admin")
+    admin.set_deadline(season="s1", until="2031-05-04T17:30Z")
+    there, more = ("2031-05-05T02:30", "+09:00") if scripts else ("2031-05-04T17:30", "+00:00")
+    options = {"timezone_id": "Asia/Tokyo", "java_script_enabled": scripts}
+    zone = "in your time" if scripts else "in UTC"
+    with logged_in(chromium, url, world.tokens["admin"], **options) as page:
+        for label, button, author in (("Takes in bots", "Set", ""), ("May", "Let submit", ANNA)):
+            page.goto(f"{url}/admin/season")
+            field = page.get_by_label(re.compile(f"^{label}.* until, {zone}$"))
+            assert field.input_value() == ("" if author else there)
+            beside = page.get_by_text("2031-05-04 17:30 UTC", exact=True)
+            assert beside.count() == (scripts and not author)
+            typed = f"2031-07-0{2 if author else 1}T08:15"
+            field.fill(typed)
+            if author:
+                page.get_by_label("Author", exact=True).fill(author)
+            page.get_by_role("button", name=button, exact=True).click()
+            expect(page.get_by_role("status")).to_be_visible()
+            control = admin.season_control(season="s1")
+            times = [one.until for one in control.extensions] if author else []
+            (until,) = times or [control.season.submissions_until]
+            assert until == datetime.fromisoformat(f"{typed}{more}")
 
 
 # Without scripts the forms are sent as tests/web/test_account_forms.py sends them.

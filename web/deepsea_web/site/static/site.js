@@ -63,14 +63,21 @@ for (const element of document.querySelectorAll("time[data-here]")) {
   element.nextElementSibling.textContent = `(${isSameDay ? there.slice(11) : there} UTC)`;
 }
 
-// Fields for times are in UTC.
+// Fields for times are filled in where the reader is; forms have and send UTC.
 for (const field of document.querySelectorAll("input[type=datetime-local]")) {
-  const words = document.createElement("small");
+  const sent = document.createElement("input"), words = document.createElement("small");
+  sent.type = "hidden";
+  sent.name = field.name;
+  field.removeAttribute("name");
+  field.labels[0].textContent = field.labels[0].textContent.replace("in UTC", "in your time");
+  // What a browser has kept of a page before would be in the reader's time already.
+  field.value = field.defaultValue && here(new Date(`${field.defaultValue}Z`)).replace(" ", "T");
   const show = () => {
-    const time = new Date(`${field.value}Z`);
-    words.textContent = Number.isNaN(time.getTime()) ? "" : `${here(time)} where you are`;
+    const time = new Date(field.value);
+    sent.value = Number.isNaN(time.getTime()) ? "" : time.toISOString().slice(0, -8);
+    words.textContent = sent.value && `${sent.value.replace("T", " ")} UTC`;
   };
-  field.after(words);
+  field.after(sent, words);
   field.addEventListener("input", show);
   show();
 }
