@@ -42,6 +42,7 @@ from deepsea_rules.state import GameState
 from deepsea_sdk._pb import play_pb2
 from deepsea_sdk.wire.games import start_from_wire
 from helpers import ladder
+from helpers.commands import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "sdk/README.md"]
@@ -56,6 +57,7 @@ SHORTER = {
     "--games": ["--games", "2"],
     "--seed": ["--in-process"],
     "analyse": ["--rollouts", "8"],
+    "improve": ["--minutes", "0.02"],
 }
 """What is added to a command with such a word, so that it runs but not for long."""
 REPEATED = {
@@ -134,7 +136,7 @@ def run_here(words: list[str]) -> None:
     assert ended.value.code == 0, f"{words}\n{said.getvalue()}"
 
 
-def run(words: list[str], cwd: Path) -> None:
+def run_apart(words: list[str], cwd: Path) -> None:
     """Run a command of the docs with this interpreter; it must succeed."""
     if words[0] == "deepsea-referee":
         words = [sys.executable, "-m", "deepsea_cli", *words[1:]]
@@ -166,7 +168,9 @@ def run_in_docs(page: str, line: str, cwd: Path, shorter: bool) -> None:
                 assert recipe[1:3] == ["-m", "pytest"]
                 if not shorter:
                     some = ROOT / "tests/test_packaging.py"
-                    run([sys.executable, "-m", "pytest", "--collect-only", "-q", str(some)], ROOT)
+                    run_apart(
+                        [sys.executable, "-m", "pytest", "--collect-only", "-q", str(some)], ROOT
+                    )
         case ["pip", "install", *what]:
             for each in what:
                 check_installable(each)
@@ -178,7 +182,7 @@ def run_in_docs(page: str, line: str, cwd: Path, shorter: bool) -> None:
         case ["python", program] if shorter and "spawn" not in (cwd / program).read_text():
             runpy.run_path(program, run_name="__main__")
         case _:
-            run(words, cwd)
+            run_apart(words, cwd)
 
 
 def check_installable(what: str) -> None:
@@ -214,6 +218,31 @@ def test_commands_and_snippets_run(
                     run_in_docs(page, line, tmp_path, shorter)
         elif block.language == "python":
             exec(compile(block.text, page, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.slow
+def test_the_session_that_makes_a_bot_stronger_is_a_real_one(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """README's, whose lines docs/workbench.md has, too, with time enough on any machine."""
+    monkeypatch.chdir(tmp_path)
+    shown = section("README.md", "Is it better?")
+    weak, strong = re.findall(r"^```text\n(.*?)^```$", shown, re.M | re.S)
+    (change,) = re.findall(r"^```diff\n(.*?)^```$", shown, re.M | re.S)
+    before, after = (
+        "".join(line[1:] for line in change.splitlines(keepends=True) if line[0] == sign)
+        for sign in "-+"
+    )
+    run("new", "mine")
+    program = Path("mine/bot.py")
+    for seed, text in (("one", weak), ("two", strong)):
+        words = f"improve mine --in-process --seed {seed}"
+        assert f"deepsea-referee {words}" in shown
+        assert text in run(*words.split(), "--minutes", "30").out
+        assert all(line in read("docs/workbench.md") for line in text.splitlines())
+        code = program.read_text(encoding="utf-8")
+        assert seed == "two" or before in code
+        program.write_text(code.replace(before, after), encoding="utf-8")
 
 
 KERNEL = """
