@@ -48,9 +48,9 @@ class _Entry(NamedTuple):
     size: int
     """Number of bytes after unpacking."""
     offset: int
-    """Where its own header begins."""
+    """Position of its own header in the zip."""
     start: int
-    """Where the packed bytes begin."""
+    """Position of its packed bytes."""
 
 
 def collect_zip(data: bytes, limits: BundleLimits) -> Collection:

@@ -21,7 +21,7 @@ LISTED_ORDERS = 64
 """Most orders that are listed. Six single items never have more; long stacks may."""
 
 
-class Laid(NamedTuple):
+class LaidItems(NamedTuple):
     """Items that one stranded diver lays, in its pick-up order, and the piles that they go to."""
 
     seat: int
@@ -77,7 +77,9 @@ def has_choice(state: Position, seat: int) -> bool:
     )
 
 
-def next_choice(state: Position, laid: Sequence[Laid], after: int | None = None) -> Laid | None:
+def next_choice(
+    state: Position, laid: Sequence[LaidItems], after: int | None = None
+) -> LaidItems | None:
     """Return the part of the next seat that has a choice of orders; None if there is no other.
 
     laid   the parts of all stranded seats, in the order in which they lay
@@ -92,7 +94,7 @@ def next_choice(state: Position, laid: Sequence[Laid], after: int | None = None)
     return None
 
 
-def _orders_differ(part: Laid) -> bool:
+def _orders_differ(part: LaidItems) -> bool:
     """Return True if orders of a diver's items lead to different piles.
 
     They do as soon as there are two kinds of items and two piles to lay them on: some two items of
@@ -104,7 +106,7 @@ def _orders_differ(part: Laid) -> bool:
     return part.piles[0] != part.piles[-1] and len(set(names_of(part.items))) > 1
 
 
-def listed_orders(part: Laid) -> tuple[str, ...]:
+def listed_orders(part: LaidItems) -> tuple[str, ...]:
     """Return actions that lead to different piles, pick-up order first; at most `LISTED_ORDERS`.
 
     There is one for every way in which the piles can come out. Within a pile, items are taken in
@@ -158,7 +160,7 @@ def next_starter(state: Position) -> int:
     return max(seats_out, key=state.place.__getitem__)
 
 
-def laying(state: Position) -> list[Laid]:
+def laying(state: Position) -> list[LaidItems]:
     """Return the stranded divers' items with the piles that they go to, in order of laying."""
     rooms = [PILE_ITEMS - len(unit) for unit in _tail_piles(state)]
     pile, room = _with_room(rooms, 0)
@@ -170,7 +172,7 @@ def laying(state: Position) -> list[Laid]:
         for item in items:
             piles.append(pile)
             pile, room = _after(rooms, pile, room, item)
-        parts.append(Laid(seat, items, piles, room_before, rooms))
+        parts.append(LaidItems(seat, items, piles, room_before, rooms))
     return parts
 
 
@@ -192,7 +194,7 @@ def _with_room(rooms: Sequence[int], pile: int) -> tuple[int, int]:
     return pile, PILE_ITEMS
 
 
-def lay_and_close_gaps(state: Position, laid: Sequence[Laid]) -> None:
+def lay_and_close_gaps(state: Position, laid: Sequence[LaidItems]) -> None:
     """Lay all stranded cargo, remove the blanks and close the gaps."""
     tail = _tail_piles(state)
     piles: list[tuple[int, ...]] = [*tail]

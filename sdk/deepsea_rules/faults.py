@@ -75,7 +75,7 @@ class FaultReport:
     legal: tuple[str, ...]
     """Legal actions that the bot could have answered."""
     came: str
-    """What the bot did instead, in a few words."""
+    """Description in a few words of what the bot did instead."""
     us: int
     """Time that it took, in microseconds."""
     played: str

@@ -41,7 +41,7 @@ class Decision(NamedTuple):
     fault: Fault | None
     """The fault of the bot, if any; the action is the default one then."""
     came: str | None = None
-    """With a fault, what the bot did instead, in a few words."""
+    """With a fault, a description in a few words of what the bot did instead."""
 
 
 class Forfeit(NamedTuple):

@@ -259,7 +259,7 @@ class UncheckedMoves(Position):
             self.phase = "order"
             self.legal = cleanup.listed_orders(part)
 
-    def _next_dive(self, laid: list[cleanup.Laid]) -> None:
+    def _next_dive(self, laid: list[cleanup.LaidItems]) -> None:
         """Lay the cargo and begin the next dive; end the game after dive 3 or without chips."""
         starter = cleanup.next_starter(self)
         cleanup.lay_and_close_gaps(self, laid)

@@ -251,7 +251,7 @@ def _action_of(kind: Kind | None, answer: object) -> str | None:
 # A bot in one seat of one game, the same over the wire and in this process
 
 
-class Answered(NamedTuple):
+class BotAnswer(NamedTuple):
     """A bot's answer to a request: an action, or the text of an exception with an empty action."""
 
     action: str
@@ -284,37 +284,37 @@ class SeatedBot:
         if self._bot is not None:
             self._call(self._bot.on_game_start, info)
 
-    def decide(self, view: View, clock: Clock, events: Iterable[Event]) -> Answered:
+    def decide(self, view: View, clock: Clock, events: Iterable[Event]) -> BotAnswer:
         """Ask for a decision, after telling the events since the last one.
 
         An exception in a hook since then is the answer, and the bot is not asked.
         """
         bot = self._bot
         if bot is None:
-            return Answered("", self._error)
+            return BotAnswer("", self._error)
         bot.clock = clock
         for event in events:
             self._call(bot.on_event, event)
         if self._error is None and (answer := self._call(self._ask, bot, view)) is not None:
             return answer
         error, self._error = self._error, None
-        return Answered("", error)
+        return BotAnswer("", error)
 
-    def _ask(self, bot: Bot, view: View) -> Answered:
+    def _ask(self, bot: Bot, view: View) -> BotAnswer:
         """Return the bot's answer to a request, which may be an illegal action with the reason."""
         legal = view.legal
         if view.kind is None:
             # A newer referee asks for another kind of decision: play its default action.
-            return Answered(legal[0], None)
+            return BotAnswer(legal[0], None)
         try:
             action = bot.decide(view)
             if action not in legal:
                 action = legal_action(view, action, bot, "decide")
-            return new_tuple(Answered, (action, None, take_note(bot)))
+            return new_tuple(BotAnswer, (action, None, take_note(bot)))
         except IllegalAnswer as error:
             if self._raises:
                 raise
-            return Answered(error.action, str(error))
+            return BotAnswer(error.action, str(error))
 
     def fault(self, notice: FaultNotice) -> None:
         """Tell the bot that a fault was counted against it."""

@@ -18,7 +18,17 @@ from deepsea_rules.errors import IllegalAction
 from deepsea_rules.ruleset import PILE_ITEMS, SEAT_LETTERS, RuleSet
 from deepsea_rules.state import GameState
 
-from .units import CHIP_BITS, LAID, U64, Array, apart, checked, joined, unpack, unpack_trail
+from .units import (
+    CHIP_BITS,
+    LAID,
+    U64,
+    Array,
+    checked,
+    join_units,
+    split_stacks,
+    unpack,
+    unpack_trail,
+)
 
 SLOTS = 8
 """Places for carried units. Six units are the most: with them a diver cannot move any more."""
@@ -31,7 +41,7 @@ _UP_TO = (_SPACES > 0) & (_SPACES[:, None] >= _SPACES)
 """[length, WIDTH]: the spaces 1 to length of a trail."""
 
 
-class Stranded(NamedTuple):
+class StrandedCargo(NamedTuple):
     """Items that stranded divers lay, in the order in which they are laid."""
 
     items: Array
@@ -42,7 +52,9 @@ class Stranded(NamedTuple):
     """[games] the number of items of each game."""
 
 
-def stranded(rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: bool) -> Stranded:
+def stranded(
+    rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: bool
+) -> StrandedCargo:
     """Return the items of all divers with cargo, in the order in which they are laid.
 
     With `by_chip`, stacks fall apart and each chip is an item.
@@ -63,9 +75,9 @@ def stranded(rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: b
     items = cargo[row, seat][BELOW[loads]]
     diver = (row * players + seat).repeat(loads)
     if by_chip:
-        items, sizes = apart(items)
+        items, sizes = split_stacks(items)
         diver = diver.repeat(sizes)
-    return Stranded(items, diver, np.bincount(diver // players, minlength=games))
+    return StrandedCargo(items, diver, np.bincount(diver // players, minlength=games))
 
 
 def lay_and_close_gaps(
@@ -96,7 +108,7 @@ def lay_and_close_gaps(
     groups[BELOW[sizes, :PILE_ITEMS]] = items
     pile = groups[:, 0]
     for i in range(1, PILE_ITEMS):
-        pile = joined(pile, groups[:, i], by_chip)
+        pile = join_units(pile, groups[:, i], by_chip)
     # The spaces that the new trail has beyond the old one
     new[_UP_TO[last] ^ old_spaces] = pile | LAID
     return new, last
@@ -119,7 +131,7 @@ def _top_up(
         # New piles hold so many items, older ones so many chips.
         chips = np.bitwise_count(item & CHIP_BITS)
         room[game, space] -= np.where(space <= length[game], chips, 1)
-        trail[game, space] = joined(trail[game, space], item, by_chip) | LAID
+        trail[game, space] = join_units(trail[game, space], item, by_chip) | LAID
     return trail, (trail != 0).sum(axis=1)
 
 
@@ -171,14 +183,14 @@ class Orders(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """The items of each diver as a run in `Stranded.items`; arrays have a row for each diver."""
+    """Runs of `StrandedCargo.items`, one for each diver; arrays have a row for each diver."""
 
     first: Array
     """[divers] the index of the diver's first item."""
     sizes: Array
     """[divers] the number of items of each diver."""
     diver: Array
-    """[divers] row × seats + seat, as in `Stranded`."""
+    """[divers] row × seats + seat, as in `StrandedCargo`."""
     turn: Array
     """[divers] 0 for the diver of a game that lays first, 1 for the second, and so on."""
 
@@ -187,7 +199,7 @@ class Runs(NamedTuple):
         return Runs(self.first[rows], self.sizes[rows], self.diver[rows], self.turn[rows])
 
 
-def runs_of(laid: Stranded, players: int) -> Runs:
+def runs_of(laid: StrandedCargo, players: int) -> Runs:
     """Return the runs of all divers with items."""
     # A run begins where the diver is another one than before.
     first = np.flatnonzero(np.diff(laid.diver, prepend=-1))
@@ -199,7 +211,9 @@ def runs_of(laid: Stranded, players: int) -> Runs:
     return Runs(first, sizes, diver, turn)
 
 
-def asked_at_once(rules: RuleSet, trail: Array, laid: Stranded, runs: Runs, name: Array) -> Array:
+def asked_at_once(
+    rules: RuleSet, trail: Array, laid: StrandedCargo, runs: Runs, name: Array
+) -> Array:
     """Return the indices of the runs whose divers are asked, where each item takes the same room.
 
     Then the number of items alone decides on which pile an item comes, whatever the orders of the
@@ -224,7 +238,9 @@ def asked_at_once(rules: RuleSet, trail: Array, laid: Stranded, runs: Runs, name
     return np.flatnonzero(on_several_piles & differ)
 
 
-def asked_in_turn(rules: RuleSet, trail: Array, place: Array, laid: Stranded, runs: Runs) -> Array:
+def asked_in_turn(
+    rules: RuleSet, trail: Array, place: Array, laid: StrandedCargo, runs: Runs
+) -> Array:
     """Return the indices of runs whose divers are asked, where stacks take more room than chips.
 
     Then the piles depend on the orders of the divers before, which `laid` has already, and the

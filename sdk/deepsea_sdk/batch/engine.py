@@ -51,7 +51,7 @@ from .clean_up import (
     WIDTH,
     Orders,
     Runs,
-    Stranded,
+    StrandedCargo,
     asked_at_once,
     asked_in_turn,
     check_orders,
@@ -642,7 +642,7 @@ class Batch:
         return load
 
     def _settle_orders(
-        self, games: Array, trail: Array, place: Array, laid: Stranded, policy: Policy
+        self, games: Array, trail: Array, place: Array, laid: StrandedCargo, policy: Policy
     ) -> None:
         """Ask the policy for orders, and put the items of `laid` into them."""
         runs = runs_of(laid, self.players)
@@ -655,7 +655,7 @@ class Batch:
             rows = asked_at_once(self.rules, trail, laid, runs, laid.items & self.name_bits)
             self._ask_orders(games, laid, runs.part(rows), policy)
 
-    def _ask_orders(self, games: Array, laid: Stranded, runs: Runs, policy: Policy) -> None:
+    def _ask_orders(self, games: Array, laid: StrandedCargo, runs: Runs, policy: Policy) -> None:
         """Ask the policy for the orders of these runs, and put their items in `laid` into them."""
         if not len(runs.first):
             return

@@ -124,7 +124,7 @@ def name_bits(by_chip: bool) -> np.uint64:
     return U64(order << 32) | WORTH_BITS
 
 
-def joined(below: Array, above: Array, by_chip: bool) -> Array:
+def join_units(below: Array, above: Array, by_chip: bool) -> Array:
     """Return units that lie on other units, each pair as one unit. Both may be blank."""
     lower, upper = (below & ORDER_BITS) >> ORDER_AT, (above & ORDER_BITS) >> ORDER_AT
     if by_chip:
@@ -138,7 +138,7 @@ def joined(below: Array, above: Array, by_chip: bool) -> Array:
     return units
 
 
-def apart(units: Array) -> tuple[Array, Array]:
+def split_stacks(units: Array) -> tuple[Array, Array]:
     """Take stacks apart: return their chips as units of one, and the number of chips of each stack.
 
     Only for units that were packed with `by_chip`; the chips come in their order in the stack.

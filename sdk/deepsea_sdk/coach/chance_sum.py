@@ -29,7 +29,7 @@ from deepsea_rules.view import unseen_values
 from .luck import Evaluation, Outlook, Step, game_steps, rolls
 
 Luck: TypeAlias = tuple[float, float]
-"""How far chance moved a lead, as two sums: the first is never above the bound, the second never
+"""Two sums of how far chance moved a lead: the first is never above the bound, the second never
 below minus the bound."""
 
 

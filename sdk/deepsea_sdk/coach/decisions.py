@@ -46,7 +46,7 @@ class Judgement:
     options: tuple[Option, ...]
     """The legal actions. An order that is not listed as legal comes last if it was played."""
     regret: Estimate
-    """How far the action that was played is behind the best one."""
+    """Distance of the action that was played from the best one, in placement score."""
     loss: Estimate
     """Regret without the bias of picking the best of noisy scores; for sums, and it may be
     negative."""
@@ -296,7 +296,7 @@ class Race:
 
     @property
     def regret(self) -> Estimate:
-        """How far the chosen option is behind the best one."""
+        """Distance of the chosen option from the best one."""
         best = self.best
         return self.gap(best, self.chosen) if best != self.chosen else Estimate(0.0, 0.0)
 

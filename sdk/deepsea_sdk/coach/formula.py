@@ -48,7 +48,7 @@ PER_CHIP = 0.38
 
 
 class _Prospect(NamedTuple):
-    """What a seat may still bring home in this dive: the chance, the points, and their doubt."""
+    """Cargo that a seat may still bring home in this dive: chance, points, and doubt."""
 
     chance: float
     points: float
@@ -64,7 +64,7 @@ def formula(outlooks: Sequence[Outlook]) -> list[list[float]]:
     outlooks  positions that differ only in the place of the seat that rolled, or in known values
     """
     # Everything that does not depend on the roll is computed once for all sums of it.
-    by_position: dict[tuple[object, ...], _Kept] = {}
+    by_position: dict[tuple[object, ...], _CachedScores] = {}
     scores = []
     for state, known in outlooks:
         if state.phase == "over" or (state.phase == "order" and state.dive == DIVES):
@@ -73,12 +73,12 @@ def formula(outlooks: Sequence[Outlook]) -> list[list[float]]:
         # The outcomes of one event share the object `known`, or differ in it.
         key = id(known), state.dive, state.phase
         if key not in by_position:
-            by_position[key] = _Kept(state, known)
+            by_position[key] = _CachedScores(state, known)
         scores.append(by_position[key].scores(state))
     return scores
 
 
-class _Kept:
+class _CachedScores:
     """Scores of positions that differ only in the place of the seat to move, with a cache."""
 
     def __init__(self, state: GameState, known: Mapping[int, int]) -> None:

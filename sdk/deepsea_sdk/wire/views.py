@@ -63,7 +63,7 @@ _IS_BARRED = small_fields(_BARRED, True)
 _UNKNOWN_PHASE = cast(Phase, UNKNOWN)
 
 
-class _Written(NamedTuple):
+class _WrittenDiver(NamedTuple):
     """A diver as it was written last: its bytes, its stacks, and the number of the first."""
 
     diver: _Diver
@@ -72,7 +72,7 @@ class _Written(NamedTuple):
     stacks: list[bytes]
 
 
-_NOT_WRITTEN = _Written((ABOARD, False, False, (), (), -1), b"", 0, [])
+_NOT_WRITTEN = _WrittenDiver((ABOARD, False, False, (), (), -1), b"", 0, [])
 
 
 class ViewWriter:
@@ -87,7 +87,7 @@ class ViewWriter:
         self._stacks: list[bytes] = []
         self._known: Mapping[int, int] = {}
         self._known_fields = b""
-        self._divers: list[_Written] = []
+        self._divers: list[_WrittenDiver] = []
 
     def write(self, view: View) -> bytes:
         """Return the bytes of a `pb.View`.
@@ -134,7 +134,7 @@ class ViewWriter:
         return b"".join(parts)
 
 
-def _write_diver(diver: _Diver, first_stack: int) -> _Written:
+def _write_diver(diver: _Diver, first_stack: int) -> _WrittenDiver:
     """Return a diver as it is written now; its stacks count from `first_stack` on."""
     place, homeward, barred, cargo, bank, banked_earlier = diver
     data = _PLACES[place]
@@ -150,7 +150,7 @@ def _write_diver(diver: _Diver, first_stack: int) -> _Written:
         data += framed(_CARGO, numbers)
     if bank:
         data += framed(_BANK, bytes(bank))
-    return new_tuple(_Written, (diver, framed(_DIVERS, data), first_stack, stacks))
+    return new_tuple(_WrittenDiver, (diver, framed(_DIVERS, data), first_stack, stacks))
 
 
 def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> View:
