@@ -1,10 +1,10 @@
-"""What differs between operating systems; this module alone chooses.
+"""Operating system abstraction: `SYSTEM` has the functions that differ between systems.
 
-Invariants: the choice is made by what Python offers here, once, when this is imported; Linux's form
-(linux.py, where each method says what it does) uses what only Linux has, the portable form
-(portable.py) runs on macOS and Windows, and on Linux too, which is how it is tested. Other modules
-ask at most whether Python has one thing here, such as a signal. No method waits for a bot; what is
-started here ends with this process, however this process ends.
+Invariants: the choice is made once, at the import, by the functions that Python has here. Linux's
+form (linux.py, which documents each method) uses functions that only Linux has. The portable form
+(portable.py) runs on macOS and Windows, and for tests on Linux. Other modules check at most whether
+Python has a certain function, such as a signal. No method waits for a bot; everything that is
+started here ends with this process, even if this process is killed.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ if TYPE_CHECKING:
 System: TypeAlias = "LinuxSystem | PortableSystem"
 
 _CALLS = ("pidfd_open", "pipe2", "sched_getaffinity")
-"""What Linux's form cannot do without; some builds of Python lack them."""
+"""The functions of `os` that Linux's form needs; some builds of Python lack them."""
 OWN_GROUP_FLAGS: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
     subprocess, "CREATE_NO_WINDOW", 0
 )
-"""On Windows neither Ctrl-C nor a closed window reaches such a process; elsewhere 0, and
-`start_new_session` does that."""
+"""Flags of Windows for a process that neither Ctrl-C nor a closed window reaches. On other systems
+they are 0, and `start_new_session` has that effect."""
 
 
 MOST_OPEN = 8192
-"""Open files that a server, or a worker with many bots, needs at most."""
+"""The largest number of open files that a server, or a worker with many bots, needs."""
 
 
 class CpuShare(NamedTuple):
     """One of `of` equal shares of the CPUs, for workers side by side; its number begins at 0.
 
-    A game is a ping-pong between the referee and one bot at a time. Where both are on one CPU,
-    nothing has to wake another CPU for it: N workers on N CPUs play nearly N times as many games.
-    All shares are equally large, and no CPU is in two of them; where there are more workers than
-    CPUs, the kernel divides all among all.
+    In a game the referee and one bot at a time take turns. If both use the same CPU, no other CPU
+    has to be woken: N workers on N CPUs play nearly N times as many games. All shares have the same
+    size and no CPU in common. If there are more workers than CPUs, all workers use all CPUs.
     """
 
     number: int
@@ -51,14 +50,14 @@ ALL_CPUS = CpuShare(0, 1)
 
 
 def equal_shares(workers: int) -> list[CpuShare]:
-    """A share for each of so many workers."""
+    """Return a share of the CPUs for each worker."""
     return [CpuShare(number, workers) for number in range(workers)]
 
 
 def open_many_files() -> None:
-    """Raise the limit of open files of this process, as far as the system lets it.
+    """Raise this process's limit of open files to `MOST_OPEN`, or as far as the system allows.
 
-    Programs that it starts inherit that; bots have a limit of their own.
+    Programs that it starts inherit the limit; bots have a limit of their own.
     """
     if sys.platform != "win32":
         import resource
@@ -71,7 +70,10 @@ def open_many_files() -> None:
 
 
 def free_descriptors() -> int:
-    """The number of files that this process may still open; on Linux alone it is known."""
+    """Return the number of files that this process can still open.
+
+    On systems other than Linux it is unknown, and `MOST_OPEN` is returned.
+    """
     if sys.platform == "linux":
         import resource
 
@@ -79,7 +81,7 @@ def free_descriptors() -> int:
         if soft != resource.RLIM_INFINITY:
             try:
                 return soft - sum(1 for _ in os.scandir("/proc/self/fd"))
-            except OSError:  # there is not even one for the list
+            except OSError:  # listing the open files needs a descriptor itself
                 return 0
     return MOST_OPEN
 

@@ -1,4 +1,4 @@
-"""Reads what one bot and its host did; see `timing.host_load`."""
+"""Gauges on Linux: counters of one bot and its host; see `timing.host_load`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Linux: process handles, control groups, signal masks and what /proc tells.
+"""Linux: process handles, control groups, signal masks and /proc.
 
-Invariant: what a method needs is imported in it, because most commands need little of it.
+Invariant: methods import the modules that they need, because most commands need few of them.
 """
 
 from __future__ import annotations
@@ -32,82 +32,91 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 
 class LinuxSystem:
+    """The functions of Linux that other systems do not have, or have differently."""
+
     confines = True
-    """Whether there are sandboxes, and ladders that play games: on Linux."""
+    """True if there are sandboxes, and so ladders can play games."""
     tells_delays = True
-    """Whether the kernel tells for how long a process had no CPU; else the wall clock counts."""
+    """True if the kernel counts for how long a process had no CPU; if not, bots are charged the
+    wall time."""
     tcp_host = None
-    """Where bots connect to if there are no Unix sockets; None if there are."""
+    """The host for bots to connect to if there are no Unix sockets; None if there are."""
 
     def cpus(self) -> int:
-        """The number of CPUs that this process may use."""
+        """Return the number of CPUs that this process may use."""
         return len(os.sched_getaffinity(0))
 
     def opens_browsers(self) -> bool:
-        """Whether a browser would open in a window of its own, not in this terminal."""
+        """Return True if a browser would open in a window, and not in this terminal."""
         return any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
 
     def late_share(self) -> float:
-        """The part of the time in which this process was late, since bots run; 0 if not measured.
+        """Return the share of the time in which this process was late; 0 if it is not measured.
 
-        Where the kernel does not tell delays it is the only sign of a machine that is too busy.
+        If the kernel does not count delays, it is the only sign of a machine that is too busy.
         """
         return 0.0
 
     def make_room(self) -> None:
-        """Prepare the control groups of bots: called before anything else is started."""
+        """Prepare the control groups of bots; to be called before any process is started."""
         from deepsea_referee.sandbox import cgroup
 
         cgroup.hierarchies()
 
     def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
-        """Start the test of a sandbox early, beside other work; `choose` takes what it gives."""
+        """Start the test of a sandbox early, while other work is done.
+
+        The context manager yields the argument `begun` of `choose`.
+        """
         from deepsea_referee.sandbox import probe
 
         return probe.look(level)
 
     def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
-        """Select the isolation for a level; raises SandboxUnavailable with the remedy."""
+        """Return the isolation for a level. Raises SandboxUnavailable with the remedy."""
         from deepsea_referee.sandbox import probe
 
         return probe.choose(level, begun)
 
     def choose_bot_users(self, text: str) -> None:
-        """Set the users that bots in a sandbox run as; raises ValueError with a line to print."""
+        """Set the range of users of bots in a sandbox. Raises ValueError with a line to print."""
         from deepsea_referee.sandbox import bot_users
 
         bot_users.choose(text)
 
     def gauge(self, process: IsolatedProcess) -> Gauge:
-        """What attributes elapsed time to a bot or to its host."""
+        """Return the gauge that attributes elapsed time to a bot or to its host."""
         from deepsea_referee.system.gauge import BotGauge
 
         return BotGauge(process)
 
     def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> LoopReader:
-        """Read a pipe; `ready` is called in the running event loop when something has come."""
+        """Return a reader of a pipe; the running event loop calls `ready` when there are bytes."""
         return LoopReader(descriptor, ready)
 
     def private_folder(self) -> Path:
-        """Make a folder for this user alone; removed at the latest when this process has ended."""
+        """Create a folder for this user alone, which is removed at the end of this process."""
         from deepsea_referee.sandbox import cleanup
 
         return cleanup.private_folder()
 
     def socket_folder(self) -> Path:
-        """Make such a folder for sockets. Raises OSError if there is no place for it."""
+        """Create a private folder with a short path, for sockets. Raises OSError if it cannot."""
         from deepsea_referee.sandbox import cleanup
 
         return cleanup.socket_folder()
 
     def remove_folder(self, folder: Path) -> None:
-        """Remove a private folder with all that is in it."""
+        """Remove a private folder with its content."""
         from deepsea_referee.sandbox import cleanup
 
         cleanup.remove_folder(folder)
 
     def lock(self, descriptor: int) -> bool:
-        """Lock an open file until it is closed or this process ends; False if it is locked."""
+        """Lock an open file until it is closed or this process ends.
+
+        Return False if another process has locked it.
+        """
         import fcntl
 
         try:
@@ -117,12 +126,14 @@ class LinuxSystem:
         return True
 
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
-        """Start Python with the program `main`, whose variable `connection` leads here.
+        """Start a worker, and return its process and the connection to it.
 
-        Ctrl-C does not reach it before it has called `accept_interrupts`, if at all.
+        Ctrl-C does not reach the worker before it has called `accept_interrupts`.
+
+        main  the text of the Python program; its variable `connection` is the worker's end
         """
         ours, theirs = Pipe()
-        # Ctrl-C reaches workers too, even before they have set their handler.
+        # The child inherits the mask: Ctrl-C would end it before it has set its handler.
         former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(
@@ -136,23 +147,23 @@ class LinuxSystem:
         return process, ours
 
     def keep_to(self, share: CpuShare) -> None:
-        """Run this process, and what it starts from now on, on its share of the CPUs, if it can.
+        """Restrict this process, and processes that it starts later, to a share of the CPUs.
 
-        Call it before there are other threads, which would stay where they are.
+        It must be called before there are other threads, which would not be restricted.
         """
-        with suppress(OSError):  # the CPUs that it may use have changed just now
+        with suppress(OSError):  # the CPUs of this process have changed just now
             os.sched_setaffinity(0, cpus_of(share, os.sched_getaffinity(0), core_of))
 
     def accept_interrupts(self) -> None:
-        """In a worker that has set its handlers: signals may come now."""
+        """Let Ctrl-C reach this worker, which has set its handlers."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def give_way(self) -> None:
-        """In a worker: take from now on what others leave of the CPU, as far as possible."""
+        """Give this worker the lowest priority, so that other processes get the CPU first."""
         os.nice(19)
 
     def exit_signal(self, process: subprocess.Popen[bytes]) -> FileIO:
-        """What is readable once a process that was started here has exited; to be closed."""
+        """Return an object that is readable once a child process has exited; to be closed."""
         return os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0)
 
 
@@ -170,22 +181,22 @@ class LoopReader:
         self._resume()
 
     def take(self) -> bytes | None:
-        """What has come, b"" at the end of the pipe, or None if there is nothing now."""
+        """Return bytes of the pipe, b"" at its end, or None if it is empty now."""
         try:
             return os.read(self._descriptor, self.CHUNK)
         except BlockingIOError:
             return None
 
     def pause(self, seconds: float) -> None:
-        """Read on in a while, so that the writer has to wait."""
+        """Stop reading for so many seconds, so that the writer has to wait."""
         self._loop.remove_reader(self._descriptor)
         self._resuming = self._loop.call_later(seconds, self._resume)
 
     def settle(self) -> None:
-        """Wait shortly for what an ended process has written; nothing here: the pipe has it."""
+        """Wait for the last bytes of an ended process: not necessary here, the pipe has them."""
 
     def close(self) -> None:
-        """Read no more, and close the pipe."""
+        """Stop reading, and close the pipe."""
         if self._resuming is not None:
             self._resuming.cancel()
         self._loop.remove_reader(self._descriptor)
@@ -196,19 +207,22 @@ class LoopReader:
 
 
 def cpus_of(share: CpuShare, cpus: Iterable[int], core_of: Callable[[int], int]) -> list[int]:
-    """The CPUs of a share; those of one core stay together while shares have several.
+    """Return the CPUs of a share; all CPUs if there are more shares than CPUs.
+
+    The CPUs of a core are in the same share as far as possible.
 
     core_of  returns a number that the CPUs (hardware threads) of a core have in common
     """
-    ordered = sorted(cpus, key=lambda cpu: (core_of(cpu), cpu))
-    each = len(ordered) // share.of
-    return ordered[each * share.number :][:each] or ordered
+    by_core = sorted(cpus, key=lambda cpu: (core_of(cpu), cpu))
+    size = len(by_core) // share.of
+    start = size * share.number
+    return by_core[start : start + size] or by_core
 
 
 def core_of(cpu: int) -> int:
-    """The lowest CPU of the same core, as the kernel lists them; `cpu` if it lists none."""
+    """Return the lowest CPU of the same core; `cpu` itself if the kernel does not list them."""
     with suppress(OSError, ValueError):
-        # Like "0,4" or "0-1".
+        # The list looks like "0,4" or "0-1".
         listed = (_CPUS / f"cpu{cpu}/topology/thread_siblings_list").read_text(encoding="ascii")
         return int(listed.replace("-", ",").split(",")[0])
     return cpu

@@ -74,16 +74,18 @@ PASSED_ON_TOO = (
     "WINDIR",
 )
 LOOK_S = 1.0
-"""Interval of the looks at memory and processes: a look searches all processes there are."""
+"""The interval of checks of memory and processes; a check searches all processes of the machine."""
 _watchdog = Watchdog(LOOK_S)
 UNSEEN_US = BUSY_US + 1
-"""Waits of the referee that nobody counts: assumed at the first look after a limit, so that there
-is a second one."""
+"""The wait of the referee that is assumed at the first look after a limit, since these systems do
+not count it. It is long enough to cause a second look."""
 _LOOPBACK = "127.0.0.1"
 _CONNECT_LOOK_S = 0.5
-"""Interval of the looks whether a worker that has not connected still runs."""
+"""The interval at which a worker that has not connected is checked to be running."""
 _TOKEN_S = 10.0
+"""The longest wait for the token of a connection."""
 _LOCKED_BYTE = 1 << 20
+"""The offset of the byte of a file that is locked on Windows, beyond its content."""
 
 _BEFORE_MAIN = """
 import socket, sys
@@ -114,7 +116,7 @@ class PortableSystem:
         return PULSE.missing_share()
 
     def make_room(self) -> None:
-        pass
+        """Do nothing: there are no control groups."""
 
     def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -139,11 +141,11 @@ class PortableSystem:
         return folder
 
     def socket_folder(self) -> Path:
-        # A short path, whatever TMPDIR is: a socket's has at most 103 bytes on macOS.
+        # Not TMPDIR, which may be long: the path of a socket has at most 103 bytes on macOS.
         return self.private_folder("/tmp" if self.tcp_host is None else None)
 
     def remove_folder(self, folder: Path) -> None:
-        for path in folder.rglob("*"):  # Windows removes no file that may only be read
+        for path in folder.rglob("*"):  # Windows does not remove read-only files
             with suppress(OSError):
                 path.chmod(0o700)
         shutil.rmtree(folder, ignore_errors=True)
@@ -155,7 +157,7 @@ class PortableSystem:
             return LinuxSystem().lock(descriptor)  # macOS has this lock too
         except ImportError:
             windows: Any = import_module("msvcrt")
-        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)  # what is before it can be read by others
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)  # other processes may read the content
         try:
             windows.locking(descriptor, windows.LK_NBLCK, 1)
         except OSError:
@@ -167,14 +169,14 @@ class PortableSystem:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _BEFORE_MAIN + main],
                 stdin=subprocess.PIPE,
-                # Ctrl-C is for this process, which says when to stop.
+                # Ctrl-C must not reach the worker: this process requests it to stop.
                 start_new_session=True,
                 creationflags=OWN_GROUP_FLAGS,
             )
             return process, accept_worker(listening, process)
 
     def keep_to(self, share: CpuShare) -> None:
-        """Do nothing: macOS binds no process to a CPU."""
+        """Do nothing: macOS cannot bind a process to a CPU."""
 
     def accept_interrupts(self) -> None:
         """Do nothing: Ctrl-C does not reach a worker, which has a group of its own."""
@@ -222,7 +224,7 @@ class PlainContained(IsolatedProcess):
         self._mark = mark
         self._lock = threading.Lock()
         self._seen: list[psutil.Process] = []
-        """The tree at the last look: on Windows nothing else tells whose the orphans are."""
+        """The tree at the last check, which has the orphans that Windows does not connect to it."""
         self._first: psutil.Process | None = None
         with suppress(psutil.Error):
             self._first = psutil.Process(process.pid)
@@ -239,11 +241,14 @@ class PlainContained(IsolatedProcess):
         if not self._group_ended:
             psutil_trees.kill_group(self._process.pid)
         if exited and not self._group_ended:
-            # From now on the number of its group may be another's.
+            # From now on another group may have this number.
             self._group_ended = True
 
     def cpu_us(self) -> int:
-        """That of the first process: searching for the others would take longer than a decision."""
+        """Return the CPU time of the first process alone.
+
+        Searching for the others would take longer than a decision.
+        """
         if self._first is not None and self._process.returncode is None:
             with suppress(psutil.Error, OSError):
                 times = self._first.cpu_times()
@@ -260,14 +265,17 @@ class PlainContained(IsolatedProcess):
         self._closed = True
 
     def _tree(self) -> list[psutil.Process]:
+        """Return the living processes of the bot, including those whose parents have ended."""
         with self._lock:
-            found = psutil_trees.tree(self._first) if self._first is not None else []
-            # Also those whose parents are gone.
-            orphans = [one for one in self._seen if one not in found and one.is_running()]
-            self._seen = [*found, *orphans]
+            members = psutil_trees.tree(self._first) if self._first is not None else []
+            orphans = [
+                process for process in self._seen if process not in members and process.is_running()
+            ]
+            self._seen = [*members, *orphans]
             return [*self._seen]
 
     def _look(self) -> None:
+        """Add up memory and tasks of all processes, and end the bot if it exceeds a limit."""
         memory = tasks = 0
         for process in self._tree():
             with suppress(psutil.Error, OSError):
@@ -277,7 +285,7 @@ class PlainContained(IsolatedProcess):
 
 
 class WallGauge:
-    """A `Gauge` of a bot process by the wall clock."""
+    """A `Gauge` without counters: bots are charged the wall time."""
 
     def __init__(self, process: IsolatedProcess, cpus: int) -> None:
         self.cpus = cpus
@@ -304,14 +312,17 @@ class WallGauge:
 
 
 def listen_for_worker() -> socket.socket:
-    """Listen on a free port of this machine alone."""
+    """Listen on a free loopback port."""
     listening = socket.create_server((_LOOPBACK, 0))
     listening.settimeout(_CONNECT_LOOK_S)
     return listening
 
 
 def accept_worker(listening: socket.socket, process: subprocess.Popen[bytes]) -> Connection:
-    """Tell the process where to connect, and wait until it has."""
+    """Send a worker the port and a token, and wait until it has connected with the token.
+
+    Other connections are closed. Raises OSError if the worker exits first.
+    """
     token = fresh_token().encode()
     assert process.stdin is not None
     try:
@@ -326,7 +337,7 @@ def accept_worker(listening: socket.socket, process: subprocess.Popen[bytes]) ->
                         f"a worker exited with status {process.returncode} as it started"
                     ) from None
                 continue
-            if hmac.compare_digest(_received(link, len(token)), token):
+            if hmac.compare_digest(_receive(link, len(token)), token):
                 link.settimeout(None)
                 return Connection(link.detach())
             link.close()
@@ -336,12 +347,13 @@ def accept_worker(listening: socket.socket, process: subprocess.Popen[bytes]) ->
         raise
 
 
-def _received(link: socket.socket, count: int) -> bytes:
+def _receive(link: socket.socket, count: int) -> bytes:
+    """Receive up to `count` bytes; b"" if they do not come in time."""
     link.settimeout(_TOKEN_S)
     data = b""
     try:
-        while len(data) < count and (more := link.recv(count - len(data))):
-            data += more
+        while len(data) < count and (chunk := link.recv(count - len(data))):
+            data += chunk
     except OSError:
         return b""
     return data

@@ -18,48 +18,48 @@ import psutil
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
 
 LONGEST_S = 2.0
-"""The longest time for killed processes to vanish."""
+"""The longest wait for killed processes to vanish."""
 _PAUSE_S = 0.01
 _GONE = (psutil.Error, OSError)
 
 
 def tree(first: psutil.Process) -> list[psutil.Process]:
-    """A process and all its descendants, as far as they can be seen now."""
+    """Return a process and all its descendants that exist now; an empty list if it has ended."""
     with suppress(*_GONE):
         return [first, *first.children(recursive=True)]
     return []
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """The living processes of this user that have this mark."""
-    me, found = os.getpid(), []
+    """Return the living processes of this user that have this mark in their environment."""
+    own_pid, processes = os.getpid(), []
     for process in psutil.process_iter():
         with suppress(*_GONE):
-            is_marked = process.pid != me and process.environ().get(MARK_VARIABLE) == mark
+            is_marked = process.pid != own_pid and process.environ().get(MARK_VARIABLE) == mark
             if is_marked and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill each of these processes; those that are gone are skipped."""
+    """Kill each of these processes; those that have ended are skipped."""
     for process in processes:
         with suppress(*_GONE):
             process.kill()
 
 
 def kill_group(leader: int) -> None:
-    """Kill the process group of a leader, where there are process groups."""
+    """Kill the process group with this leader, if the system has process groups."""
     if hasattr(os, "killpg") and hasattr(signal, "SIGKILL"):
         with suppress(OSError):
             os.killpg(leader, signal.SIGKILL)
 
 
 def end_marked(mark: str) -> bool:
-    """Kill the processes with this mark until none is left; False after LONGEST_S."""
+    """Kill the processes with this mark until there is none; return False after LONGEST_S."""
     deadline_s = time.monotonic() + LONGEST_S
-    while found := marked(mark):
-        kill(found)
+    while processes := marked(mark):
+        kill(processes)
         if time.monotonic() > deadline_s:
             return False
         time.sleep(_PAUSE_S)

@@ -1,7 +1,7 @@
-"""Waits in threads for what not every event loop can wait for: exits and pipes.
+"""Threads that wait for exits and pipes, because some event loops cannot.
 
-Invariants: a thread touches nothing of its owner; it hands over and calls the loop. All threads are
-daemons: one that waits for a process which nothing can end holds up nobody.
+Invariants: a thread changes no state of its owner; it passes data on and calls the event loop. All
+threads are daemons, so that waiting for a process that nobody can end does not block the exit.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from contextlib import suppress
 from deepsea_referee.interrupts import WakePipe
 
 _CHUNK = 16 * 1024
+"""The largest number of bytes that are read at once."""
 _LAST_CHUNKS = 16
+"""The number of chunks that are read after the end of a process."""
 _SETTLE_S = 0.25
-"""How long what an ended process wrote is waited for: a child may hold the pipe open."""
+"""The longest wait for the last output of an ended process: a child may hold the pipe open."""
 
 
 def exit_signal(process: subprocess.Popen[bytes]) -> WakePipe:
-    """Rings when a process has exited; see `LinuxSystem.exit_signal`."""
+    """Return a pipe that rings when a process has exited; see `LinuxSystem.exit_signal`."""
     wake = WakePipe()
 
     def wait() -> None:
@@ -35,7 +37,10 @@ def exit_signal(process: subprocess.Popen[bytes]) -> WakePipe:
 
 
 def on_exit(process: subprocess.Popen[bytes], call: Callable[[], object]) -> Callable[[], object]:
-    """Call from the running event loop once a process has exited; returns what cancels that."""
+    """Let the running event loop make a call once a process has exited.
+
+    Returns the function that cancels the call.
+    """
     loop = asyncio.get_running_loop()
     cancelled = threading.Event()
 
@@ -53,7 +58,10 @@ def on_exit(process: subprocess.Popen[bytes], call: Callable[[], object]) -> Cal
 
 
 class ThreadReader:
-    """Reads a pipe in a thread; see `linux.LoopReader`."""
+    """Reads a pipe in a thread; `linux.LoopReader` documents the methods.
+
+    The thread reads one chunk ahead, and then waits until the event loop has taken it.
+    """
 
     def __init__(self, descriptor: int, ready: Callable[[], object]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -62,7 +70,8 @@ class ThreadReader:
         self._changed = threading.Condition()
         self._chunks: deque[bytes] = deque()
         self._room = 1
-        """The number of chunks that may wait: one, so that a bot that prints without end waits."""
+        """The number of chunks that may be read ahead: one, so that a bot that prints without end
+        has to wait."""
         self._ended = False
         self._closed = threading.Event()
         self._pause_s = 0.0
@@ -79,6 +88,7 @@ class ThreadReader:
         self._pause_s = seconds
 
     def settle(self) -> None:
+        """Wait shortly for the last bytes of an ended process."""
         with self._changed:
             self._room, self._pause_s = _LAST_CHUNKS, 0.0
             self._changed.notify_all()
@@ -90,27 +100,35 @@ class ThreadReader:
             self._changed.notify_all()
 
     def _has_settled(self) -> bool:
+        """Return True at the end of the pipe, or if enough was read."""
         return self._ended or len(self._chunks) >= self._room
 
     def _has_room(self) -> bool:
+        """Return True if another chunk may be read, or the reader is closed."""
         return self._closed.is_set() or len(self._chunks) < self._room
 
     def _read(self) -> None:
-        # The descriptor is this thread's alone: closed elsewhere, its number could be another's.
+        """Read the pipe until its end or `close`; runs in the thread.
+
+        After each chunk the event loop is called. Then the thread waits, first until there is room
+        for another chunk, and then for the time of `pause`.
+        """
+        # Only this thread closes the descriptor: its number could be another file's afterwards.
         with os.fdopen(self._descriptor, "rb", buffering=0) as pipe, suppress(OSError):
             while not self._closed.is_set() and (data := pipe.read(_CHUNK)):
                 with self._changed:
                     self._chunks.append(data)
                     self._changed.notify_all()
-                self._call()
+                self._call_ready()
                 with self._changed:
                     self._changed.wait_for(self._has_room)
                 self._closed.wait(self._pause_s)
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        self._call()
+        self._call_ready()
 
-    def _call(self) -> None:
+    def _call_ready(self) -> None:
+        """Let the event loop call `ready`, unless it is closed."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._ready)

@@ -4,20 +4,21 @@ Wall time is the quick test. On a busy machine it is wrong: a bot that is ready 
 CPU has not used its time, and neither has a bot whose answer is unread because the referee gets no
 CPU (this counts only from the referee's last look without an answer, or sleeping would be free).
 
-Invariants: the credit is what the bot as a whole was denied, and never more than others used of
-the CPUs meanwhile. No bot is charged less than its busiest thread computed, nor less than its
-tree's CPU time divided by the CPUs: a busy host gives nobody more CPU time for its clock than a
-quiet one, and threads that wait for each other earn nothing. A game is void only if others used at
-least half of the CPUs for all that time, and pressure says that the bot was denied them.
+Invariants: the credit is the time for which the bot as a whole was denied a CPU, and never more
+than the CPU time of other programs meanwhile. No bot is charged less than the CPU time of its
+busiest thread, nor less than its tree's CPU time divided by the CPUs: so a busy host gives no bot
+more CPU time for its clock than a quiet one, and threads that wait for each other gain nothing. A
+game is void only if other programs used at least half of the CPUs for all that time, and pressure
+shows that the bot was denied them.
 
-The kernel counts pressure for each CPU and gives a mean of them, so it misses a part of a wait that
-began on one CPU and ended on another. So the sum of the threads' waits counts if there was room for
-it beside the bot's CPU time and the mean can have missed the rest, as with one thread at a time:
-many threads that ask for a CPU at once make any sum, but little pressure. Else it counts up to the
-number of CPUs times the pressure. Where the kernel has no cpu.pressure for the bot, what it was
-denied is bounded by that sum alone. The kernel adds a wait to it when the wait is over: so there is
-no timeout while a thread of the bot, or of the referee, is ready but perhaps without a CPU, up to
-LONGEST_READY_US.
+The kernel counts pressure for each CPU and reports a mean of them, so it misses a part of a wait
+that began on one CPU and ended on another. So the sum of the threads' waits counts if it fits
+beside the bot's CPU time and the mean can have missed the difference, as with one thread at a time:
+many threads that request a CPU at once make any sum, but little pressure. Otherwise the sum counts
+up to the number of CPUs times the pressure. If the kernel has no cpu.pressure for the bot, the
+denied time is bounded by that sum alone. The kernel adds a wait to it when the wait is over: so
+there is no timeout while a thread of the bot, or of the referee, is ready but perhaps without a
+CPU, up to LONGEST_READY_US.
 """
 
 from __future__ import annotations
@@ -26,82 +27,86 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 LOOKS = 4
-"""The first look is taken when this part (one fourth) of the budget has passed."""
+"""The first look is taken after this fraction (one fourth) of the budget."""
 EARLY_US = 5_000
-"""The same where nothing is known of the moment when the request was written."""
+"""The time of the first look if the usage of the CPUs was not read when the request was written."""
 GRACE_US = 250_000
 """On a busy host, the time for an answer that has just arrived to pass through the referee."""
 BUSY_US = 5_000
 """The host is busy if the referee waited for a CPU this long since the last look."""
 AGAIN_US = 20_000
-"""Delay until the next look if a thread is ready but perhaps without a CPU."""
+"""The delay until the next look if a thread is ready but perhaps without a CPU."""
 LONGEST_READY_US = 2_000_000
 """The longest time by which ready threads postpone a timeout."""
 PATIENCE = 20
-"""Wall time, as a multiple of the decision's limit, after which it is given up."""
+"""The wall time, as a multiple of the decision's limit, after which a decision is not awaited."""
 PATIENCE_US = 10_000_000
-"""Wall time beyond the limit that must pass at least before that."""
+"""The wall time beyond the limit for which a decision is always awaited on a busy host."""
 STARVED = 4
-"""A bot may be starved if pressure is at least this part (one fourth) of such a time."""
+"""A bot may be starved if pressure is at least this fraction (one fourth) of its wall time."""
 UNCOUNTED = 8
-"""The kernel takes it for running when a CPU serves interrupts or another virtual machine: where a
-bot was denied CPUs, up to one eighth more of the time in which it had none is not charged."""
+"""The kernel counts a thread as running while its CPU serves interrupts or another virtual machine.
+So if a bot was denied CPUs, up to this fraction (one eighth) more of its idle time is credited."""
 TICK_US = 10_000
-"""The kernel counts the CPU time of the whole machine in such steps."""
+"""The step in which the kernel counts the CPU time of the whole machine."""
 UNFAIR_SHARE = 0.02
-"""Where the wall clock counts and the referee was late for more of the time, a match is unfair."""
+"""The share of the time in which the referee was late, from which on a match by the wall clock is
+reported as unfair."""
 
 
 class Usage(NamedTuple):
-    """Times up to one moment, in microseconds."""
+    """Counters of a bot and its host at one moment, in microseconds."""
 
     cpu_us: int
-    """CPU time of the bot's whole process tree."""
+    """The CPU time of the bot's whole process tree."""
     denied_us: int
-    """Time in which the bot was ready and nothing of it had a CPU, or an upper bound of it."""
+    """The time in which the bot was ready and none of its threads had a CPU, or an upper bound."""
     outside_us: int
-    """CPU time that was used outside of the tree."""
+    """The CPU time that was used outside of the bot's tree."""
 
 
 class Reading(NamedTuple):
-    """What is known of one moment when the host is looked at closely."""
+    """All counters of a bot and its host at one moment."""
 
     usage: Usage
     threads_us: Mapping[int, int]
-    """CPU time of each thread of the bot."""
+    """The CPU time of each thread of the bot."""
     referee_waited_us: int
-    """Time that the referee's threads were ready but had no CPU."""
+    """The sum of the times in which threads of the referee were ready but had no CPU."""
     waited_us: int = 0
-    """The same of the bot's threads, in sum; without waits that are not over."""
+    """The same sum for the bot's threads; waits count when they are over."""
 
 
 class Gauge(Protocol):
-    """Reads what a bot and its host did."""
+    """Reads the counters of a bot and its host."""
 
     @property
     def cpus(self) -> int:
         """The number of CPUs that a bot can use."""
 
     def cpu_us(self) -> int:
-        """CPU time of the bot's whole process tree."""
+        """Return the CPU time of the bot's whole process tree."""
 
     def glance(self, now_us: int) -> Usage | None:
-        """The times, if they can be read in some microseconds; `outside_us` is as of a tick ago."""
+        """Read the usage quickly; `outside_us` may be a tick old.
+
+        Return None if reading takes more than some microseconds here.
+        """
 
     def read(self) -> Reading:
-        """Everything; may take a millisecond."""
+        """Read all counters, which may take a millisecond."""
 
     def bot_is_ready(self) -> bool:
-        """Whether a thread of the bot may wait for a CPU, and the accounts lack that wait."""
+        """Return True if a thread of the bot may wait for a CPU without being counted yet."""
 
     def referee_is_ready(self) -> bool:
-        """Whether a thread of the referee, but not the caller, runs or waits for a CPU."""
+        """Return True if a thread of the referee, except the caller, runs or waits for a CPU."""
 
 
 def least_us(before: Usage, after: Usage, busiest_us: int, cpus: int) -> int:
-    """The least that a bot is charged between two moments: on a quiet host it had needed as much.
+    """Return the least charge between two moments: the time that a quiet host would have needed.
 
-    busiest_us  CPU time of the thread that used most
+    busiest_us  the CPU time of the busiest thread between the two moments
     """
     return max(busiest_us, (after.cpu_us - before.cpu_us) // cpus)
 
@@ -109,15 +114,17 @@ def least_us(before: Usage, after: Usage, busiest_us: int, cpus: int) -> int:
 def denied_us(
     pressure_us: int, waited_us: int | None, idle_us: int, used_us: int, cpus: int
 ) -> int:
-    """Time in which a bot was denied a CPU between two moments, by its pressure and its waits.
+    """Return the time for which a bot was denied a CPU, by pressure and the waits of its threads.
 
-    pressure_us  the waits' sum where the kernel has no pressure
-    waited_us    of its threads in sum; None if it is not known
-    idle_us      time in which the bot used no CPU, had it used one at a time
-    used_us      CPU time of the bot
+    All arguments are differences between two moments.
+
+    pressure_us  the pressure; the sum of the waits if the kernel has no pressure
+    waited_us    the sum of the waits of the bot's threads; None if it is not known
+    idle_us      the time in which the bot would have used no CPU if it used one at a time
+    used_us      the CPU time of the bot
     """
     bound_us = pressure_us * cpus
-    most_us = idle_us if waited_us is None else waited_us
+    longest_us = idle_us if waited_us is None else waited_us
     if (
         waited_us is not None
         and waited_us <= idle_us
@@ -126,11 +133,16 @@ def denied_us(
         and waited_us * waited_us <= bound_us * (waited_us + used_us)
     ):
         return max(pressure_us, waited_us)
-    return max(pressure_us, min(bound_us, most_us))
+    return max(pressure_us, min(bound_us, longest_us))
 
 
 def credit_us(wall_us: int, before: Usage, after: Usage) -> int:
-    """The part of the time between two moments that the host took from the bot."""
+    """Return the part of the wall time between two moments that the host took from the bot.
+
+    It is the denied time, plus a fraction for times that the kernel does not count as denied, but
+    not more than the CPU time of other programs.
+    """
+    # A tick more, since the kernel counts in ticks.
     outside_us = max(0, after.outside_us - before.outside_us) + TICK_US
     denied_us = after.denied_us - before.denied_us
     idle_us = wall_us - (after.cpu_us - before.cpu_us)
@@ -139,24 +151,29 @@ def credit_us(wall_us: int, before: Usage, after: Usage) -> int:
 
 
 def busiest_us(before: Mapping[int, int], after: Mapping[int, int]) -> int:
-    """CPU time, between two moments, of the thread that used most."""
-    # Less than before: a new thread with a reused number.
-    used = (
-        us - before.get(thread, 0) if us >= before.get(thread, 0) else us
-        for thread, us in after.items()
-    )
-    return max(used, default=0)
+    """Return the CPU time of the busiest thread between two moments.
+
+    before, after  the CPU time of each thread at the two moments
+    """
+    longest_us = 0
+    for thread, thread_us in after.items():
+        before_us = before.get(thread, 0)
+        # Less time than before means a new thread with a reused number.
+        used_us = thread_us - before_us if thread_us >= before_us else thread_us
+        longest_us = max(longest_us, used_us)
+    return longest_us
 
 
 def longest_wait_us(limit_us: int, patience: int = PATIENCE) -> int:
-    """The wall time after which a decision is given up."""
+    """Return the wall time after which a decision is not awaited any longer."""
     return max(patience * limit_us, limit_us + PATIENCE_US)
 
 
 def may_be_starved(wall_us: int, before: Usage, after: Usage, cpus: int) -> bool:
-    """Whether others used at least half of the CPUs between two moments, and the bot wanted some.
+    """Return True if the host may have kept a bot from deciding between two moments.
 
-    What it was denied is that by pressure alone, where there is pressure.
+    Other programs must have used at least half of the CPUs, and the bot must have been denied a CPU
+    for a fourth of the time: by pressure alone, if the kernel has pressure.
     """
     was_busy = 2 * (after.outside_us - before.outside_us) >= wall_us * cpus
     return was_busy and STARVED * (after.denied_us - before.denied_us) >= wall_us

@@ -2,8 +2,7 @@
 
 Invariants: for the session it is a transport like gRPC's; a pipe identifies its seat, so there is
 no token; the first line that is no answer ends the stream, and then both pipes are closed; a bot
-that writes without end waits once some lines are unread. What is wrong is written where the bot's
-stderr is kept.
+that writes without end waits once some lines are unread. Errors are added to the bot's stderr.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from deepsea_sdk.wire.lines import (
 )
 
 _EMPTY_LINES = 8
-"""The most that are skipped at once, so that a flood of them costs the referee nothing."""
+"""The largest number of empty lines that are skipped, so that a flood of them ends the stream."""
 
 
 class LinesServer:
@@ -37,23 +36,23 @@ class LinesServer:
         note: Callable[[str], object],
         refuse: Callable[[str], object],
     ) -> None:
-        """Prepare it.
+        """Prepare the pipes of a session.
 
-        note    takes what the bot's author should read
-        refuse  is called with the reason if the bot's first line is wrong
+        note    called with messages for the bot's author
+        refuse  called with the reason if the bot's first line is wrong
         """
         self._session = session
         self._note = note
         self._refuse = refuse
         self.stdin = self.stdout = -1
-        """The bot's ends, until `close_theirs`."""
+        """The descriptors of the bot's ends, until `close_theirs`; -1 if there are none."""
         self._reader = asyncio.StreamReader(LINE_BYTES)
         self._incoming: asyncio.ReadTransport | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Make the pipes, write hello and wait, in a task, for the bot's first line."""
+        """Create the pipes, write hello, and start a task that waits for the bot's first line."""
         loop = asyncio.get_running_loop()
         self.stdin, writing = os.pipe()
         reading, self.stdout = os.pipe()
@@ -71,10 +70,10 @@ class LinesServer:
         self._serving.add_done_callback(lambda _: self._hang_up())
 
     def close_theirs(self) -> None:
-        """Close our copies of the bot's ends, when it has its own or will not start."""
-        for end in (self.stdin, self.stdout):
-            if end >= 0:
-                os.close(end)
+        """Close our copies of the bot's ends, once the bot has its own or cannot be started."""
+        for descriptor in (self.stdin, self.stdout):
+            if descriptor >= 0:
+                os.close(descriptor)
         self.stdin = self.stdout = -1
 
     async def stop(self) -> None:
@@ -87,9 +86,10 @@ class LinesServer:
     # As a transport
 
     async def line(self) -> bytes | None:
-        """The next line without its end; None at the end of the pipe, also within a line.
+        """Read the next line, and return it without its line end; None at the end of the pipe.
 
-        Some empty lines before it are skipped, as of a program that ends each line twice.
+        An incomplete last line is ignored. A few empty lines are skipped, since some programs write
+        two line ends. Raises BotFault for a line that is too long, and for too many empty lines.
         """
         try:
             for _ in range(_EMPTY_LINES + 1):
@@ -102,7 +102,7 @@ class LinesServer:
         raise refusal(f"it wrote more than {_EMPTY_LINES} empty lines in a row")
 
     async def read(self) -> list[wire.Answer] | None:
-        """Read the next answer; raises BotFault for any other line."""
+        """Read the next answer; None at the end of the pipe. Raises BotFault for any other line."""
         line = await self.line()
         try:
             return None if line is None else [answer_from_line(line)]
@@ -119,14 +119,15 @@ class LinesServer:
         self._writer.write(lines)
         try:
             await self._writer.drain()
-        except ConnectionError:  # it has closed its stdin: the stream ends as if it had exited
+        except ConnectionError:  # the bot has closed its stdin: end the stream as if it had exited
             self._incoming.close()
 
     async def abort(self, fault: BotFault | None) -> None:
-        """Tell the author why the stream ends; `start` has the pipes closed then."""
+        """Note for the author why the stream ends; the task of `start` closes the pipes."""
         self._note("the referee failed" if fault is None else fault.detail)
 
     async def _serve(self) -> None:
+        """Read the bot's first line, then serve the session until its end."""
         try:
             line = await self.line()
             if line is None:
@@ -138,7 +139,8 @@ class LinesServer:
         await self._session.serve(self)
 
     def _hang_up(self) -> None:
+        """Close both pipes, without waiting for the bot to read."""
         if self._incoming is not None:
             self._incoming.close()
         if self._writer is not None and not self._writer.is_closing():
-            self._writer.transport.abort()  # what it has not taken is not waited for
+            self._writer.transport.abort()

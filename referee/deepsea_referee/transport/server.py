@@ -27,7 +27,7 @@ from deepsea_sdk.errors import WireError
 from deepsea_sdk.wire import METHOD, SERVICE
 
 HELLO_LIMIT_US = 5_000_000
-"""Timeout for Hello on an open stream."""
+"""The timeout for Hello on an open stream."""
 
 OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
@@ -44,8 +44,9 @@ OPTIONS = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 2),
 )
-# A bot that is frozen outside its turns acknowledges no ping, such as gRPC sends to measure the
-# bandwidth, for minutes: no ping has a timeout. One whose process has ended is found by that.
+# A bot that is frozen outside of its turns may acknowledge no ping for minutes, and gRPC sends
+# pings to measure the bandwidth: so pings have no timeout. The end of a local process is noticed
+# without them.
 LOCAL_PINGS = (("grpc.http2.ping_timeout_ms", 2**31 - 1),)
 REMOTE_PINGS = (
     ("grpc.keepalive_time_ms", 10_000),
@@ -57,7 +58,7 @@ Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 
 class GrpcTransport:
-    """The transport of a bot that speaks gRPC, once its Hello was accepted."""
+    """The transport of a bot over gRPC, once its Hello was accepted."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -68,27 +69,31 @@ class GrpcTransport:
         return None if data is None else answers_of(data)
 
     async def write(self, message: bytes, /) -> None:
-        """Write a message; if the stream has ended, `read` says so."""
+        """Write a message; if the stream has ended, do nothing, since `read` reports that."""
         try:  # noqa: SIM105  (on the hot path)
             await self.stream.write(message)
         except grpc.aio.InternalError:
             pass
 
     async def abort(self, fault: BotFault | None) -> None:
-        """End the stream with a status, unless the other side has ended it."""
-        code, detail = grpc.StatusCode.INTERNAL, "the referee failed"
-        if fault is not None:
-            refused = fault.fault is Fault.PROTOCOL_ERROR
-            code = grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.CANCELLED
-            detail = fault.detail
+        """End the stream with a status, unless the other side has ended it.
+
+        fault  the bot's fault, or None for an error of the referee
+        """
+        if fault is None:
+            code, detail = grpc.StatusCode.INTERNAL, "the referee failed"
+        elif fault.fault is Fault.PROTOCOL_ERROR:
+            code, detail = grpc.StatusCode.INVALID_ARGUMENT, fault.detail
+        else:
+            code, detail = grpc.StatusCode.CANCELLED, fault.detail
         with contextlib.suppress(grpc.aio.InternalError):
             await self.stream.abort(code, detail)
 
 
 async def receive(stream: Stream) -> bytes | None:
-    """Read the next message; None at the end of the stream, also within a message.
+    """Read the next message; None at the end of the stream, even in the middle of a message.
 
-    gRPC refuses a message that is too long, and raises.
+    If a message is too long, gRPC ends the stream with an error status, and raises.
     """
     try:
         data: object = await stream.read()
@@ -98,7 +103,7 @@ async def receive(stream: Stream) -> bytes | None:
 
 
 def answers_of(data: bytes) -> list[wire.Answer]:
-    """The answers of a message; raises BotFault if it is anything else."""
+    """Return the answers of a message. Raises BotFault if it is no message with answers."""
     try:
         hello, answers = wire.read_from_bot(data)
     except WireError as error:
@@ -122,25 +127,30 @@ class SeatServer:
         reflects: bool = True,
         pings: Sequence[tuple[str, int]] | None = None,
     ) -> None:
-        """Prepare it.
+        """Prepare the server of a session.
 
-        reflects  offer gRPC's reflection service, which costs more than calling it does
-        pings     options of gRPC, in place of those for where it listens
+        token     the token that the bot's Hello must have
+        reflects  True to offer gRPC's reflection service; a bot that calls it costs the referee
+                  more time than the bot itself
+        pings     gRPC options for pings; None chooses them by the address
         """
         self._session = session
         self._token = token.encode()
         self._clock = clock
         self._reflects = reflects
         self._pings = pings
-        self._taken = False
+        self._token_used = False
         self._server: grpc.aio.Server | None = None
         self._starting: asyncio.Future[None] | None = None
 
     async def start(self, where: Path | str) -> str:
-        """Listen on a Unix socket (a Path) or on HOST:PORT (port 0: any); returns the address."""
-        local = isinstance(where, Path)
-        here = local or str(where).startswith("127.")
-        pings = LOCAL_PINGS if here else REMOTE_PINGS
+        """Start to listen on a Unix socket (a Path) or on HOST:PORT; return the address for bots.
+
+        Port 0 is any free port. Raises RefereeError if the address cannot be used.
+        """
+        is_socket = isinstance(where, Path)
+        is_local = is_socket or str(where).startswith("127.")
+        pings = LOCAL_PINGS if is_local else REMOTE_PINGS
         server = grpc.aio.server(
             options=(*OPTIONS, *(pings if self._pings is None else self._pings))
         )
@@ -157,23 +167,30 @@ class SeatServer:
             services = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(services, server)
         try:
-            port = server.add_insecure_port(f"unix:{where}" if local else str(where))
+            port = server.add_insecure_port(f"unix:{where}" if is_socket else str(where))
             self._server = server
             # gRPC's start must not be cancelled half-way: its server could not be stopped then.
             self._starting = asyncio.ensure_future(server.start())
             await asyncio.shield(self._starting)
         except RuntimeError as error:
             raise RefereeError(f"cannot listen on {where}: {error}") from error
-        return f"unix:{where}" if local else f"{str(where).rpartition(':')[0]}:{port}"
+        if is_socket:
+            return f"unix:{where}"
+        host = str(where).rpartition(":")[0]
+        return f"{host}:{port}"
 
     async def stop(self) -> None:
-        """Stop listening and close every stream; the socket file is removed."""
+        """Stop listening, close every stream, and remove the socket file."""
         if self._server is not None:
             if self._starting is not None:
                 await asyncio.wait((self._starting,))
             await self._server.stop(grace=None)
 
     async def _play(self, _requests: object, stream: Stream) -> None:
+        """Handle a call of the service: check the bot's Hello, then serve the session.
+
+        A wrong first message ends the stream with a status; `abort` raises, so nothing follows it.
+        """
         try:
             async with time_limit(self._clock, HELLO_LIMIT_US):
                 data = await receive(stream)
@@ -193,11 +210,11 @@ class SeatServer:
             await stream.abort(
                 grpc.StatusCode.UNAUTHENTICATED, "the token is not valid for this seat"
             )
-        if self._taken:
+        if self._token_used:
             await stream.abort(
                 grpc.StatusCode.ALREADY_EXISTS, "the token was used: a seat has one connection"
             )
-        self._taken = True
+        self._token_used = True
         self._session.features = hello.features
         self._session.send(wire.welcome_message())
         await self._session.serve(GrpcTransport(stream))

@@ -15,19 +15,19 @@ It serves many games at once. It is in one of four states; `TRANSITIONS` is this
 New games begin while it is resting or asked. Later a request is not sent: its outcome is that of
 the end.
 
-A request waits in the outbox, is timed, and is over: answered, timed out, or given up because the
+A request waits in the outbox, is timed, and is over: answered, timed out, or dropped because the
 host was too busy. After the latter two, one late answer to it is ignored. Requests that are ready
 when the bot has answered everything are sent as one message: a message costs more than its content,
 and a bot works on one request at a time. Time runs from just before the write to just after the
-read; decision_timer.py computes the charges. While a write is under way, one request that waits
-behind it is timed too, or the bot could compute for nothing by not reading a message.
+read; decision_timer.py computes the charges. While a write is in progress, one request that waits
+behind it is timed too, or the bot could compute without being charged by not reading a message.
 
 Games call `ask`, `send` and `close`; the owner of the bot's process calls `fail`; the clock rings
 the alarm. `serve` runs two loops in one task group, which alone touch the stream: the reader and
 the writer. Only `fail` ends the session: it answers the open requests, wakes the writer, which
-completes the write under way, and cancels the reader.
+completes the write in progress, and cancels the reader.
 
-What may go wrong, the outcome for requests, and what becomes of the session:
+Errors, the outcome for requests, and the effect on the session:
 
     no answer in time                               TIMEOUT of this request       goes on
     the host took the bot's time                    HostTooBusy for this request  goes on
@@ -60,13 +60,15 @@ from deepsea_sdk.clock import TimeLeft
 from deepsea_sdk.notes import Note
 
 WRITE_LIMIT_US = 10_000_000
-"""Timeout of a write: the time in which a bot must read a message."""
+"""The timeout of a write: the time in which a bot must read a message."""
 MESSAGE_BYTES = 64 * 1024
-"""The longest message from a bot, and the length up to which requests are put into one message."""
+"""The longest message from a bot, and the length up to which requests are sent as one message."""
 HELD_BYTES = MESSAGE_BYTES // 2
-"""Messages without a request that wait for a frozen bot; more are sent, and it is thawed."""
+"""The number of bytes without a request that may wait for a frozen bot. If there are more, the bot
+is thawed to read them."""
 LATE_KEPT = 1_000
-"""Requests that timed out of which a late answer is ignored; answers to older ones are refused."""
+"""The number of timed-out requests that are remembered, so that late answers to them are ignored.
+Late answers to older requests are refused."""
 
 State: TypeAlias = Literal["resting", "asked", "closing", "ended"]
 Transition: TypeAlias = Literal["ask", "last request over", "close", "end"]
@@ -76,7 +78,7 @@ TRANSITIONS: Mapping[State, Mapping[Transition, State]] = {
     "closing": {"last request over": "closing", "end": "ended"},
     "ended": {},
 }
-"""The state after an event; what is not in the table does not happen."""
+"""The next state for each state and transition. Other transitions are impossible."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,21 +93,22 @@ class Transport(Protocol):
         """
 
     async def write(self, message: bytes, /) -> None:
-        """Write a message; returns when the bot's side takes it, or when the stream has ended."""
+        """Write a message; return when the bot's side has taken it, or the stream has ended."""
 
     async def abort(self, fault: BotFault | None) -> None:
-        """End the stream because of the bot's fault, or of an error of the referee (None)."""
+        """End the stream because of the bot's fault, or an error of the referee if it is None."""
 
 
 class TimedAnswer(NamedTuple):
-    """A bot's decision and the time that it is charged."""
+    """A bot's decision, and the time that the bot is charged for it."""
 
     action: str
     us: int
     error: str | None = None
-    """What the bot raised instead of deciding."""
+    """The traceback of an exception that the bot has raised instead of deciding."""
     wall_us: int = 0
-    """The time since the message with the request was written: alone it took no longer."""
+    """The time since the message with the request was written: an upper bound of the time that the
+    decision would have taken without other games."""
     note: Note | None = None
 
 
@@ -128,25 +131,27 @@ class Session:
         """The outcome of every request once the session is closing or has ended."""
         self._last_id = 0
         self._timed_id = 0
-        """The last request whose clock was started."""
+        """The id of the last request whose clock was started."""
         self._sent_id = 0
-        """The last request that was written: the same, unless a write before it takes long."""
+        """The id of the last request that was written. It is less than `_timed_id` if a request was
+        timed while the write before it takes long."""
         self._open: dict[int, OnAnswer] = {}
+        """The open requests in the order of their ids, and the receivers of their outcomes."""
         self._late: dict[int, None] = {}
-        """The last requests that timed out and were not answered since, the oldest first."""
+        """The ids of timed-out requests without an answer, the oldest first; an ordered set."""
         self._outbox = Outbox()
         self._write_by_us: int | None = None
-        """The timeout of the write under way."""
+        """The time at which the write in progress times out; None if there is none."""
         self._asked_us = 0
-        """When the first of the requests that are open was written, or its clock started."""
+        """The time at which the first of the timed requests was written."""
         self._alarm = EarliestAlarm(clock, self._ring)
         self._reader: asyncio.Task[object] | None = None
         self.explain_end: Callable[[], BotFault | RefereeError | None] = lambda: None
-        """Called when the stream ends; returns a more precise fault or error, if there is one."""
+        """Called when the stream ends: returns a more precise fault or error, or None."""
         self.timer = DecisionTimer()
         self.pauses = Pauses()
         self.features: frozenset[str] = frozenset()
-        """The features of the bot's Hello, known to us or not."""
+        """The features of the bot's Hello, even those that the referee does not know."""
         self.connected: asyncio.Future[None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
@@ -163,10 +168,10 @@ class Session:
         return isinstance(self._end, RefereeError)
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Request one decision; returns the request's id.
+        """Request one decision, and return the request's id.
 
-        request    from `wire.RequestWriter`
-        on_answer  called once, and never before this returns
+        request    the message without its id, from `wire.RequestWriter`
+        on_answer  called once with the outcome, and never before this returns
         """
         self._last_id = request_id = self._last_id + 1
         if not self.usable:
@@ -181,9 +186,11 @@ class Session:
         return request_id
 
     def send(self, message: bytes) -> None:
-        """Send a message without an answer, in order with the requests; ignored after the end.
+        """Send a message that needs no answer, in order with the requests.
 
-        message  from one of `wire`'s functions
+        After the end of the session it is ignored.
+
+        message  a message from one of `wire`'s functions
         """
         if self.usable:
             self._outbox.put(message)
@@ -198,7 +205,10 @@ class Session:
             self._end = RefereeError("a decision was requested after Goodbye")
 
     def fail(self, end: BotFault | RefereeError) -> None:
-        """End the session, unless it has ended: every request, open or new, has this outcome."""
+        """End the session with this outcome for all open and later requests.
+
+        It does nothing if the session has ended already.
+        """
         if self._state == "ended":
             return
         self._change("end")
@@ -215,7 +225,7 @@ class Session:
             on_answer(self._final_outcome(taken_us.get(request_id, 0)))
 
     def _final_outcome(self, us: int) -> BotFault | RefereeError:
-        """The outcome of a request that is not answered any more, `us` after it was asked."""
+        """Return the outcome of a request after the end; `us` is the time that the request took."""
         end = self._end
         assert end is not None
         if isinstance(end, BotFault):
@@ -223,19 +233,25 @@ class Session:
         return end
 
     def _fail_by_referee(self, error: Exception) -> None:
+        """End the session because of an error that is not the bot's fault."""
         failure = RefereeError(f"the stream of a bot failed: {type(error).__name__}: {error}")
         failure.__cause__ = error
-        if not self._open:  # else the games that are void report it
+        if not self._open:  # otherwise the games become void, and report the error
             _log.error("%s", failure, exc_info=error)
         self.fail(failure)
 
     def _change(self, transition: Transition) -> None:
+        """Change the state. Raises KeyError for a transition that the table does not have."""
         self._state = TRANSITIONS[self._state][transition]
 
     # ------------------------------------------------------------------------ the stream's side
 
     async def serve(self, transport: Transport) -> None:
-        """Serve this session over a stream whose Hello was accepted, until either side ends it."""
+        """Serve this session over a stream whose Hello was accepted, until either side ends it.
+
+        The calling task reads from the stream, and a second task writes. If an error has ended the
+        session, the stream is aborted.
+        """
         self._reader = asyncio.current_task()
         self.connected.set_result(None)
         self._rest()
@@ -244,7 +260,7 @@ class Session:
             await self._guarded(self._read(transport))
             has_failed = self._state == "ended"
             self._end_with_stream()
-            # The writer completes the write under way: gRPC sends the stream's status after it.
+            # The writer completes the write in progress: gRPC sends the stream's status after it.
         if has_failed:
             await transport.abort(self._end if isinstance(self._end, BotFault) else None)
 
@@ -272,6 +288,12 @@ class Session:
             self._fail_by_referee(error)
 
     async def _read(self, transport: Transport) -> None:
+        """Read messages until the stream or the session ends, and report the answers.
+
+        The order of steps matters: first all answers of a message are timed, then waiting requests
+        are sent, then the bot may rest; only then are the outcomes reported, because the games ask
+        for the next decisions at once.
+        """
         while self._state != "ended":
             answers = await transport.read()
             now_us = self._clock.now_us()
@@ -282,7 +304,7 @@ class Session:
                 for answer in answers:
                     if (outcome := self._outcome(answer, now_us)) is not None:
                         outcomes.append(outcome)  # noqa: PERF401  (kept also if the next one raises)
-            finally:  # answers before an invalid one count
+            finally:  # answers before an invalid one in the same message count
                 self._advance()
                 if not self._open:
                     if self._state == "asked":
@@ -295,7 +317,11 @@ class Session:
     def _outcome(
         self, answer: wire.Answer, now_us: int
     ) -> tuple[OnAnswer, TimedAnswer | BotFault] | None:
-        """The outcome of the request that is answered; None if the answer is too late."""
+        """Stop the clock of an answered request; return its receiver and its outcome.
+
+        Return None for a late answer, which is ignored. Raises BotFault for an answer to a request
+        that is not open.
+        """
         request_id, action, error, note = answer
         is_sent = request_id <= self._sent_id
         timed = self.timer.stop(request_id, now_us) if is_sent else None
@@ -311,6 +337,7 @@ class Session:
         return on_answer, new_tuple(TimedAnswer, fields)
 
     async def _write(self, transport: Transport) -> None:
+        """Write messages until the session ends; after Goodbye, end the reader."""
         while self._state != "ended":
             if self._may_write():
                 message = self._next_message()
@@ -324,10 +351,10 @@ class Session:
                 await self._outbox.wait()
 
     def _may_write(self) -> bool:
-        """True if a message is to be written now.
+        """Return True if a message must be written now.
 
-        Requests wait while the bot works on others that it was sent, and all but requests waits
-        while the bot is frozen.
+        Requests wait while the bot works on requests that were sent before. Messages without
+        requests wait while the bot is frozen. A request whose clock has started is always written.
         """
         return (
             bool(self._outbox)
@@ -345,7 +372,8 @@ class Session:
         if requests:
             self._sent_id = requests[-1][0]
             if requests[0][0] <= self._timed_id:
-                requests = [one for one in requests if one[0] > self._timed_id]
+                # The clock of the first request was started during the write before.
+                requests = [request for request in requests if request[0] > self._timed_id]
             self._start(requests, now_us)
         self._write_by_us = now_us + self._write_limit_us + 1
         self._alarm.ring_by(self._write_by_us)
@@ -354,9 +382,10 @@ class Session:
         return message
 
     def _advance(self) -> None:
-        """Wake the writer; while a write is under way, start the clock of the next request.
+        """Wake the writer; if a write is in progress, start the clock of the next request instead.
 
-        Nothing while the bot works on requests: the others wait for its answers, and are not timed.
+        Nothing happens while the bot works on requests: further requests wait for its answers, and
+        are not timed.
         """
         if not self.timer.idle:
             return
@@ -366,6 +395,7 @@ class Session:
             self._start([request], self._clock.now_us())
 
     def _start(self, requests: list[tuple[int, TimeLeft]], now_us: int) -> None:
+        """Start the clocks of requests, if there are any, and set the alarm for the first look."""
         if requests:
             self._timed_id = requests[-1][0]
             if self.timer.idle:
@@ -375,29 +405,33 @@ class Session:
                 self._alarm.ring_by(self.timer.due_us)
 
     def _rest(self) -> None:
-        """Let the bot be frozen, unless it has something to answer or is to go."""
+        """Allow the bot to be frozen if no request is open and no Goodbye is due."""
         if self._state == "resting":
             self.pauses.rest(self._clock.now_us())
 
     def _resume(self) -> None:
-        """Thaw the bot, which is asked or is to read."""
+        """Thaw the bot, so that it can answer a request or read messages."""
         now_us = self._clock.now_us()
         if self._write_by_us is not None and self.pauses.frozen:
-            # A message is stuck that it could not read while it was frozen.
+            # It could not read the message while it was frozen: its time begins again.
             self._write_by_us = now_us + self._write_limit_us + 1
         self.pauses.resume(now_us)
 
     def _ring(self) -> None:
+        """Handle the alarm; an error while checking the limits ends the session."""
         try:
             self._look_at_limits(self._clock.now_us())
         except Exception as error:  # noqa: BLE001  (such as a gauge that cannot read the host)
             self._fail_by_referee(error)
 
     def _look_at_limits(self, now_us: int) -> None:
-        """End the requests, or the session, whose time is over; set the alarm for the others."""
+        """End requests whose time is over, and the session if a write takes too long.
+
+        The alarm is set for the next time at which a limit has to be checked.
+        """
         for request_id, ended in self.timer.look(now_us):
-            if request_id in self._open:  # not if the session was ended by the one before it
-                self._give_up(request_id, ended)
+            if request_id in self._open:  # the outcome before may have ended the session
+                self._drop_request(request_id, ended)
         if self.timer.due_us is not None:
             self._alarm.ring_by(self.timer.due_us)
         if self._write_by_us is not None:
@@ -408,12 +442,19 @@ class Session:
             else:
                 self._alarm.ring_by(self._write_by_us)
 
-    def _give_up(self, request_id: int, ended: Ended) -> None:
+    def _drop_request(self, request_id: int, ended: Ended) -> None:
+        """End an open request without an answer: report a timeout, or that the host was too busy.
+
+        The order of steps matters: the state is complete before the outcome is reported, because
+        the game that receives it may ask for the next decision at once.
+        """
         self._late[request_id] = None
         if len(self._late) > self._late_kept:
-            del self._late[next(iter(self._late))]
+            del self._late[next(iter(self._late))]  # the oldest one
         if request_id > self._sent_id:
-            self._outbox.cut()  # the notice of its timeout comes in a later message than it
+            # The request still waits in the outbox. The bot must read it before the notice of its
+            # timeout, which follows: so the notice begins another message.
+            self._outbox.cut()
         self._advance()
         on_answer = self._open.pop(request_id)
         if not self._open:
@@ -427,6 +468,7 @@ class Session:
 
 
 def _timeout(ended: TimedOut) -> BotFault:
+    """Return the fault of a request that timed out."""
     return BotFault(Fault.TIMEOUT, overrun(ended.limit_us), ended.us)
 
 
@@ -437,7 +479,8 @@ class Outbox:
         self._messages: list[tuple[bytes, tuple[int, TimeLeft] | None]] = []
         self._bytes = 0
         self._cuts: list[int] = []
-        """The numbers of messages after which another message of the stream begins."""
+        """The lengths of the queue at the calls of `cut`; messages before and after such a place
+        are not joined."""
         self._wake: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -445,38 +488,46 @@ class Outbox:
 
     @property
     def can_be_held(self) -> bool:
-        """Whether it can wait until the bot is asked: there is no request, and not much else."""
+        """Return True if the messages can wait for a frozen bot: they are few, without requests."""
         return self._bytes < HELD_BYTES and all(request is None for _, request in self._messages)
 
     def put(self, message: bytes, request: tuple[int, TimeLeft] | None = None) -> None:
+        """Add a message; `request` is the id and the time if it is a request."""
         self._messages.append((message, request))
         self._bytes += len(message)
 
     def cut(self) -> None:
-        """Keep what is put later out of the message with what waits now."""
+        """Let the next message of the queue begin another message of the stream."""
         self._cuts.append(len(self._messages))
 
     def first_after(self, request_id: int) -> tuple[int, TimeLeft] | None:
-        """The first request that waits with a higher id; ids rise in the order of the queue."""
-        waiting = (one for _, one in self._messages if one is not None and one[0] > request_id)
-        return next(waiting, None)
+        """Return the first waiting request with a higher id, or None; ids rise along the queue."""
+        for _, request in self._messages:
+            if request is not None and request[0] > request_id:
+                return request
+        return None
 
     def clear(self) -> None:
+        """Remove all messages."""
         self._messages.clear()
         self._bytes = 0
 
     async def wait(self) -> None:
-        """Wait until something has changed."""
+        """Wait until the next call of `wake`; for the writer."""
         self._wake = asyncio.get_running_loop().create_future()
         await self._wake
 
     def wake(self) -> None:
-        """Wake the writer: it may be able to write now."""
+        """Wake the writer, which may be able to write now."""
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
     def take(self) -> tuple[bytes, list[tuple[int, TimeLeft]]]:
-        """Take messages up to the length of one: protobuf messages merge when they are joined."""
+        """Remove messages from the queue; return them joined, with the requests among them.
+
+        At most `MESSAGE_BYTES` are taken, or a single longer message, and nothing after a `cut`.
+        Joining is allowed because the fields of concatenated protobuf messages merge.
+        """
         batch = self._messages
         if self._bytes <= MESSAGE_BYTES and not self._cuts:
             self._messages = []
@@ -496,5 +547,5 @@ class Outbox:
 
 
 def refusal(detail: str) -> BotFault:
-    """The fault of a message that nobody asked for; it ends the stream."""
+    """Return the fault of a message that the protocol does not allow, which ends the stream."""
     return BotFault(Fault.PROTOCOL_ERROR, detail)
