@@ -17,7 +17,7 @@ from deepsea_rules.record import GameRecord
 from deepsea_web.server.access import HEADERS
 from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
-from helpers import ladder
+from helpers import ladder, submissions
 from helpers.members import Person, forms_of, multipart
 from helpers.submissions import LIMITS
 from helpers.world import ANNA, BEN, HERS, World
@@ -295,6 +295,9 @@ def test_at_the_quota_the_form_is_not_there_and_the_page_says_when_the_next_is_p
 
 
 def test_the_form_of_a_submission_says_how_many_are_left(world: World) -> None:
+    """Those that a command submits on the ladder's machine do not count."""
+    store = world.service.store
+    submissions.add(store, store.authors.id_of(ANNA), "another", by_machine=True)
     told = "{} of 10 submissions left in this hour, {} of 40 in this day."
     assert told.format(9, 39) in world.person(ANNA).get("/submit").text
     assert told.format(10, 40) in world.person(BEN).get("/submit").text

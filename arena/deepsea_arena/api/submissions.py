@@ -104,6 +104,10 @@ class SubmissionMethods(LadderPart):
             return refusal_of(error)
         return None
 
+    def submissions_left(self) -> tuple[int, int]:
+        """The number of archives that the caller may still submit within an hour and a day."""
+        return self.store.submissions.left(self.own_id, self.limits)
+
     @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT, key="submission")
     def submit(self, archive: Archive) -> Iterator[Submission | None]:
         """Submit a bot, and follow its check until it has ended."""

@@ -25,6 +25,7 @@ from deepsea_ladder.limits import (
     RemoteLimits,
     Usage,
     check_limits,
+    submissions_left,
 )
 from deepsea_ladder.model import (
     AuthorSubmissions,
@@ -109,6 +110,12 @@ class Submissions(TaskLine[SubmissionLease]):
         """An author's submissions, the newest first."""
         query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
         return self._database.readable(query.limit(limit), _rows.c.id, _submissions)[0]
+
+    def left(self, author_id: int, limits: RemoteLimits) -> tuple[int, int]:
+        """The number of archives that an author may still submit within an hour and a day."""
+        with self._database.read() as connection:
+            at = now(connection)
+            return submissions_left(limits, _times(connection, author_id, at), at)
 
     def by_author(self) -> dict[str, AuthorSubmissions]:
         """The submissions of each author who has some, in short, by the author's name."""
@@ -338,19 +345,25 @@ def _check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits,
         check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
 
 
+def _times(connection: Connection, author_id: int, at: int) -> Sequence[int]:
+    """The times of the author's submissions of the last day that count for the limits, in order."""
+    ours = (_rows.c.author_id == author_id) & ~_rows.c.by_machine
+    times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
+    return connection.execute(times.order_by(_rows.c.created_at)).scalars().all()
+
+
 def _usage(connection: Connection, author_id: int, at: int) -> Usage:
     ours = (_rows.c.author_id == author_id) & ~_rows.c.by_machine
     sizes = select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).select_from(_rows)
     sizes = sizes.join(schema.tasks, _task.subject == _rows.c.id).where(ours, IS_OPEN)
     number, size = connection.execute(sizes).one()
-    times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
     # Without the time: SQLite would begin with all checks.
     checks = _SELECT.with_only_columns(_task.changed_at, _rows.c.took_ms)
     checks = checks.where(ours, _rows.c.took_ms > 0)
     waits = select(func.count()).select_from(schema.tasks).where(_TASKS.is_waiting)
     return Usage(
         open=number,
-        times=connection.execute(times.order_by(_rows.c.created_at)).scalars().all(),
+        times=_times(connection, author_id, at),
         archives=archive_bytes(connection, author_id) + int(size),
         waiting=connection.execute(waits).scalar_one(),
         checks=sorted(

@@ -10,12 +10,10 @@ from starlette.types import ASGIApp
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
-from deepsea_arena.api.submissions import MOST_SUBMISSIONS
 from deepsea_arena.documents import json_text
 from deepsea_arena.reports.bots import VerdictLine
 from deepsea_ladder.errors import NameNeeded
-from deepsea_ladder.limits import submissions_left
-from deepsea_ladder.model import Submission, milliseconds, utc_time
+from deepsea_ladder.model import Submission, utc_time
 from deepsea_web.http import attachment
 from deepsea_web.server.http_api import answer_stream
 from deepsea_web.site.forms import (
@@ -187,12 +185,11 @@ def _refused(visit: Visit) -> Refusal | None:
 
 def _read_form(visit: Visit, query: Query) -> Values:
     limits = visit.service.limits
-    submissions = visit.ladder.submissions(limit=MOST_SUBMISSIONS)
-    times = [milliseconds(one.created_at) for one in submissions]
-    of_hour, of_day = submissions_left(limits, times, visit.service.store.now())
+    submissions = visit.ladder.submissions(limit=SUBMISSIONS)
+    of_hour, of_day = visit.ladder.submissions_left()
     return {
         "bots": visit.ladder.bots(),
-        "submissions": submissions[:SUBMISSIONS],
+        "submissions": submissions,
         "left_of_hour": (of_hour, limits.submissions_per_hour),
         "left_of_day": (of_day, limits.submissions_per_day),
         "server": visit.ladder.server(),
