@@ -1,27 +1,32 @@
-"""Who may do what to a bot in each state: the table, by the API, by pages and by commands."""
+"""Who may do what to a bot in each state: the table, by API, pages, commands, and from afar."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from sqlalchemy import update
 
 from deepsea_arena.api.errors import ApiError
-from deepsea_arena.api.submissions import Archive
+from deepsea_arena.api.remote import RemoteLadder
+from deepsea_arena.api.submissions import Archive, Submission
 from deepsea_bundle.bot_cache import stored_files
+from deepsea_cli.ladder.submit import followed
 from deepsea_ladder.bot_states import RIGHTS, BotDeed, changes_state
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model import BotState
+from deepsea_ladder.model import BotState, TaskState
 from deepsea_ladder.store import schema
 from helpers import ladder
 from helpers.commands import called
 from helpers.members import forms_of, multipart
+from helpers.remote import served
 from helpers.submissions import zipped
 from helpers.world import ANNA, World
 
@@ -111,10 +116,36 @@ def by_command(world: World, deed: BotDeed) -> None:
         store.bots.submit(BOT, ANNA, ladder.a_bundle(TEXTS[deed]))
 
 
+def by_command_from_afar(world: World, deed: BotDeed) -> None:
+    operators = (BotDeed.DISABLE, BotDeed.ENABLE)
+    token = world.tokens["admin" if deed in operators else ANNA]
+    with served(world.service) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        if deed in COMMANDS:
+            words = COMMANDS[deed]
+            if deed is BotDeed.WITHDRAW:  # the reason is the ladder's from afar
+                words = words[:2]
+            with patch.dict(os.environ, DEEPSEA_LADDER_TOKEN=token):
+                done = called("ladder", *words, "--remote", url)
+            if done.status:
+                raise SubmissionError(done.refusal)
+            return
+        # which is all that `ladder submit --remote` does with a bot that it has read
+
+        def news(submission: Submission) -> None:
+            if submission.state is TaskState.QUEUED:
+                check(world, TEXTS[deed])
+
+        archive = Archive.of(zipped(TEXTS[deed]), BOT, KEY, 1000)
+        with RemoteLadder(url, token) as afar:
+            followed(afar, archive, news, broken=pytest.fail, pause=pytest.fail)
+
+
 WAYS: dict[str, Callable[[World, BotDeed], None]] = {
     "API": by_api,
     "page": by_page,
     "command": by_command,
+    "command from afar": by_command_from_afar,
 }
 DEEDS = tuple(deed for deed in BotDeed if deed not in (BotDeed.STRIKE, BotDeed.DAMAGE))
 
