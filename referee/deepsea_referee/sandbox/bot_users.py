@@ -1,13 +1,14 @@
 """The host's users that bots run as, and the steps between this process and bubblewrap.
 
-A bot is never uid 0 outside its sandbox. Where the referee is root, bots are users that nobody has;
-where it is an ordinary user, subordinate ones that /etc/subuid and /etc/subgid give to it, in a
-user namespace, which this process owns and may so kill and read.
+A bot is never uid 0 outside of its sandbox. If the referee is root, bots get user numbers that are
+not in use; if it is an ordinary user, subordinate numbers that /etc/subuid and /etc/subgid assign
+to it, in a user namespace that this process owns, so that it may kill and read its processes.
 
-Invariants: no two sandboxes of this machine have the same user at the same time, also those of
-other referees, so nothing that the kernel counts for each user (descriptors in flight, pages of
-pipes) can be used up for another bot. No user of root's range is anybody else's; if one is, every
-bot is `nobody`. A user is claimed with a lock, which the kernel drops when this process ends.
+Invariants: no two sandboxes of this machine have the same user at the same time, including those of
+other referees, so that no bot can use up resources of another one that the kernel counts for each
+user (descriptors in flight, pages of pipes). No number of root's range belongs to another user; if
+one does, every bot runs as `nobody`. A user is claimed with a lock, which the kernel drops when
+this process ends.
 
 Each step executes the next in its place, so the bot's tree is below one child process. What a bot's
 user cannot reach (an interpreter in a home, a private socket folder) is mounted, in its own mount
@@ -67,7 +68,7 @@ class UserRange(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> UserRange:
-        """Read "FIRST-LAST"; raises ValueError with a line for the user."""
+        """Read a range such as "60600-61099". Raises ValueError with a line for the user."""
         first, _, last = text.partition("-")
         if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) < 2**31):
             raise ValueError(f"a range of user numbers is FIRST-LAST, such as {DEFAULT}: {text!r}")
@@ -77,14 +78,14 @@ class UserRange(NamedTuple):
         return f"{self.first}-{self.last}"
 
     def overlaps(self, first: int, count: int) -> bool:
-        """Whether one of `count` numbers from `first` is in the range."""
+        """Return True if one of `count` numbers from `first` on is in the range."""
         return first <= self.last and first + count > self.first
 
     def trouble(self, etc: Path = Path("/etc"), process: Path = Path("/proc/self")) -> str:
-        """Why bots cannot run as these users; "" if they can.
+        """Return the reason why bots cannot run as these users; "" if they can.
 
         etc      the folder with subuid and subgid
-        process  the folder with uid_map and gid_map, which say who exists in a container
+        process  the folder with uid_map and gid_map, which list the users of a container
         """
         for user in pwd.getpwall():
             if self.overlaps(user.pw_uid, 1):
@@ -107,6 +108,7 @@ DEFAULT = UserRange(*BOT_USERS)
 
 
 def _entries(file: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield the entries of subuid or subgid: the owner, the first number, and their count."""
     for line in _lines(file):
         words = line.strip().split(":")
         if len(words) == 3 and words[1].isdecimal() and words[2].isdecimal():
@@ -114,6 +116,7 @@ def _entries(file: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def _lines(file: Path) -> list[str]:
+    """Return the lines of a file; an empty list if it cannot be read."""
     try:
         return file.read_text().splitlines()
     except OSError:
@@ -121,7 +124,7 @@ def _lines(file: Path) -> list[str]:
 
 
 class BotUsers:
-    """Claims users of one range for this process."""
+    """Claims users of a range for sandboxes, by a lock on one byte of a file for each user."""
 
     def __init__(self, users: UserRange, locks: Path = LOCKS) -> None:
         self.range = users
@@ -133,27 +136,28 @@ class BotUsers:
         self._next: Iterator[int] = iter(())
 
     def claim(self) -> int:
-        """A user that no other sandbox has. Raises OSError if all are in use."""
+        """Claim a user that no other sandbox has. Raises OSError if all are in use."""
         with self._lock:
             self._open()
             for user in itertools.islice(self._next, self.range.last - self.range.first + 1):
-                if user not in self._claimed and self._try(user):
+                if user not in self._claimed and self._try_lock(user):
                     self._claimed.add(user)
                     return user
-        words = f"all users of bots ({self.range}) are in use: see --bot-uids"
-        raise BlockingIOError(errno.EAGAIN, words)
+        message = f"all users of bots ({self.range}) are in use: see --bot-uids"
+        raise BlockingIOError(errno.EAGAIN, message)
 
     def release(self, user: int) -> None:
-        """Give a user back: none of its processes runs any more."""
+        """Release a user, which must have no running process any more."""
         with self._lock:
             if self._owner == os.getpid() and user in self._claimed:
                 self._claimed.remove(user)
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, user)
 
     def _open(self) -> None:
+        """Open the file with the locks, once in each process."""
         if self._owner == os.getpid():
             return
-        # A fork inherits the open file, but no lock.
+        # A forked process inherits the open file, but no lock: it needs a file of its own.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(self._locks, flags, 0o600)
         self._owner = os.getpid()
@@ -163,7 +167,8 @@ class BotUsers:
         start = os.getpid() % count
         self._next = (self.range.first + (start + number) % count for number in itertools.count())
 
-    def _try(self, user: int) -> bool:
+    def _try_lock(self, user: int) -> bool:
+        """Lock a user for this process; return False if another process has it."""
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, user)
         except OSError:
@@ -176,7 +181,10 @@ MOST_SUBORDINATE = 500
 
 
 def subordinate(user: int, etc: Path = Path("/etc")) -> UserRange | None:
-    """The numbers that are given to a user both as users and as groups; None if there are none."""
+    """Return numbers that are assigned to a user both as users and as groups; None if none are.
+
+    Of many numbers these are the last ones, because containers use the first ones.
+    """
     owners = {str(user)}
     with contextlib.suppress(KeyError):
         owners.add(pwd.getpwuid(user).pw_name)
@@ -196,13 +204,16 @@ def subordinate(user: int, etc: Path = Path("/etc")) -> UserRange | None:
 
 
 def wanted() -> UserRange:
-    """The range that was chosen, or the default."""
+    """Return the range of users that was chosen, or the default."""
     return UserRange.parse(os.environ.get(VARIABLE, str(DEFAULT)))
 
 
 @cache
 def configured() -> BotUsers | None:
-    """The users of this process's bots; None: this user's own, or `nobody` if it is root."""
+    """Return the users for this process's bots by the configuration of the machine.
+
+    None means that bots run as this process's own user, or as `nobody` if that is root.
+    """
     own = os.geteuid()
     if own == 0:
         return BotUsers(wanted()) if not wanted().trouble() else None
@@ -211,7 +222,10 @@ def configured() -> BotUsers | None:
 
 
 def choose(text: str) -> None:
-    """Use this range in this process and those that it starts; raises ValueError."""
+    """Use a range of users in this process and the processes that it starts.
+
+    Raises ValueError with a line for the user if the range cannot be used.
+    """
     if os.geteuid() != 0:
         raise ValueError("only root can start bots as other users")
     if trouble := UserRange.parse(text).trouble():
@@ -224,27 +238,30 @@ def choose(text: str) -> None:
 
 
 def tool(name: str) -> str:
-    """The path of a program of the system; SandboxUnavailable if it is missing."""
-    # Not the caller's PATH: these programs run before anything is confined.
-    found = shutil.which(name, path=TOOL_PATH)
-    if found is None:
+    """Return the path of a program of the system. Raises SandboxUnavailable if it is missing."""
+    # Not the caller's PATH: these programs run before the bot is confined.
+    path = shutil.which(name, path=TOOL_PATH)
+    if path is None:
         raise SandboxUnavailable(f"the sandbox needs the program {name!r}: install its package")
-    return found
+    return path
 
 
 def is_root() -> bool:
-    """Whether bots must run as another user."""
+    """Return True if this process is root, so that bots must run as another user."""
     return os.geteuid() == 0
 
 
 @cache
 def own_users() -> BotUsers | None:
-    """The users for bots, if there are any and a process can become one of them here."""
+    """Return the users for bots, or None if there are none, or no process can become one here.
+
+    For subordinate users this is tried out, once in each process.
+    """
     users = configured()
     if users is None or is_root():
         return users
     try:
-        users.release(users.claim())  # the file with the locks may be somebody else's
+        users.release(users.claim())  # fails if the file with the locks belongs to another user
         command = [*_as_subordinate(users.range.first), tool("true")]
         done = subprocess.run(command, env={}, check=False, capture_output=True, timeout=_TRIAL_S)
     except (OSError, SandboxUnavailable, subprocess.TimeoutExpired):
@@ -253,79 +270,91 @@ def own_users() -> BotUsers | None:
 
 
 def in_namespace() -> bool:
-    """Whether bots are subordinate users, whose numbers they do not see themselves."""
+    """Return True if bots are subordinate users, whose numbers are not visible in a sandbox."""
     return not is_root() and own_users() is not None
 
 
 def _as_subordinate(user: int) -> list[str]:
-    """The steps into a user namespace in which a program may become this user, number INSIDE.
+    """Return the command that enters a user namespace in which a program may become this user.
 
-    unshare calls newuidmap and newgidmap, which look in /etc/subuid and /etc/subgid. It becomes
-    root in there because `mount` insists on it.
+    The user has the number INSIDE there. unshare calls newuidmap and newgidmap, which check
+    /etc/subuid and /etc/subgid. It becomes root in the namespace, which `mount` requires.
     """
     words = [tool("unshare"), "--map-user=0", "--map-group=0"]
-    tool("newuidmap")  # or the error would be unshare's
+    tool("newuidmap")  # if it is missing, the error here is clearer than that of unshare
     words += [f"--map-{kind}={user},{INSIDE},1" for kind in ("users", "groups")]
     return [*words, "--mount", "--propagation", "private", "--"]
 
 
 @dataclass(slots=True)
 class Stage:
-    """Makes mounts readable for the sandbox's user; `sources` has their new places."""
+    """Prepares the files of a sandbox for its user: makes them readable, by copies or mounts."""
 
     users: BotUsers | None = None
     user: int | None = None
-    """The number of the user and group that the bot runs as; None: this process's own."""
+    """The number of the user and group of the bot; None for those of this process."""
     folder: Path | None = None
+    """The folder with copies and mount points; None if there are none."""
     sources: dict[Mount, Path] = field(default_factory=dict)
+    """The new sources of mounts that the user cannot read at their own paths."""
     mounts: list[tuple[Path, Path]] = field(default_factory=list)
+    """The additional mounts: source and mount point."""
 
     @classmethod
     def build(cls, shown: Sequence[Mount]) -> Stage:
-        """Prepare the mounts; nothing to do where bots are the same user as this process."""
+        """Claim a user, and prepare the mounts for it.
+
+        There is nothing to do if bots run as the user of this process.
+        """
         stage = cls(own_users())
         if is_root() or stage.users:
             stage.user = stage.users.claim() if stage.users else NOBODY
             try:
-                for one in shown:
-                    stage._add(one)
+                for mount in shown:
+                    stage._add(mount)
             except OSError:
                 stage.remove()
                 raise
         return stage
 
-    def _add(self, one: Mount) -> None:
-        if one.is_bot and not _tree_is_open(one.source):
-            # Others may pass through our folder if this is no root's: copies are in a private one.
+    def _add(self, mount: Mount) -> None:
+        """Make a mount readable for the sandbox's user: by a copy, a mount point, or as it is."""
+        if mount.is_bot and not _tree_is_open(mount.source):
+            # Copies are in a private folder: without root, any user may pass through ours.
             copies = self._passage() / "copies"
             copies.mkdir(mode=0o700, exist_ok=True)
             copy = copies / str(len(self.sources))
-            _copy_open(one.source, copy)
-            self._mount(one, copy)
-        elif stat.S_ISSOCK(one.source.stat().st_mode):
-            self._open_socket(one.source)
-            self._mount(one, one.source)
-        elif not _reachable(one.source):
-            self._mount(one, one.source)
+            _copy_open(mount.source, copy)
+            self._mount(mount, copy)
+        elif stat.S_ISSOCK(mount.source.stat().st_mode):
+            self._open_socket(mount.source)
+            self._mount(mount, mount.source)
+        elif not _reachable(mount.source):
+            self._mount(mount, mount.source)
 
     def _open_socket(self, socket: Path) -> None:
+        """Let the sandbox's user connect to the referee's socket."""
         assert self.user is not None
         if is_root():
             os.chown(socket, self.user, self.user)
         else:
             socket.chmod(0o666)  # its folder is private
 
-    def _mount(self, one: Mount, source: Path) -> None:
-        place = self._passage() / str(len(self.sources))
+    def _mount(self, mount: Mount, source: Path) -> None:
+        """Mount a file or folder at a new mount point that the sandbox's user can reach."""
+        mount_point = self._passage() / str(len(self.sources))
         if source.is_dir():
-            place.mkdir()
+            mount_point.mkdir()
         else:
-            place.touch()
-        self.mounts.append((source.resolve(), place))
-        self.sources[one] = place
+            mount_point.touch()
+        self.mounts.append((source.resolve(), mount_point))
+        self.sources[mount] = mount_point
 
     def _passage(self) -> Path:
-        """The folder of the mount points: the sandbox's user may pass through but not list it."""
+        """Return the folder of the mount points, created if necessary.
+
+        The sandbox's user may pass through it, but not list it.
+        """
         if self.folder is None:
             self.folder = cleanup.private_folder()
             if not _reachable(self.folder.parent):
@@ -340,9 +369,9 @@ class Stage:
         return self.folder
 
     def remove(self) -> None:
-        """Remove copies and mount points; the mounts are gone with their namespace.
+        """Remove copies and mount points, and release the user.
 
-        Only when no process of the bot is left: its user is given back.
+        No process of the bot may be running any more. The mounts have ended with their namespace.
         """
         if self.users is not None and self.user is not None:
             self.users.release(self.user)
@@ -353,7 +382,10 @@ class Stage:
 
 
 def steps(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, str]]:
-    """The command line before bubblewrap's, and the environment that it needs."""
+    """Return the command that is put before that of bubblewrap, and its environment.
+
+    joins  the files of control groups to which a process writes 0 to join them
+    """
     words: list[str] = []
     environment: dict[str, str] = {}
     user = stage.user
@@ -372,7 +404,7 @@ def steps(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, str
 
 
 def _reachable(path: Path) -> bool:
-    """Whether any user may reach and read this file or folder."""
+    """Return True if any user may reach and read this file or folder."""
     path = path.resolve()
     needed = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
     if path.stat().st_mode & needed != needed:
@@ -381,13 +413,13 @@ def _reachable(path: Path) -> bool:
 
 
 def _tree_is_open(path: Path) -> bool:
-    """Whether any user may read this file, or everything in this folder, once it is reached."""
+    """Return True if any user who can reach a file may read it, or all that a folder contains."""
     if not path.is_dir():
         return bool(path.stat().st_mode & stat.S_IROTH)
     for folder, _folders, files in os.walk(path):
         inside = [Path(folder), *(Path(folder, name) for name in files)]
-        for one in inside:
-            mode = one.lstat().st_mode
+        for file in inside:
+            mode = file.lstat().st_mode
             needed = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
             if not stat.S_ISLNK(mode) and mode & needed != needed:
                 return False
@@ -407,5 +439,5 @@ def _copy_open(source: Path, target: Path) -> None:
     for path in paths:
         mode = path.lstat().st_mode
         if not stat.S_ISLNK(mode):
-            # Readable, and executable where its owner may execute it.
+            # Readable for all, and executable for all if the owner may execute it.
             path.chmod(stat.S_IMODE(mode) | 0o444 | (0o111 if mode & stat.S_IXUSR else 0))

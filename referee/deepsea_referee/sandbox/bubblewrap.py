@@ -69,11 +69,12 @@ ENVIRONMENT = {
 
 
 class Sandbox:
-    """Starts bots in bubblewrap. `places`: the control groups to use, by default all found."""
+    """Starts bots in bubblewrap."""
 
     name = "sandbox"
 
     def __init__(self, places: cgroup.Hierarchies | None = None) -> None:
+        """Prepare the isolation; `places` are the control groups to use, by default all."""
         self._places = cgroup.hierarchies() if places is None else places
         self._warned: set[tuple[Path, ...]] = set()
 
@@ -113,14 +114,15 @@ class Sandbox:
 
 
 def _options(launch: LaunchSpec) -> list[str]:
-    """bubblewrap's options, except those of the file system."""
+    """Return bubblewrap's options, except those of the file system."""
     environment = dict(ENVIRONMENT)
     if search_path := python_paths.search_path():
         environment["PYTHONPATH"] = search_path
     environment.update(launch.environment)
     if launch.socket is not None:
         environment[ADDRESS_VARIABLE] = f"unix:{mounts.SOCKET}"
-    options = [f"--unshare-{one}" for one in ("user", "pid", "net", "ipc", "uts", "cgroup")]
+    namespaces = ("user", "pid", "net", "ipc", "uts", "cgroup")
+    options = [f"--unshare-{namespace}" for namespace in namespaces]
     options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     options += ["--uid", str(USER), "--gid", str(USER), "--hostname", HOST_NAME, "--clearenv"]
     for name, value in environment.items():
@@ -129,8 +131,11 @@ def _options(launch: LaunchSpec) -> list[str]:
 
 
 def _limits(limits: ResourceLimits) -> list[str]:
-    """Options for prlimit, which runs inside: only there are processes counted per sandbox."""
-    wanted = {
+    """Return the options of prlimit for a bot's limits.
+
+    prlimit runs inside of the sandbox, because only there are processes counted per sandbox.
+    """
+    values = {
         "nproc": (resource.RLIMIT_NPROC, limits.processes),
         "nofile": (resource.RLIMIT_NOFILE, limits.open_files),
         "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
@@ -143,14 +148,14 @@ def _limits(limits: ResourceLimits) -> list[str]:
         "msgqueue": (resource.RLIMIT_MSGQUEUE, 0),
         "rtprio": (resource.RLIMIT_RTPRIO, 0),
         "nice": (resource.RLIMIT_NICE, 0),
-        # 0 would write no core file either but still call a core dump program of the host.
+        # Not 0, with which the kernel would still call a core dump program of the host.
         "core": (resource.RLIMIT_CORE, 1),
     }
     options = []
-    for name, (which, value) in wanted.items():
-        hard = resource.getrlimit(which)[1]
-        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        options.append(f"--{name}={most}:{most}")
+    for name, (number, value) in values.items():
+        hard = resource.getrlimit(number)[1]
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        options.append(f"--{name}={limit}:{limit}")
     return options
 
 
@@ -161,12 +166,17 @@ def _start(
     stage: bot_users.Stage,
     status_end: int,
 ) -> subprocess.Popen[bytes]:
+    """Start bubblewrap with a bot, and return its process, the monitor of the sandbox.
+
+    options     bubblewrap's options, which it reads from a descriptor
+    status_end  the descriptor to which bubblewrap writes its status
+    """
     steps, environment = bot_users.steps(group.joins() if group else [], stage)
     options_end = _descriptor_with(os.fsencode("\0".join(options)))
     filter_end = _descriptor_with(seccomp.program())
     try:
-        # By this argument, which has no other effect, the next referee finds what is left of a
-        # sandbox that was being set up when this one was killed.
+        # The mark has no other effect: if this referee is killed while a sandbox is set up, the
+        # next one finds the remaining processes by this argument.
         command = [*steps, bot_users.tool("bwrap"), cleanup.MARK_OPTION, cleanup.new_name()]
         command += ["--args", str(options_end), "--seccomp", str(filter_end)]
         command += ["--json-status-fd", str(status_end), "--"]
@@ -187,17 +197,22 @@ def _start(
 
 
 def _descriptor_with(content: bytes) -> int:
+    """Return the descriptor of a file in memory with this content, to be read from its start."""
     descriptor = os.memfd_create("deepsea")
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
 
-# A bot that runs: measured, frozen and killed from outside
+# A running bot: measured, frozen and killed from outside
 
 
 class SandboxedProcess(IsolatedProcess):
-    """A bot in its sandbox; see `interface.IsolatedProcess`."""
+    """A bot in its sandbox; `interface.IsolatedProcess` documents the methods.
+
+    The watchdog's thread checks limits while another thread may kill, freeze or close: the lock
+    protects the status, the handle of process 1, and the frozen state.
+    """
 
     def __init__(
         self,
@@ -211,7 +226,6 @@ class SandboxedProcess(IsolatedProcess):
         self._group = group
         self._stage = stage
         self._status = status
-        # The watchdog's thread checks while another kills or closes.
         self._lock = threading.RLock()
         self._status_text = b""
         self._first: int | None = None  # the sandbox's process 1, in our numbers
@@ -228,30 +242,37 @@ class SandboxedProcess(IsolatedProcess):
         return process_tree.on_exit(self.pid, call)
 
     def kill(self) -> None:
+        """Kill every process of the sandbox, frozen or not.
+
+        If the sandbox is set up, it is enough to kill its process 1: the kernel kills the others,
+        and the monitor reaps process 1 and exits. Before that, the processes are killed by their
+        group and one by one. The sandbox is thawed last: the monitor must run in order to exit, but
+        no process may run again before it is killed.
+        """
         with self._lock:
-            with contextlib.suppress(OSError):  # no descriptor is left
+            with contextlib.suppress(OSError):  # no free descriptor
                 self._read_status()
-            ended = self._process.poll() is not None
-            self._killed |= not ended
+            has_exited = self._process.poll() is not None
+            self._killed |= not has_exited
             if self._first_handle >= 0:
-                # All processes die with process 1; the monitor then reaps it and exits.
                 with contextlib.suppress(OSError):
                     signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
-            elif not ended:
+            elif not has_exited:
                 if self._group is not None:
                     self._group.kill()
-                self._kill_during_setup()  # it may not have joined its group yet
-            self.thaw()  # or the monitor could not exit; not before, lest killed ones run again
+                self._kill_during_setup()  # processes may not have joined the group yet
+            self.thaw()
 
     def abort(self) -> None:
         process_tree.send_signal(self._members(), signal.SIGABRT)
 
     def cpu_us(self) -> int:
-        used = self._group.cpu_us() if self._group else None
-        if used is None and self._process.returncode is None and (first := self._read_status()):
-            # With process 1: it has the time of the children that it reaped.
-            used = sum(process_tree.cpu_us(pid) for pid in process_tree.tree(first))
-        self._cpu_us = max(self._cpu_us, used or 0)
+        """Return the CPU time of the sandbox: that of its group, or else of its processes."""
+        used_us = self._group.cpu_us() if self._group else None
+        if used_us is None and self._process.returncode is None and (first := self._read_status()):
+            # Process 1 is included, as it has the time of the children that it has reaped.
+            used_us = sum(process_tree.cpu_us(pid) for pid in process_tree.tree(first))
+        self._cpu_us = max(self._cpu_us, used_us or 0)
         return self._cpu_us
 
     def denied_us(self) -> int | None:
@@ -278,7 +299,10 @@ class SandboxedProcess(IsolatedProcess):
             self._stop_or_continue()
 
     def _stop_or_continue(self) -> None:
-        """Let it be as `_frozen` says; ended if that is impossible, as at want of descriptors."""
+        """Stop or continue all processes, as `_frozen` says; kill the bot if that fails.
+
+        It may fail because there is no free descriptor.
+        """
         try:
             if self._group is not None and self._group.freezes:
                 self._group.set_frozen(self._frozen)
@@ -297,6 +321,11 @@ class SandboxedProcess(IsolatedProcess):
         return self._over_limit
 
     def out_of_memory(self) -> bool:
+        """Return True if the kernel has killed a process because this machine had no free memory.
+
+        Without a control group, this follows from the exit status of a bot that was not killed by
+        the referee, and from the kernel's counter.
+        """
         if not self._out_of_memory and self._over_limit is None:
             if self._group is not None and self._group.bounds_memory:
                 self._out_of_memory = self._group.out_of_memory()
@@ -306,18 +335,23 @@ class SandboxedProcess(IsolatedProcess):
         return self._out_of_memory
 
     def setup_error(self) -> str | None:
+        """Return the reason why the sandbox could not be set up; None if the bot was started."""
         if self._process.poll() is None or self._killed or self.over_limit():
             return None
         self._read_status()
         if b'"exit-code"' in self._status_text:
             return None
-        # bubblewrap reports the bot's exit if and only if the bot was started.
+        # bubblewrap reports the bot's exit status if and only if the bot was started.
         return (
             f"the sandbox could not be set up (status {self._process.returncode}): see stderr, "
             "and run `deepsea-referee doctor`"
         )
 
     def close(self) -> None:
+        """Kill the sandbox, wait for its end, and remove its group and files.
+
+        The counters are read before the end, as they vanish with the processes.
+        """
         if self._closed:
             return
         self._closed = True
@@ -333,7 +367,7 @@ class SandboxedProcess(IsolatedProcess):
             self._process.wait()
         with self._lock:
             if self._first_handle >= 0:
-                # The monitor may end before process 1 has: wait for that one too.
+                # The monitor may exit before process 1 has ended, so wait for process 1, too.
                 waiting = select.poll()
                 waiting.register(self._first_handle, select.POLLIN)
                 waiting.poll(_END_MS)
@@ -348,7 +382,10 @@ class SandboxedProcess(IsolatedProcess):
         self._stage.remove()
 
     def _read_status(self) -> int | None:
-        """Read bubblewrap's status; returns the number of the sandbox's process 1 if known."""
+        """Read bubblewrap's status; return the number of the sandbox's process 1, or None.
+
+        It is None until bubblewrap has started process 1. Raises OSError without a free descriptor.
+        """
         with self._lock:
             if self._status >= 0:
                 with contextlib.suppress(BlockingIOError):
@@ -358,52 +395,56 @@ class SandboxedProcess(IsolatedProcess):
                 first = int(json.loads(line)["child-pid"])
                 with contextlib.suppress(ProcessLookupError):
                     self._first_handle = os.pidfd_open(first)
-                self._first = first  # only now: without a descriptor it is tried again
+                self._first = first  # last: without a free descriptor, it is tried again
         return self._first
 
     def _members(self) -> list[int]:
-        """Every process of the sandbox except bubblewrap's own."""
+        """Return the processes of the sandbox, except those of bubblewrap."""
         first = self._read_status()
         if first is None or self._process.returncode is not None:
             return []
         return process_tree.tree(first)[1:]
 
     def _kill_during_setup(self) -> None:
-        # The monitor is stopped first so that it cannot start the sandbox's first process between
-        # our listing and its death; at its start that process does not yet die with the monitor.
+        """Kill the monitor and its descendants, while the sandbox is not set up.
+
+        The monitor is stopped first, so that it cannot start the sandbox's first process between
+        the listing and its death: at its start, that process does not die with the monitor yet.
+        """
         pid = self._process.pid
-        below: list[int] = []
-        with contextlib.suppress(OSError):  # no descriptor is left
+        descendants: list[int] = []
+        with contextlib.suppress(OSError):  # no free descriptor
             process_tree.stop_all(lambda: [pid])
-            below = process_tree.tree(pid)[1:]
-        process_tree.send_signal([*below, pid], signal.SIGKILL)
+            descendants = process_tree.tree(pid)[1:]
+        process_tree.send_signal([*descendants, pid], signal.SIGKILL)
 
     def _look(self) -> None:
+        """Kill the bot if it exceeds a limit, or if the kernel has killed one of its processes."""
         if self._group is not None and self._group.bounds_memory:
-            # The kernel may have killed one process only: kill the rest too.
+            # The kernel may have killed a single process: kill the others, too.
             if self.over_limit() or self.out_of_memory():
                 self.kill()
             return
         first = self._read_status()
         if first is None or self._process.returncode is not None:
-            return  # not yet set up: the figures would be this machine's
+            return  # before the setup, the sizes of /tmp and /dev/shm would be those of the host
         if not (members := self._changes.tree(first)[1:]):
             return
-        in_files = self._bytes_in_files()
-        most = self._limits.memory_bytes - in_files
-        tasks, memory_bytes = process_tree.usage(members, most)
-        self._end_if_over(tasks, memory_bytes + in_files)
+        file_bytes = self._bytes_in_files()
+        remaining_bytes = self._limits.memory_bytes - file_bytes
+        tasks, memory_bytes = process_tree.usage(members, remaining_bytes)
+        self._end_if_over(tasks, memory_bytes + file_bytes)
 
     def _bytes_in_files(self) -> int:
-        """The size of /tmp and /dev/shm, including what empty files cost."""
+        """Return the memory of the files in /tmp and /dev/shm; empty files need some, too."""
         total = 0
         for folder in ("tmp", "dev/shm"):
             try:
-                found = os.statvfs(Path(f"/proc/{self._first}/root", folder))
+                status = os.statvfs(Path(f"/proc/{self._first}/root", folder))
             except OSError:
                 continue
-            if found.f_blocks * found.f_frsize > self._limits.file_bytes + found.f_frsize:
-                continue  # not the tmpfs that was made for the bot
-            total += (found.f_blocks - found.f_bfree) * found.f_frsize
-            total += (found.f_files - found.f_ffree) * INODE_BYTES
+            if status.f_blocks * status.f_frsize > self._limits.file_bytes + status.f_frsize:
+                continue  # too large for the bot's own tmpfs: the setup is not complete
+            total += (status.f_blocks - status.f_bfree) * status.f_frsize
+            total += (status.f_files - status.f_ffree) * INODE_BYTES
         return total

@@ -1,10 +1,10 @@
-"""Control groups: where they can be made; limits, freezing, killing and CPU time of one bot.
+"""Control groups of bots: available hierarchies; limits, freezing, killing and CPU time of a bot.
 
 Invariants: a mechanism counts as available only if a group could be made and removed there; each
 mechanism may come from another hierarchy, and each may be missing: a reading that this kernel lacks
-is None. Groups are made for one bot and removed after it, below this process's own group, so its
-own limits hold for bots too, or else below a group `deepsea` that an administrator has given to
-this user. In version 2 they have bounds only where the group was delegated (delegation.py).
+is None. Groups are made for one bot and removed after it, below this process's own group, so that
+its limits hold for bots, too, or else below a group `deepsea` that an administrator has assigned to
+this user. In version 2, groups have limits only if the parent was delegated (delegation.py).
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ OWN_TASKS = 2
 # The same for all, which is also the kernel's default; v2 and v1.
 SHARES = (("cpu.weight", "100"), ("cpu.shares", "1024"))
 _BOUNDS = frozenset({"memory", "pids"})
-"""The controllers that bound what a bot takes."""
+"""The controllers that limit the memory and the processes of a bot."""
 _HAND_ON = "+memory +pids"
+"""The text that lets the children of a group have these controllers."""
 _TRIES = 5
-"""How often room is made: a process may come while it is being made."""
+"""How often processes are moved out of a group: new ones may appear meanwhile."""
 _FAILURES = ("memory.failcnt", "memory.memsw.failcnt")
 _HIGHEST = ("memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes")
 LONGEST_S = 1.0
@@ -46,32 +47,33 @@ class Hierarchies(NamedTuple):
     memory: Path | None = None
     pids: Path | None = None
     core: Path | None = None
-    """cgroup v2: kill, freeze and cpu.stat, also of a hierarchy without controllers beside v1."""
+    """Version 2 with kill, freeze and cpu.stat; it may have no controllers, beside version 1."""
     pressure: Path | None = None
-    """The same, if cpu.pressure says there when nothing of a group that wanted a CPU had one."""
+    """Version 2 with a cpu.pressure that counts when no process of a group that needs a CPU has
+    one."""
     cpu: Path | None = None
-    """Every bot has the same share of the CPU, however many processes and sessions it makes."""
+    """Gives every bot the same share of the CPU, however many processes and sessions it makes."""
     refused: str = ""
-    """The reason why no group of version 2 with its controllers can have bounds here, in words."""
+    """The reason why no group of version 2 can have limits here, in words; "" if there is none."""
 
     @property
     def counts_cpu(self) -> bool:
-        """Whether the kernel counts the CPU time of all processes, also of those that are gone."""
+        """Return True if the kernel counts the CPU time of all processes, even of ended ones."""
         return self.core is not None
 
     def missing(self) -> list[str]:
-        """What the kernel does not do for groups here, in words."""
-        does = {
+        """Return the names of the mechanisms that are missing here."""
+        mechanisms = {
             "memory": self.memory,
             "processes": self.pids,
             "freezing": self.core,
             "CPU time": self.core,
             "CPU shares": self.cpu,
         }
-        return [name for name, place in does.items() if place is None]
+        return [name for name, place in mechanisms.items() if place is None]
 
     def folders(self) -> tuple[Path, ...]:
-        """All of them, each once."""
+        """Return all parent folders, without repetitions."""
         places = (self.memory, self.pids, self.core, self.pressure, self.cpu)
         return tuple(dict.fromkeys(place for place in places if place is not None))
 
@@ -87,25 +89,29 @@ class Mounted(NamedTuple):
 
 @cache
 def hierarchies() -> Hierarchies:
-    """The hierarchies that work for this process.
+    """Return the hierarchies that work for this process; they are tried once.
 
-    A command that may start bots calls this before it starts anything: the fewer processes have to
-    be moved, the better.
+    A command that may start bots calls this before it starts other processes, because processes of
+    this group may have to be moved. Remains of killed referees are removed.
     """
-    found = find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
+    working = find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
     cleanup.remove_what_killed_referees_left()
-    cleanup.remove_groups(found.folders())
-    return found
+    cleanup.remove_groups(working.folders())
+    return working
 
 
 def mounted(mountinfo: Path, membership: Path) -> list[Mounted]:
-    """Read the kernel's two lists: file systems and this process's groups."""
+    """Return the mounted cgroup file systems, each with this process's group in it.
+
+    mountinfo   the kernel's list of mounts
+    membership  the kernel's list of this process's groups
+    """
     try:
         groups = [line.split(":", 2) for line in membership.read_text().splitlines()]
         mounts = [line.split() for line in mountinfo.read_text().splitlines()]
     except OSError:
         return []
-    found = []
+    file_systems = []
     for words in mounts:
         root, point = words[3], Path(words[4])
         kind, _source, options = words[words.index("-") + 1 :]
@@ -114,14 +120,19 @@ def mounted(mountinfo: Path, membership: Path) -> list[Mounted]:
         controllers = frozenset(options.split(",")) if kind == "cgroup" else frozenset()
         for _id, names, path in groups:
             # Only the line of cgroup v2 names no controller.
-            if names == "" if kind == "cgroup2" else controllers & set(names.split(",")):
-                found.append(Mounted(controllers, point, point / os.path.relpath(path, root)))
+            if kind == "cgroup2":
+                is_own_line = names == ""
+            else:
+                is_own_line = bool(controllers & set(names.split(",")))
+            if is_own_line:
+                own_group = point / os.path.relpath(path, root)
+                file_systems.append(Mounted(controllers, point, own_group))
                 break
-    return found
+    return file_systems
 
 
 def find(places: list[Mounted]) -> Hierarchies:
-    """Try each mechanism in each place, cgroup v2 first."""
+    """Return where each mechanism works, by trying it; version 2 of control groups comes first."""
     by_controller = {name: place for place in places for name in place.controllers}
     unified = next((place for place in places if not place.controllers), None)
     bounded, refused = _bounding_v2(unified) if unified else (None, "")
@@ -146,13 +157,13 @@ def find(places: list[Mounted]) -> Hierarchies:
 
 
 def _candidates(place: Mounted) -> tuple[Path, Path]:
-    """The folders of a file system in which groups may be made, the best first."""
+    """Return the folders of a file system in which groups may be made, in order of preference."""
     own = place.own.parent if place.own.name == LEAF else place.own
     return own, place.point / GIVEN
 
 
 def _writable(place: Mounted) -> Path | None:
-    """The folder of this file system in which groups can be made."""
+    """Return the folder of a file system in which groups can be made; None if there is none."""
     return next((folder for folder in _candidates(place) if _can_have_children(folder)), None)
 
 
@@ -160,16 +171,16 @@ def _can_have_children(folder: Path) -> bool:
     return _try(folder, lambda _: True)
 
 
-def _try(folder: Path, holds: Callable[[Path], bool]) -> bool:
-    """Whether a group can be made in this folder, and removed, of which that holds."""
+def _try(folder: Path, has_mechanism: Callable[[Path], bool]) -> bool:
+    """Return True if a group can be made in a folder and removed, and the group has a mechanism."""
     trial = folder / cleanup.new_name()
     try:
         trial.mkdir()
-        found = holds(trial)
+        result = has_mechanism(trial)
         trial.rmdir()
     except OSError:
         return False
-    return found
+    return result
 
 
 def _has_core(group: Path) -> bool:
@@ -177,25 +188,30 @@ def _has_core(group: Path) -> bool:
 
 
 def _tells_pressure(group: Path) -> bool:
-    # Linux before 5.13 tells only when some of it wanted one, and started without PSI nothing.
+    """Return True if a group counts when none of its processes that need a CPU has one.
+
+    That is the line `full` of cpu.pressure. Linux before 5.13 does not have it for CPUs, and Linux
+    without PSI does not have the file.
+    """
     with contextlib.suppress(OSError):
         return b"full " in (group / "cpu.pressure").read_bytes()
     return False
 
 
 def _bounding_v2(place: Mounted) -> tuple[Path | None, str]:
-    """A cgroup v2 folder whose children can have limits on memory and tasks, or why there is none.
+    """Return a folder of cgroup v2 whose children can have limits of memory and tasks.
 
-    The reason is "" if it is only that nothing can be written, or there are no such controllers.
+    If there is none, return None and the reason. The reason is "" if no folder can be written, or
+    has these controllers.
     """
     own, _ = _candidates(place)
     refused = ""
     for folder in _candidates(place):
         if not (_has_controllers(folder) and _can_have_children(folder)):
             continue
-        # In the leaf, who made it has asked.
-        asks = folder == own and place.own.name != LEAF
-        reason = delegation.refusal(own, place.point) if asks else ""
+        # If this process is in the leaf, the process that made the leaf has checked delegation.
+        must_check = folder == own and place.own.name != LEAF
+        reason = delegation.refusal(own, place.point) if must_check else ""
         if not reason:
             try:
                 _hand_on(folder)
@@ -208,6 +224,7 @@ def _bounding_v2(place: Mounted) -> tuple[Path | None, str]:
 
 
 def _has_controllers(folder: Path) -> bool:
+    """Return True if a group has the controllers for memory and tasks."""
     try:
         return set((folder / "cgroup.controllers").read_text().split()) >= _BOUNDS
     except OSError:
@@ -215,7 +232,11 @@ def _has_controllers(folder: Path) -> bool:
 
 
 def _hand_on(folder: Path) -> None:
-    """Let the children of a group have bounds: only of one without processes of its own."""
+    """Let the children of a group have limits; processes of the group move into a leaf first.
+
+    The kernel allows this only for a group without processes of its own. Raises OSError if it
+    refuses, or if the processes cannot be moved.
+    """
     children = folder / "cgroup.subtree_control"
     if not set(children.read_text().split()) >= _BOUNDS:
         for _ in range(_TRIES - 1):
@@ -225,15 +246,16 @@ def _hand_on(folder: Path) -> None:
         else:
             children.write_text(_HAND_ON)
     if not _delegates(folder, "cpu"):
-        write(children, "+cpu")  # not everybody has it
+        write(children, "+cpu")  # not every group has this controller
 
 
 def _delegates(folder: Path, controller: str) -> bool:
+    """Return True if the children of a group have this controller."""
     return controller in (folder / "cgroup.subtree_control").read_text().split()
 
 
 def write(file: Path, text: str) -> bool:
-    """Write to a file of a group; False if there is none or the kernel refuses it."""
+    """Write to a file of a group; return False if there is none or the kernel refuses it."""
     try:
         file.write_text(text)
     except OSError:
@@ -245,7 +267,7 @@ def write(file: Path, text: str) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Kill the members of a group and remove it; stays if that takes longer than LONGEST_S."""
+    """Kill the members of a group and remove it; give up after LONGEST_S."""
     deadline_s = time.monotonic() + LONGEST_S
     while folder.is_dir():
         with contextlib.suppress(OSError):
@@ -253,14 +275,17 @@ def _remove(folder: Path) -> None:
                 os.kill(int(line), signal.SIGKILL)
         try:
             folder.rmdir()
-        except OSError:  # it still has members, or their statistics are not yet final
+        except OSError:  # it still has members, or the kernel has not finished their statistics
             if time.monotonic() > deadline_s:
                 return
             time.sleep(PAUSE_S)
 
 
 class _Counter:
-    """A time in a file that stays open, since it is read at every decision; never decreases."""
+    """A time in a file of a group; it never decreases.
+
+    The file stays open, because it is read at every decision.
+    """
 
     def __init__(self, file: Path, parse: Callable[[bytes], int]) -> None:
         self._parse = parse
@@ -273,9 +298,10 @@ class _Counter:
             raise
 
     def us(self) -> int:
+        """Read the time; return the last reading if the group was removed."""
         try:
             us = self._parse(os.pread(self._file, 512, 0))
-        except (OSError, ValueError):  # removed: keep the last reading
+        except (OSError, ValueError):
             return self._us
         if us > self._us:
             self._us = us
@@ -288,7 +314,7 @@ class _Counter:
 
 
 def _counts(file: Path) -> dict[str, str]:
-    """A file with a name and a number in each line; empty if it cannot be read."""
+    """Read a file with a name and a number in each line; return {} if it cannot be read."""
     try:
         words = file.read_text().split()
     except OSError:
@@ -297,7 +323,7 @@ def _counts(file: Path) -> dict[str, str]:
 
 
 def _numbers(folder: Path, names: Iterable[str]) -> list[int]:
-    """The numbers in some files of a group; those that cannot be read are left out."""
+    """Read files of a group that have one number each; files that cannot be read are left out."""
     numbers = []
     for name in names:
         with contextlib.suppress(OSError, ValueError):
@@ -316,7 +342,8 @@ class Group:
         self._cpu: _Counter | None = None
         self._denied: _Counter | None = None
         self._freezer = -1
-        """Stays open: bots are frozen and thawed between decisions, and at want of descriptors."""
+        """The descriptor of cgroup.freeze. It stays open, because bots are frozen and thawed
+        between decisions, even if there is no free descriptor."""
         try:
             for place in places.folders():
                 folder = place / self._name
@@ -337,83 +364,88 @@ class Group:
 
     @property
     def bounds_memory(self) -> bool:
-        """Whether the kernel kills processes that use too much memory."""
+        """Return True if the kernel kills processes that use too much memory."""
         return self._places.memory is not None
 
     @property
     def freezes(self) -> bool:
-        """Whether `freeze` works."""
+        """Return True if `set_frozen` works."""
         return self._places.core is not None
 
     def joins(self) -> list[Path]:
-        """Files to which a process writes 0 to join."""
+        """Return the files to which a process writes 0 to join the groups."""
         return [folder / "cgroup.procs" for folder in self._made]
 
     def _set_bounds(self) -> None:
+        """Set the limits of memory and tasks, and the share of the CPU."""
         memory, pids = self._in(self._places.memory), self._in(self._places.pids)
         if cpu := self._in(self._places.cpu):
             for name, share in SHARES:
                 write(cpu / name, share)
         if memory is not None:
-            most = str(self._limits.memory_bytes)
-            if (memory / "memory.max").exists():
-                (memory / "memory.max").write_text(most)
+            limit = str(self._limits.memory_bytes)
+            if (memory / "memory.max").exists():  # version 2
+                (memory / "memory.max").write_text(limit)
                 write(memory / "memory.swap.max", "0")
                 write(memory / "memory.oom.group", "1")
             else:
-                (memory / "memory.limit_in_bytes").write_text(most)
-                write(memory / "memory.memsw.limit_in_bytes", most)
+                (memory / "memory.limit_in_bytes").write_text(limit)
+                write(memory / "memory.memsw.limit_in_bytes", limit)
                 write(memory / "memory.swappiness", "0")
         if pids is not None:
             (pids / "pids.max").write_text(str(self._limits.processes + OWN_TASKS))
 
     def _in(self, place: Path | None) -> Path | None:
+        """Return the bot's group in the parent folder of a mechanism; None if that is missing."""
         return None if place is None else place / self._name
 
     def kill(self) -> None:
-        """Kill every member at once, frozen or not, if this kernel can."""
+        """Kill all members at once, frozen or not, if the kernel has this mechanism."""
         if core := self._in(self._places.core):
             write(core / "cgroup.kill", "1")
 
     def set_frozen(self, frozen: bool) -> None:
-        """Stop every member, or let all go on."""
+        """Stop all members, or let them continue."""
         if self._freezer >= 0:
-            with contextlib.suppress(OSError):  # the group is gone
+            with contextlib.suppress(OSError):  # the group was removed
                 os.pwrite(self._freezer, b"1" if frozen else b"0", 0)
 
     def cpu_us(self) -> int | None:
-        """CPU time of all members so far, also of ended ones; None if the kernel counts none."""
+        """Return the CPU time of all members, even of ended ones; None if it is not counted."""
         return None if self._cpu is None else self._cpu.us()
 
     def denied_us(self) -> int | None:
-        """Time in which members were ready and none had a CPU; None if the kernel counts none."""
+        """Return the time in which members were ready and none had a CPU; None if not counted."""
         return None if self._denied is None else self._denied.us()
 
     def over_limit(self) -> str | None:
-        """The limit because of which the kernel killed a member; None if there was none."""
+        """Return the limit because of which the kernel has killed a member; None if it has not."""
         return self._limits.memory_text if self._memory_kill() == "limit" else None
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed a member for want of memory outside of this group."""
+        """Return True if the kernel has killed a member because of memory outside of this group."""
         return self._memory_kill() == "machine"
 
     def _memory_kill(self) -> Literal["limit", "machine"] | None:
-        """The memory that was at its end when the kernel killed a member: this group's limit,
-        or what this machine or a group above this one has; None if it killed none."""
+        """Return why the kernel has killed a member for memory; None if it has not.
+
+        "limit" means that the group has reached its limit; "machine" that this machine, or a group
+        above this one, had no free memory.
+        """
         memory = self._in(self._places.memory)
         if memory is None:
             return None
         counts = _counts(memory / "memory.events") or _counts(memory / "memory.oom_control")
-        # It counts those that it killed for whatever memory was at its end.
+        # This counter has no reasons.
         if counts.get("oom_kill", "0") == "0":
             return None
-        # How often memory could not be had within the group's limit. Version 1 of a newer kernel
-        # counts no such failures, but has the highest use.
+        # How often memory could not be allocated within the group's limit. Version 1 of a newer
+        # kernel does not count such failures, but has the highest usage.
         failures = [int(counts["oom"])] if "oom" in counts else _numbers(memory, _FAILURES)
         if not failures:
             return "limit"
-        least = self._limits.memory_bytes - MIB
-        is_reached = any(most >= least for most in _numbers(memory, _HIGHEST))
+        almost_bytes = self._limits.memory_bytes - MIB
+        is_reached = any(highest >= almost_bytes for highest in _numbers(memory, _HIGHEST))
         return "limit" if is_reached or any(failures) else "machine"
 
     def remove(self) -> None:

@@ -1,10 +1,9 @@
-"""Names of what must not outlive the referee, and removal of what a killed one left.
+"""Folders, control groups and processes that must not outlive the referee: names and removal.
 
-Invariants: folders, control groups and processes of bots have names that say which process made
-them, by its number, start time and process namespace. A process that ends in an orderly way removes
-its own folders; what killed ones left (`kill -9`) is removed by the next process that plays: only
-what is this user's, and only if the process that made it has certainly ended; a control group only
-if nothing runs in it.
+Invariants: the names of these things contain the number, start time and process namespace of the
+process that made them. A process that exits normally removes its own folders. Remains of killed
+processes (`kill -9`) are removed by the next process that plays: only those of this user, and only
+if the process that made them has certainly ended; a control group only if it has no members.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
 
 MARK_OPTION = "--unsetenv"
-"""The option of bubblewrap's that is followed by a name: it unsets a variable that nobody sets."""
+"""The option of bubblewrap that marks its process with a name. It unsets a variable of this name,
+which is never set."""
 _NAME = re.compile(r"deepsea-(\d+)-(\d+)-(\d+)-\d+")
 _MARK = re.compile(
     rb"(?:^|\0)(?:%s=|%s\0)(deepsea-[\d-]+)\0" % (MARK_VARIABLE.encode(), MARK_OPTION.encode())
@@ -40,19 +40,19 @@ _number = itertools.count()
 
 
 class _Owned(NamedTuple):
-    """A private folder that is there."""
+    """A private folder of this process, or of the process from which it was forked."""
 
     owner: int
-    """The process that made it: a fork removes none."""
+    """The process that made the folder; forked processes do not remove it."""
     lock: int | None
-    """Its descriptor, by which it is locked; None if there was none left."""
+    """The descriptor that locks the folder; None if there was no free descriptor."""
 
 
 _folders: dict[Path, _Owned] = {}
 
 
 def new_name() -> str:
-    """A name, unique on this machine, that says which process gives it."""
+    """Return a name, unique on this machine, by which this process can be identified later."""
     pid = os.getpid()
     return f"deepsea-{pid}-{_start_time_of_this(pid)}-{_namespace()}-{next(_number)}"
 
@@ -63,14 +63,17 @@ def _start_time_of_this(pid: int) -> int:
 
 
 def private_folder(parent: str | None = None) -> Path:
-    """Make a folder (mode 700) for `remove_folder`; removed at the latest with this process."""
+    """Create a folder that only this user can read, for `remove_folder`.
+
+    It is removed at the end of this process, or by the next process if this one is killed.
+    """
     _remove_folders_of_killed_referees()
     while True:
         folder = Path(parent or tempfile.gettempdir(), new_name())
         try:
             folder.mkdir(mode=0o700)
         except OSError as error:
-            if error.errno != errno.EEXIST:  # somebody else may have made one of that name
+            if error.errno != errno.EEXIST:  # another user may have made one of that name
                 raise
         else:
             _folders[folder] = _Owned(os.getpid(), _locked(folder))
@@ -78,9 +81,10 @@ def private_folder(parent: str | None = None) -> Path:
 
 
 def _locked(folder: Path) -> int | None:
-    """Lock a folder, so that nobody tidies it away while it is in use, however old its files are.
+    """Lock a folder against cleaners of temporary files; return the descriptor that locks it.
 
-    systemd's cleaner, which removes from /tmp what is ten days old, passes over locked folders.
+    systemd's cleaner removes files from /tmp after ten days, but not from locked folders. Return
+    None without a free descriptor.
     """
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -90,10 +94,10 @@ def _locked(folder: Path) -> int | None:
 
 
 def socket_folder() -> Path:
-    """Make a private folder for sockets, whose path does not depend on the form of TMPDIR.
+    """Create a private folder for sockets, with a short and plain path.
 
-    The path of a socket has at most 107 bytes, and gRPC's addresses give %, #, ? and commas
-    meanings of their own. Raises OSError if no such folder can be made.
+    The path of a socket has at most 107 bytes, and in gRPC's addresses %, #, ? and commas have a
+    special meaning. Raises OSError if no such folder can be created.
     """
     for parent in _socket_places():
         if len(parent) <= _LONGEST_PARENT and _PLAIN_PATH.fullmatch(parent):
@@ -105,13 +109,13 @@ def socket_folder() -> Path:
 
 
 def _socket_places() -> list[str]:
-    """Folders in which socket folders are made, the first that is possible."""
-    found = ("/tmp", os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())
-    return list(dict.fromkeys(filter(None, found)))
+    """Return the folders in which a socket folder may be created, in order of preference."""
+    folders = ("/tmp", os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())
+    return list(dict.fromkeys(filter(None, folders)))
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a private folder with all that is in it."""
+    """Remove a private folder with its content."""
     shutil.rmtree(folder, ignore_errors=True)
     owned = _folders.pop(folder, None)
     if owned is not None and owned.lock is not None:
@@ -125,38 +129,42 @@ def _remove_own_folders() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-# What killed referees left
+# Remains of killed referees
 
 
 @cache
 def remove_what_killed_referees_left() -> None:
-    """End the processes and remove the folders of killed referees; once in a process."""
+    """Kill the bots and remove the folders of killed referees, once in each process."""
     end_processes()
     _remove_folders_of_killed_referees()
 
 
 @cache
 def _remove_folders_of_killed_referees() -> None:
-    # By itself: looking through all processes takes 10 ms, and who plays in process starts none.
+    """Remove the folders of killed referees, once in each process.
+
+    This is separate from their processes, because searching all processes takes 10 ms, which is not
+    necessary if bots play in this process.
+    """
     remove_folders(map(Path, _socket_places()))
 
 
 def end_processes() -> None:
     """Kill processes of bots whose referee has ended.
 
-    Of a sandbox that was being set up when its referee was killed, a process of bubblewrap may wait
-    for ever; of a plain bot there may be children.
+    If a referee is killed while it sets up a sandbox, a process of bubblewrap may wait forever. A
+    plain bot may have children that survive it.
     """
 
-    def is_left(pid: int) -> bool:
+    def has_lost_referee(pid: int) -> bool:
         mark = _MARK.search(process_tree.first_words(pid))
         return mark is not None and _is_of_ended_process(os.fsdecode(mark[1]))
 
-    process_tree.end_all(is_left)
+    process_tree.end_all(has_lost_referee)
 
 
 def remove_folders(parents: Iterable[Path]) -> None:
-    """Remove the folders of ended processes."""
+    """Remove the private folders of ended processes below these parents."""
     for parent in parents:
         for folder in parent.glob("deepsea-*"):
             with suppress(OSError):
@@ -166,21 +174,26 @@ def remove_folders(parents: Iterable[Path]) -> None:
 
 
 def remove_groups(places: Iterable[Path]) -> None:
-    """Remove the empty control groups of ended processes."""
+    """Remove the empty control groups of ended processes below these parents."""
     for place in places:
         for group in place.glob("deepsea-*"):
-            with suppress(OSError):  # something runs in it
+            with suppress(OSError):  # the group has members
                 if _is_of_ended_process(group.name):
                     group.rmdir()
 
 
 def _is_of_ended_process(name: str) -> bool:
-    found = _NAME.fullmatch(name)
-    if found is None or int(found[3]) != _namespace():
+    """Return True if a name of `new_name` is that of a process that has certainly ended.
+
+    Nothing is known of processes in other namespaces.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None or int(match[3]) != _namespace():
         return False
-    return process_tree.has_ended(int(found[1]), int(found[2]))
+    pid, start_time = int(match[1]), int(match[2])
+    return process_tree.has_ended(pid, start_time)
 
 
 def _namespace() -> int:
-    """The namespace that process numbers are of."""
+    """Return the number of this process's namespace of process numbers."""
     return Path("/proc/self/ns/pid").stat().st_ino

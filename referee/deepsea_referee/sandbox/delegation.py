@@ -1,14 +1,15 @@
 """Delegation of a control group of version 2, and the processes that have to leave it.
 
-systemd alone divides the tree of groups, except below units with `Delegate=`. Elsewhere it takes
-the end of one bot for its memory for a failure of the whole unit and ends that (`OOMPolicy=`), with
-the referee in it. Where systemd does not run, as in a container, what can be written is ours.
+If systemd runs, only systemd divides the tree of groups, except below units with `Delegate=`. In
+any other unit, if the kernel kills a bot because of its memory, systemd takes this for a failure of
+the whole unit and ends it (`OOMPolicy=`), together with the referee. If systemd does not run, as in
+a container, all groups that can be written may be used.
 
-A group whose children have bounds may have no process of its own. It was delegated to the first of
-those processes in it that we descend from: with us a shell, make or a server may be in it, and what
-these have started. All of them move into one group below it, where they are as they were: that
-group has no bounds and no controllers of its own. Any other process is a stranger, which may divide
-the group itself; then nobody is moved.
+A group whose children have limits may have no process of its own. It was delegated to the first
+process in it from which this process descends, such as a shell, make or a server; these and their
+descendants are in the group, too. All of them move into one group below it, where nothing changes
+for them: that group has no limits and no controllers of its own. Any other process is a stranger,
+which may divide the group itself; then no process is moved.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from typing import NamedTuple
 from deepsea_referee.sandbox import process_tree
 
 SYSTEMD = Path("/run/systemd/system")
-"""A folder that is there if systemd runs."""
+"""A folder that exists if systemd runs."""
 SYSTEMCTL_S = 20.0
-"""Timeout of a question to systemd."""
+"""The timeout of a query to systemd."""
 _MANAGER = re.compile(r"user@(\d+)\.service")
 
 
 class Unit(NamedTuple):
-    """A unit of systemd's."""
+    """A unit of systemd."""
 
     name: str
     group: Path
     user: int | None = None
-    """The user whose manager has it; None for the system's."""
+    """The user whose manager has the unit; None for the manager of the system."""
 
 
 Properties = Mapping[str, str]
@@ -44,10 +45,11 @@ ReadProperties = Callable[[Unit], "Properties | None"]
 
 
 def refusal(group: Path, point: Path, read: ReadProperties | None = None) -> str:
-    """The reason why a group must not be divided, in words; "" if it may be.
+    """Return the reason why a group must not be divided, in words; "" if it may be.
 
-    point  where its file system is mounted
-    read   asks systemd for the properties of a unit; None if it cannot be asked
+    point  the mount point of the group's file system
+    read   returns the properties of a unit, or None if they cannot be read; by default it queries
+           systemd
     """
     if not SYSTEMD.is_dir():
         return ""
@@ -67,7 +69,10 @@ def refusal(group: Path, point: Path, read: ReadProperties | None = None) -> str
 
 
 def unit_of(group: Path, point: Path) -> Unit | None:
-    """The unit that a group belongs to, by its path; None for no unit's or a slice."""
+    """Return the unit to which a group belongs, by its path; None for a slice or no unit.
+
+    point  the mount point of the group's file system
+    """
     user = None
     parts = Path(os.path.relpath(group, point)).parts
     for depth, name in enumerate(parts, 1):
@@ -81,7 +86,7 @@ def unit_of(group: Path, point: Path) -> Unit | None:
 
 
 def ask_systemd(unit: Unit) -> Properties | None:
-    """The properties of a unit that matter here; None if its manager cannot be asked."""
+    """Query systemd for the delegation and the OOM policy of a unit; return None if that fails."""
     manager: list[str] = []
     environment = dict(os.environ)
     if unit.user is not None:
@@ -109,7 +114,7 @@ def ask_systemd(unit: Unit) -> Properties | None:
 
 
 def _is_marked(group: Path) -> bool:
-    """Whether systemd has marked the group of a unit as delegated: the system's manager does."""
+    """Return True if the system's manager has marked the group of a unit as delegated."""
     for name in ("user.delegate", "trusted.delegate"):
         with suppress(OSError):
             if os.getxattr(group, name) == b"1":
@@ -117,16 +122,16 @@ def _is_marked(group: Path) -> bool:
     return False
 
 
-# Making room
+# Moving processes
 
 
 def make_room(group: Path, leaf: Path) -> None:
-    """Move the processes of a group into `leaf`, a child that is made if need be.
+    """Move the processes of a group into its child `leaf`, which is created if necessary.
 
-    Raises OSError if there is a stranger in it, or the kernel refuses.
+    Raises OSError if a process in the group does not belong to this one, or the kernel refuses.
     """
     moved: set[int] = set()
-    # A process that has not yet moved may have started another one.
+    # Repeated, since a process may have started another one before it was moved.
     while new := sorted(members(group) - moved):
         if strangers := outsiders(new, moved):
             names = ", ".join(f"{pid} ({_name(pid)})" for pid in strangers[:3])
@@ -139,29 +144,31 @@ def make_room(group: Path, leaf: Path) -> None:
 
 
 def members(group: Path) -> set[int]:
-    """The processes of a group; 0 stands for those that this process cannot see."""
+    """Return the processes of a group; 0 stands for those that this process cannot see."""
     return {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
 
 
 def outsiders(inside: Collection[int], moved: Collection[int]) -> list[int]:
-    """Those of the processes in a group that do not belong to this one, sorted.
+    """Return the processes in a group that do not belong to this one, sorted.
 
-    This process, its ancestors in the group and all descendants of these belong together.
+    This process, its ancestors in the group, and all descendants of these belong together.
 
-    moved  those that have left the group and belong to this one
+    inside  the processes in the group
+    moved   processes that have left the group, and belong to this one
     """
     family = {*inside, *moved}.intersection(_with_ancestors(os.getpid()))
     return [pid for pid in sorted(inside) if not _is_of(family, pid)]
 
 
 def _is_of(family: set[int], pid: int) -> bool:
-    """Whether a process descends from one of the family, or has ended."""
-    if pid == 0:
+    """Return True if a process belongs to a family or descends from one of it, or has ended."""
+    if pid == 0:  # a process that this one cannot see
         return False
     return _parent_of(pid) is None or not family.isdisjoint(_with_ancestors(pid))
 
 
 def _with_ancestors(pid: int) -> list[int]:
+    """Return a process followed by its ancestors, as far as they can be seen from here."""
     line = [pid]
     while (parent := _parent_of(line[-1])) and parent not in line:
         line.append(parent)
@@ -169,7 +176,7 @@ def _with_ancestors(pid: int) -> list[int]:
 
 
 def _parent_of(pid: int) -> int | None:
-    """The parent of a process: 0 if it cannot be seen from here; None if the process has ended."""
+    """Return the parent of a process: 0 if it cannot be seen, None if the process has ended."""
     fields = process_tree.stat_fields(pid)
     if process_tree.has_ended(pid):
         return None
@@ -177,6 +184,7 @@ def _parent_of(pid: int) -> int | None:
 
 
 def _name(pid: int) -> str:
+    """Return the name of a process's program; "?" if it cannot be read."""
     try:
         return process_tree.read_proc(f"/proc/{pid}/comm").decode(errors="replace").strip()
     except OSError:

@@ -1,8 +1,9 @@
 """The interface of a level of isolation: how the referee starts, measures and kills a bot.
 
 Invariants: a bot is started from a `LaunchSpec` and controlled only through its `IsolatedProcess`.
-`kill` kills the whole process tree, whatever it ignores or forked; `close` leaves nothing behind.
-No call waits for the bot: only `close` may take a moment (ended processes, folders, cgroups).
+`kill` kills the whole process tree, even if it ignores signals or forks; `close` removes all
+remains. No call waits for the bot: only `close` may take a moment (ended processes, folders,
+control groups).
 
 Call `spawn` from a thread that outlives the bot, normally the main thread: the kernel kills the
 bot when the thread that started it ends. Wait for the exit with `on_exit`, then call `poll`. For
@@ -26,7 +27,8 @@ MIB = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 MOST_FAILED_CHECKS = 20
-"""Checks of a bot's limits in a row that fail before it is ended, as nobody knows what it uses."""
+"""The number of failed checks in a row after which a bot is killed, since its limits cannot be
+enforced."""
 
 IsolationLevel: TypeAlias = Literal["auto", "sandbox", "process"]
 
@@ -41,7 +43,7 @@ MARK_VARIABLE = "DEEPSEA_TREE"
 
 
 class SandboxUnavailable(Exception):
-    """No sandbox works here: one line that says what is missing, and what to do."""
+    """No sandbox works here. The message is one line with the reason and the remedy."""
 
 
 class ResourceLimits(NamedTuple):
@@ -84,17 +86,17 @@ class LaunchSpec(NamedTuple):
 
 
 class ThreadTimes(NamedTuple):
-    """The times of one thread since it began, in microseconds."""
+    """The times of a thread since its start, in microseconds."""
 
     cpu_us: int
     waited_us: int
-    """It was ready to run but had no CPU; a wait counts when it is over."""
+    """The time in which it was ready to run but had no CPU; a wait counts when it is over."""
 
 
 class IsolatedProcess:
     """A started bot: the handle of its whole process tree.
 
-    What is given here is true of bots at the level `process`, which are trusted.
+    The methods that are implemented here are those of the level `process`, for trusted bots.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], limits: ResourceLimits) -> None:
@@ -104,33 +106,36 @@ class IsolatedProcess:
         self._closed = False
         self._failed_checks = 0
         self.check_error: Exception | None = None
-        """The error for which it was ended: nobody could check its limits, or freeze it."""
+        """The error because of which the bot was killed: it could not be checked or frozen."""
 
     @property
     def pid(self) -> int:
-        """The process to wait for: it exits when the bot's first process has exited."""
+        """The process to wait for, which exits when the bot's first process has exited."""
         return self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs (as of the last `poll`); negative or 128 + n: killed by signal n."""
+        """The exit status at the last `poll`; None while the bot runs.
+
+        A bot that was killed by signal n has the status -n or 128 + n.
+        """
         return self._process.returncode
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
-        """Call from the running event loop once its first process has exited.
+        """Let the running event loop make a call once the bot's first process has exited.
 
-        Returns what cancels that. Raises OSError if its exit cannot be waited for.
+        Returns the function that cancels the call. Raises OSError if the exit cannot be awaited.
         """
         raise NotImplementedError
 
     def poll(self) -> int | None:
         """Refresh and return `returncode`."""
-        with suppress(OSError):  # no descriptor is left
-            self.cpu_us()  # the last chance to read it
+        with suppress(OSError):  # no free descriptor
+            self.cpu_us()  # it cannot be read any more once the process was polled
         return self._process.poll()
 
     def kill(self) -> None:
-        """Kill every process of the tree, frozen or not. May be called again."""
+        """Kill every process of the tree, frozen or not; may be called more than once."""
         raise NotImplementedError
 
     def abort(self) -> None:
@@ -139,57 +144,67 @@ class IsolatedProcess:
             self._process.send_signal(signal.SIGABRT)
 
     def cpu_us(self) -> int:
-        """CPU time of the whole tree so far, in microseconds; never decreases."""
+        """Return the CPU time of the whole tree in microseconds; it never decreases."""
         raise NotImplementedError
 
     def denied_us(self) -> int | None:
-        """Time in which the tree was ready and nothing of it had a CPU, in microseconds.
+        """Return the time in which the tree was ready and no thread of it had a CPU.
 
-        Never decreases; None if the kernel does not count it (cpu.pressure of a control group).
+        It is in microseconds, and never decreases. Return None if the kernel does not count it
+        (cpu.pressure of a control group).
         """
         return None
 
     def threads(self) -> dict[int, ThreadTimes]:
-        """The times of every thread of the tree, where they are known."""
+        """Return the times of the threads of the tree by their numbers; {} if they are unknown."""
         return {}
 
     def is_ready(self) -> bool:
-        """Whether a thread of the tree is known to run or to wait for a CPU at this moment."""
+        """Return True if a thread of the tree is known to run or to wait for a CPU now."""
         return False
 
     def freeze(self) -> None:
         """Stop every process of the tree until `thaw`, except at the level `process`."""
 
     def thaw(self) -> None:
-        """Resume a frozen tree. Does nothing if it is not frozen."""
+        """Resume a frozen tree; do nothing if it is not frozen."""
 
     def over_limit(self) -> str | None:
-        """The limit that the bot was killed for ("memory: more than 512 MiB"), or None."""
+        """Return the limit that the bot has exceeded, such as "memory: more than 512 MiB".
+
+        Return None if the bot was not killed because of a limit.
+        """
         return self._over_limit
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed a process of the tree because this machine had no memory left.
+        """Return True if the kernel killed a process because this machine had no free memory.
 
-        Not if the bot exceeded its own limit: then it is over that.
+        A bot that has exceeded its own limit is over that limit instead.
         """
         return False
 
     def setup_error(self) -> str | None:
-        """The reason why the isolation failed before the bot started, or None: no bot's fault."""
+        """Return why the isolation failed before the bot started, which is not the bot's fault.
+
+        Return None if it did not fail.
+        """
         return None
 
     def close(self) -> None:
-        """Kill what still runs and remove cgroups and folders. May be called again."""
+        """Kill the remaining processes, and remove control groups and folders.
+
+        It may be called more than once.
+        """
         raise NotImplementedError
 
     def check_limits(self) -> None:
-        """End it if it is over a limit, or if nobody can say so again and again.
+        """Kill the bot if it exceeds a limit, or if its limits could not be checked several times.
 
-        The watchdog calls it. A check that fails once is repeated with the next one.
+        The watchdog calls this regularly. A single failed check has no effect.
         """
         try:
             self._look()
-        except Exception as error:  # noqa: BLE001  (whatever it is, its limits are not kept)
+        except Exception as error:  # noqa: BLE001  (after any error the limits are not enforced)
             self._failed_checks += 1
             if self._failed_checks == MOST_FAILED_CHECKS:
                 self.check_error = error
@@ -198,11 +213,11 @@ class IsolatedProcess:
             self._failed_checks = 0
 
     def _look(self) -> None:
-        """Check the limits once. Raises if what it uses cannot be read."""
+        """Check the limits once. Raises an exception if the usage cannot be read."""
         raise NotImplementedError
 
     def _end_if_over(self, tasks: int, memory_bytes: int) -> None:
-        """Kill it if its processes and threads, or its memory, are more than its limits."""
+        """Kill the bot if the number of its processes and threads, or its memory, is too large."""
         if memory_bytes > self._limits.memory_bytes:
             self._over_limit = self._limits.memory_text
         if tasks > self._limits.processes:
@@ -216,26 +231,27 @@ class Isolation(Protocol):
 
     @property
     def name(self) -> str:
-        """`process` or `sandbox`."""
+        """The name of the level: `process` or `sandbox`."""
 
     @property
     def counts_every_process(self) -> bool:
-        """Whether `cpu_us` has the time of every process that a bot ever had.
+        """Return True if `cpu_us` includes all processes that a bot has ever had.
 
-        If not, it lacks children that ended and were not waited for: a bot that works in such
-        children seems to sleep.
+        If not, it lacks children that ended without being waited for, so that a bot that works in
+        such children seems to sleep.
         """
 
     def spawn(self, launch: LaunchSpec) -> IsolatedProcess:
-        """Start a bot; returns at once. Raises OSError if nothing could be started."""
+        """Start a bot, without waiting for it. Raises OSError if it cannot be started."""
 
 
 class Watchdog:
-    """Calls the check of every running bot each `gap_s`, in one thread.
+    """Calls the checks of all running bots every `gap_s` seconds, in one thread.
 
-    The thread starts with the first bot and ends with the last. A check must be short. One that
-    raises is logged, and keeps no other check from being made, nor itself the next time. Without a
-    control group these checks limit a bot's memory, so a bot may be over its limit for that time.
+    The thread starts with the first bot and ends with the last one. A check must be short. If a
+    check raises an exception, it is logged; other checks, and the next call, are made nevertheless.
+    Without a control group these checks limit a bot's memory, so that a bot may exceed its limit
+    for the time between two checks.
     """
 
     def __init__(self, gap_s: float = 0.1) -> None:
@@ -246,7 +262,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def watch(self, look: Callable[[], None]) -> None:
-        """Call `look` from now on."""
+        """Call the check `look` regularly from now on."""
         with self._lock:
             self._looks.append(look)
             # A thread does not survive a fork of the process.
@@ -258,7 +274,7 @@ class Watchdog:
                 self._thread.start()
 
     def forget(self, look: Callable[[], None]) -> None:
-        """Stop calling `look`; a call that is under way may still finish."""
+        """Stop calling `look`; a call in progress may still finish."""
         with self._lock:
             if look in self._looks:
                 self._looks.remove(look)
@@ -267,6 +283,7 @@ class Watchdog:
                 self._changed.set()
 
     def _run(self) -> None:
+        """Call all checks at each interval, until the last bot has ended; runs in the thread."""
         ended = self._changed
         while not ended.wait(self._gap_s):
             with self._lock:

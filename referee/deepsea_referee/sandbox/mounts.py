@@ -34,7 +34,8 @@ class Mount(NamedTuple):
     target: str
     is_system: bool = False
     is_bot: bool = False
-    """Part of the bot: it may be mounted as a copy if the sandbox's user cannot read it."""
+    """True for files of the bot, of which a copy is mounted if the sandbox's user cannot read them.
+    """
 
 
 class Layout(NamedTuple):
@@ -42,14 +43,15 @@ class Layout(NamedTuple):
 
     shown: tuple[Mount, ...]
     links: tuple[tuple[str, str], ...]
-    """Symbolic links of the host's root: text and path."""
+    """Symbolic links to create: text and path."""
     directory: str
+    """The working directory."""
     hidden: tuple[Path, ...] = ()
-    """Files and folders inside of what is shown that a bot must not see."""
+    """Files and folders within the mounts that a bot must not see."""
 
 
 def layout_for(launch: LaunchSpec) -> Layout:
-    """The mounts and links for this bot."""
+    """Return the mounts and links of a bot's sandbox."""
     directory = (launch.folder or Path.cwd()).absolute()
     links, system = _system()
     files, more_links = python_paths.interpreter()
@@ -59,38 +61,42 @@ def layout_for(launch: LaunchSpec) -> Layout:
     bot = [Mount(path, str(path), is_bot=True) for path in bot_paths]
     if launch.socket is not None:
         bot.append(Mount(launch.socket.absolute(), SOCKET))
-    # Each path, and its real path if there are symbolic links on the way.
+    # Each path, and its real path if it contains symbolic links.
     paths = [*files, *python, *python_paths.sdk_folders()]
-    libraries = [Mount(one, str(one)) for path in paths for one in (path, path.resolve())]
+    libraries = [Mount(source, str(source)) for path in paths for source in (path, path.resolve())]
     shown = tuple(_without_nested([*system, *libraries, *bot]))
     links += [
         (text, str(path))
         for text, path in more_links
-        if not any(path.is_relative_to(one.target) for one in [*shown, *system])
+        if not any(path.is_relative_to(mount.target) for mount in [*shown, *system])
     ]
     hidden = [*_private(shown), *_rivals(launch.rivals, shown)]
     return Layout(shown, tuple(links), str(directory), tuple(dict.fromkeys(hidden)))
 
 
 def _private(shown: Sequence[Mount]) -> Iterator[Path]:
-    """What must not be seen by its name: in a bot's folders at any depth, elsewhere on top."""
+    """Yield the files within the mounts that are private by their names.
+
+    They are searched at any depth in a bot's folder, and only at the top of other folders.
+    """
     for mount in shown:
         if mount.source.is_dir() and not mount.is_system:
             for folder, folders, files in os.walk(mount.source):
-                found = [Path(folder, name) for name in files if name.startswith(PRIVATE)]
-                yield from (path for path in found if not path.is_symlink())
+                private = [Path(folder, name) for name in files if name.startswith(PRIVATE)]
+                yield from (path for path in private if not path.is_symlink())
                 if not mount.is_bot:
-                    folders.clear()
+                    folders.clear()  # do not descend
 
 
 def _rivals(rivals: Sequence[Path], shown: Sequence[Mount]) -> Iterator[Path]:
-    """Other bots inside of the bot's folder."""
+    """Yield those of the other bots that are within the bot's folder."""
     for rival in rivals:
-        if any(one.source in rival.parents for one in shown if one.is_bot):
+        if any(mount.source in rival.parents for mount in shown if mount.is_bot):
             yield rival
 
 
 def _system() -> tuple[list[tuple[str, str]], list[Mount]]:
+    """Return the symbolic links (text and path) and the mounts of the system's folders."""
     links, shown = [], [Mount(Path("/usr"), "/usr", is_system=True)]
     for name in (*python_paths.SYSTEM_FOLDERS, *python_paths.SYSTEM_FILES):
         path = Path(name)
@@ -102,41 +108,43 @@ def _system() -> tuple[list[tuple[str, str]], list[Mount]]:
 
 
 def _bot_paths(launch: LaunchSpec, directory: Path) -> Iterator[Path]:
+    """Yield the files and folders of a bot: its folder, or the files that its command names."""
     program = launch.command[0]
     if os.sep not in program and (found := shutil.which(program)):
         yield Path(found).absolute()
     if launch.folder is not None and (launch.folder / MANIFEST).is_file():
-        # The command was written by the bot's author: what it names elsewhere stays out of sight.
+        # The bot's author has written the command: other files that it names must not be visible.
         yield launch.folder.absolute()
         return
     for word in launch.command:
         path = os.path.normpath(directory / word)
-        if os.path.isfile(path):  # not Path.is_file, which raises for words too long for a name
+        if os.path.isfile(path):  # not Path.is_file, which raises if a word is too long for a name
             yield Path(path)
 
 
-def _without_nested(wanted: Sequence[Mount]) -> Iterator[Mount]:
-    """Outer folders first, without paths that are inside another mount."""
-    kept: set[Path] = set()
-    for one in sorted(wanted, key=lambda one: len(Path(one.target).parts)):
-        path = Path(one.target)
-        if one.target != "/" and kept.isdisjoint([path, *path.parents]):
-            kept.add(path)
-            yield one
+def _without_nested(mounts: Sequence[Mount]) -> Iterator[Mount]:
+    """Yield the mounts that are not within another one, outer folders first."""
+    targets: set[Path] = set()
+    for mount in sorted(mounts, key=lambda mount: len(Path(mount.target).parts)):
+        path = Path(mount.target)
+        if mount.target != "/" and targets.isdisjoint([path, *path.parents]):
+            targets.add(path)
+            yield mount
 
 
 def bubblewrap_options(layout: Layout, launch: LaunchSpec, sources: dict[Mount, Path]) -> list[str]:
-    """The options of bubblewrap that build the file system.
+    """Return the options of bubblewrap that build the file system.
 
-    `sources` has the source of a mount if it is not its own path.
+    sources  the sources of mounts that differ from their own paths
     """
     size = str(launch.limits.file_bytes)
-    # Without a size and the remounting at the end, / would be writable memory without limit.
+    # Without a size, and without the option at the end, / would be writable memory without limit.
     root_size = str(ROOT_BYTES)
     options = ["--size", root_size, "--tmpfs", "/", "--proc", "/proc"]
     # Process 1 is bubblewrap under the bot's own uid: its memory could be read and even written.
     options += ["--size", root_size, "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
-    # Not to be written: priorities of sessions (autogroup), who is killed first (oom_score_adj).
+    # Read-only, because of priorities of sessions (autogroup), and of the order in which processes
+    # are killed when memory is short (oom_score_adj).
     options += ["--remount-ro", "/proc"]
     options += ["--size", root_size, "--tmpfs", "/dev"]
     for device in DEVICES:
@@ -148,8 +156,8 @@ def bubblewrap_options(layout: Layout, launch: LaunchSpec, sources: dict[Mount, 
     options += ["--size", size, "--tmpfs", "/tmp"]
     for link, path in layout.links:
         options += ["--symlink", link, path]
-    for one in layout.shown:
-        options += ["--ro-bind", str(sources.get(one, one.source)), one.target]
+    for mount in layout.shown:
+        options += ["--ro-bind", str(sources.get(mount, mount.source)), mount.target]
     for hidden in layout.hidden:
         if hidden.is_dir():
             options += ["--size", root_size, "--tmpfs", str(hidden), "--remount-ro", str(hidden)]

@@ -2,8 +2,9 @@
 
 Invariants: it hides only most of the environment and stops no attack; it limits accidents: memory,
 processes, files, a bot that does not exit. A bot has its own session, and its first process is
-killed with the referee; what else a killed referee leaves of it the next one ends. A helper process
-that leaves the session and clears its environment can escape; use the level `sandbox` against that.
+killed with the referee; other remains after a killed referee are removed by the next one. A helper
+process that leaves the session and clears its environment can escape; use the level `sandbox`
+against that.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ class PlainContained(IsolatedProcess):
         return process_tree.on_exit(self.pid, call)
 
     def kill(self) -> None:
+        """Kill the process tree, children first, and the process group."""
         if self._process.returncode is None:
             self._killed |= process_tree.exit_status(self.pid) is None
-            with contextlib.suppress(OSError):  # no descriptor is left
+            with contextlib.suppress(OSError):  # no free descriptor
                 process_tree.send_signal(reversed(self._tree()), signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -86,8 +88,9 @@ class PlainContained(IsolatedProcess):
         return process_tree.threads(self._tree())
 
     def out_of_memory(self) -> bool:
+        """Return True if the kernel killed the bot because this machine had no free memory."""
         status = self._process.returncode
-        if status is None:  # it is waited for only when the rest of its tree was killed
+        if status is None:  # the process is reaped only after the rest of its tree was killed
             status = process_tree.exit_status(self.pid)
         return not self._killed and process_tree.ended_for_memory(status, self._oom_kills)
 
@@ -104,7 +107,7 @@ class PlainContained(IsolatedProcess):
         self._process.wait()
 
     def _is_of_bot(self, pid: int) -> bool:
-        """True if a process is in the bot's session, or was started by it with its environment."""
+        """Return True if a process is in the bot's session, or has the mark of its environment."""
         if process_tree.start_time(pid) < self._started:
             return False  # one file of /proc tells that of most processes of the machine
         return process_tree.is_in_session(
@@ -112,10 +115,14 @@ class PlainContained(IsolatedProcess):
         ) or self._mark in process_tree.first_words(pid)
 
     def _tree(self) -> list[int]:
-        # Once the process is reaped its number may belong to another one.
+        """Return the bot's processes; none once the first one was reaped.
+
+        After that, its number may belong to another process.
+        """
         return process_tree.tree(self.pid) if self._process.returncode is None else []
 
     def _set_limits(self) -> None:
+        """Set the limits of the first process, which its children inherit."""
         limits = self._limits
         for which, value in (
             (resource.RLIMIT_CORE, 0),
@@ -128,5 +135,6 @@ class PlainContained(IsolatedProcess):
                 continue
 
     def _look(self) -> None:
+        """Kill the bot if its processes or their memory exceed a limit."""
         if self._process.returncode is None and (pids := self._changes.tree(self.pid)):
             self._end_if_over(*process_tree.usage(pids, self._limits.memory_bytes))

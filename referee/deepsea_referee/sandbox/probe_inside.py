@@ -30,31 +30,31 @@ CALLS = {
 
 
 def attempt(action: Callable[[], object]) -> str:
-    """The name of the error that an action raised, "" if it worked."""
+    """Try an action, and return the name of the error that it raises; "" if it succeeds."""
     try:
-        made = action()
+        result = action()
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, str(error.errno))
     except RuntimeError as error:
         return str(error)
-    if isinstance(made, socket.socket):
-        made.close()
+    if isinstance(result, socket.socket):
+        result.close()
     return ""
 
 
 def write_in(folder: str) -> str:
-    """Try to make a folder in a folder; it is removed again."""
+    """Try to create a folder in a folder, and remove it again; return the error as `attempt`."""
 
     def make_and_remove() -> None:
-        made = os.path.join(folder, f"deepsea-probe-{os.getpid()}")
-        os.mkdir(made)
-        os.rmdir(made)
+        new_folder = os.path.join(folder, f"deepsea-probe-{os.getpid()}")
+        os.mkdir(new_folder)
+        os.rmdir(new_folder)
 
     return attempt(make_and_remove)
 
 
 def call(name: str) -> str:
-    """Try a system call with arguments that have no effect."""
+    """Try a system call with arguments that have no effect; return the name of its error, or ""."""
     library = ctypes.CDLL(None, use_errno=True)
     number = CALLS[name][0 if os.uname().machine == "x86_64" else 1]
     if library.syscall(ctypes.c_long(number), *[ctypes.c_long(0)] * 5) == -1:
@@ -62,14 +62,14 @@ def call(name: str) -> str:
     return ""
 
 
-def threads_possible(most: int) -> int:
-    """How many threads can be started, up to `most`."""
-    # Not threading.Thread, which waits until each has started: that would take longer than
-    # all other checks.
+def threads_possible(limit: int) -> int:
+    """Start threads until that fails, but not more than `limit`; return their number."""
+    # Not threading.Thread, which waits until each thread has started: that would take longer than
+    # all other checks. The threads wait for the lock, so that all exist at the same time.
     gate = _thread.allocate_lock()
     started = 0
     with gate, contextlib.suppress(RuntimeError):
-        while started < most:
+        while started < limit:
             _thread.start_new_thread(_pass, (gate,))
             started += 1
     return started
@@ -81,7 +81,7 @@ def _pass(gate: _thread.LockType) -> None:
 
 
 def own_namespaces() -> dict[str, str]:
-    """The numbers of the namespaces that this process is in."""
+    """Return the namespaces of this process by their kinds, as the kernel names them."""
     return {name: os.readlink(f"/proc/self/ns/{name}") for name in NAMESPACES}
 
 
@@ -91,7 +91,10 @@ def _read(file: str) -> str:
 
 
 def facts(threads: int) -> dict[str, object]:
-    """Facts about this process, and for each attempt "" or the error's name."""
+    """Return facts about this process, and for each attempt the name of its error, or "".
+
+    threads  the number of threads that the process tries to start
+    """
     status = dict(line.split(":\t", 1) for line in _read("/proc/self/status").splitlines())
     interfaces = _read("/proc/self/net/dev").splitlines()[2:]
     return {
@@ -122,16 +125,16 @@ def print_facts(threads: str) -> None:
 
 
 def take_memory() -> None:
-    """Take 256 MiB for a few seconds: shared memory, because private memory has another limit."""
+    """Use 256 MiB of shared memory for a few seconds; private memory has another limit."""
     signal.alarm(8)
-    held = mmap.mmap(-1, 256 << 20)
-    for offset in range(0, 256 << 20, 4096):
-        held[offset] = 1
+    memory = mmap.mmap(-1, 256 << 20)
+    for offset in range(0, 256 << 20, 4096):  # memory is allocated when a page is written
+        memory[offset] = 1
     signal.pause()
 
 
 def leave_daemon() -> None:
-    """Leave a process in a session of its own, which keeps stdout open for half a minute."""
+    """Start a process in a session of its own that keeps stdout open for half a minute, and exit."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if os.fork() == 0:

@@ -1,12 +1,12 @@
 """A process and its descendants: CPU time, memory and state from /proc, signals, and exits.
 
-Invariants: what vanishes while it is being read or signalled counts as gone, never as an error;
-what cannot be read for another reason, such as a want of descriptors, is an error, and never gone;
-a process that /proc does not show has ended only if the kernel knows of none with that number;
-members are searched each time, never remembered; stopping is repeated until every member was seen
-stopped. Reading works for other users' processes too (everybody may read stat, status, schedstat
-and children). A process that is searched for in all of /proc is killed only after a second check
-through its pidfd, so a reused process number is never hit.
+Invariants: a process that vanishes while it is being read or signalled counts as ended, never as an
+error; if it cannot be read for another reason, such as no free descriptor, that is an error, and
+the process does not count as ended. A process that /proc does not show has ended only if the kernel
+does not know its number. Members are searched each time, never remembered; stopping is repeated
+until every member was seen stopped. Reading works for other users' processes, too (everybody may
+read stat, status, schedstat and children). A process that was found by a search of /proc is killed
+only after a second check through its pidfd, so that a reused process number is never hit.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ COUNTED_THREADS = 128
 # How often stopping is tried: a process may fork while it is being stopped.
 ROUNDS = 50
 LONGEST_S = 1.0
-"""The longest time for killed processes to vanish."""
+"""The longest wait for killed processes to vanish."""
 PAUSE_S = 0.005
 _KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
 _PSS_FIELDS = (b"Pss:", b"SwapPss:")
 _GONE = (FileNotFoundError, ProcessLookupError)
 _UNSEEN = (*_GONE, PermissionError)
-"""Errors of what is gone, or is another user's."""
+"""The errors for a process that has ended, or belongs to another user."""
 
 Members = Callable[[], Iterable[int]]
 
 
-def read_proc(file: str, most: int = 1 << 20) -> bytes:
-    """The content of a file of /proc, or how it begins, in half the time of `open`."""
+def read_proc(file: str, limit: int = 1 << 20) -> bytes:
+    """Read a file of /proc up to about `limit` bytes, in half the time that `open` takes."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = b""
-        while len(content) < most and (part := os.read(descriptor, min(most, 4096))):
+        while len(content) < limit and (part := os.read(descriptor, min(limit, 4096))):
             content += part
         return content
     finally:
@@ -50,9 +50,9 @@ def read_proc(file: str, most: int = 1 << 20) -> bytes:
 
 
 def stat_fields(pid: int | str) -> list[bytes] | None:
-    """The fields of /proc/PID/stat after the name: state, parent, group, session, ...
+    """Return the fields of /proc/PID/stat after the name: state, parent, group, session, ...
 
-    Of a thread, if `pid` is PID/task/THREAD.
+    `pid` may be PID/task/THREAD for a thread. Return None if it has ended, or cannot be seen.
     """
     try:
         return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
@@ -61,18 +61,22 @@ def stat_fields(pid: int | str) -> list[bytes] | None:
 
 
 def start_time(pid: int) -> int:
-    """Start time of a process, in ticks since boot, or 0. Tells reused process numbers apart."""
+    """Return the start time of a process in ticks since boot; 0 if it has ended.
+
+    The start time distinguishes a process from a later one with the same number.
+    """
     fields = stat_fields(pid)
     return int(fields[19]) if fields else 0
 
 
 def has_ended(pid: int, began: int = 0) -> bool:
-    """True if the process of that number has certainly ended; one that cannot be read has not.
+    """Return True if a process has certainly ended; False if that is not known.
 
-    /proc may hide a living process (`hidepid`, ProtectProc= of a unit), or show it without a
-    descriptor to read it by.
+    /proc may hide a living process (`hidepid`, ProtectProc= of a unit), and cannot be read without
+    a free descriptor.
 
-    began  its start time, which tells it from a later one with its number; 0 if it is unknown
+    began  the start time of the process, to distinguish it from a later one with the same number; 0
+           if it is not known
     """
     try:
         fields = stat_fields(pid)
@@ -84,7 +88,7 @@ def has_ended(pid: int, began: int = 0) -> bool:
 
 
 def _is_known(pid: int) -> bool:
-    """Whether the kernel knows a process of that number, whose ever it is."""
+    """Return True if the kernel has a process with this number, of any user."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -95,7 +99,7 @@ def _is_known(pid: int) -> bool:
 
 
 def first_words(pid: int) -> bytes:
-    """The environment and the command line that a process began with, each word ended by a 0."""
+    """Return the initial environment and command line of a process; each word ends with a 0 byte."""
     words = b""
     for name in ("environ", "cmdline"):
         with suppress(*_UNSEEN):
@@ -104,103 +108,104 @@ def first_words(pid: int) -> bytes:
 
 
 def is_in_session(pid: int, leader: int, began: int) -> bool:
-    """True if a process is in the session of a leader that began at that start time."""
+    """Return True if a process is in the session of a leader with this start time."""
     fields = stat_fields(pid)
     return fields is not None and int(fields[3]) == leader and start_time(leader) in (0, began)
 
 
 def children(pid: int) -> list[int]:
-    """The processes whose parent is `pid`."""
-    found: list[int] = []
+    """Return the children of a process."""
+    pids: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except _UNSEEN:
-        return found
+        return pids
     for thread in threads:
         try:
             listed = read_proc(f"/proc/{pid}/task/{thread}/children")
         except _UNSEEN:
             continue
         if listed:
-            found.extend(map(int, listed.split()))
-    return found
+            pids.extend(map(int, listed.split()))
+    return pids
 
 
 def tree(root: int) -> list[int]:
-    """`root` and all its descendants, parents first."""
-    found = [root]
-    for pid in found:
-        found.extend(child for child in children(pid) if child not in found)
-    return found
+    """Return a process and all its descendants, parents first."""
+    pids = [root]
+    for pid in pids:  # grows meanwhile
+        pids.extend(child for child in children(pid) if child not in pids)
+    return pids
 
 
 def _own_cpu_ns(pid: int) -> int:
-    """CPU time of a process that is there; OSError if it is gone."""
-    # The kernel's number for "CPU clock of that whole process": see clock_getcpuclockid(3).
+    """Return the CPU time of a process without its children. Raises OSError if it has ended."""
+    # The number of the CPU clock of a whole process: see clock_getcpuclockid(3).
     return time.clock_gettime_ns(((~pid) << 3) | 2)
 
 
 def cpu_us(pid: int) -> int:
-    """CPU time of a process and of the children it has waited for; 0 if it is gone."""
+    """Return the CPU time of a process and of the children it has reaped; 0 if it has ended."""
     try:
-        own = _own_cpu_ns(pid) // 1000
+        own_us = _own_cpu_ns(pid) // 1000
     except OSError:
         return 0
     fields = stat_fields(pid)
-    waited_for = int(fields[13]) + int(fields[14]) if fields else 0
-    return own + waited_for * TICK_US
+    reaped_ticks = int(fields[13]) + int(fields[14]) if fields else 0  # cutime and cstime
+    return own_us + reaped_ticks * TICK_US
 
 
 class Changes:
-    """Tells whether a tree can have changed: a process without CPU time starts no other process and
-    writes to no memory or file.
+    """Finds out whether a tree of processes can have changed.
 
-    Reading a clock takes a microsecond, and a hundredth of what it takes to read a tree in /proc.
+    A process that has used no CPU time has started no other process, and written to no memory or
+    file. Reading a CPU clock takes a microsecond, a hundredth of reading a tree in /proc.
     """
 
     def __init__(self) -> None:
         self._clocks: dict[int, int] = {}
 
     def tree(self, root: int) -> list[int]:
-        """`root` and its descendants; none if none of them had CPU time since the last call."""
-        now = {}
+        """Return a process and its descendants; none if none has used CPU since the last call."""
+        clocks = {}
         for pid in self._clocks:
             with suppress(OSError):
-                now[pid] = _own_cpu_ns(pid)
-        if now and now == self._clocks:
+                clocks[pid] = _own_cpu_ns(pid)
+        if clocks and clocks == self._clocks:
             return []
         pids = tree(root)
-        # The clocks were read before the tree. One that is new to it may have started another one
-        # since it was listed: it is read once more.
-        self._clocks = now if pids == [*now] else dict.fromkeys(pids, -1)
+        # A new process may have started another one after it was listed. So if the tree is not the
+        # one whose clocks were read before, the next call must read it again: -1 equals no clock.
+        self._clocks = clocks if pids == [*clocks] else dict.fromkeys(pids, -1)
         return pids
 
 
 def threads(pids: Iterable[int]) -> dict[int, ThreadTimes]:
-    """The times of the threads of these processes, COUNTED_THREADS at most.
+    """Return the times of the threads of these processes, but of COUNTED_THREADS at most.
 
-    All threads, because an answer passes through several: one reads the stream, another decides.
+    All threads count, because an answer passes through several: one reads the stream, another one
+    decides.
     """
-    found: dict[int, ThreadTimes] = {}
+    times_of: dict[int, ThreadTimes] = {}
     for pid in pids:
         try:
             numbers = os.listdir(f"/proc/{pid}/task")
         except _UNSEEN:
             continue
-        for number in numbers[: COUNTED_THREADS - len(found)]:
+        for number in numbers[: COUNTED_THREADS - len(times_of)]:
             try:
                 times = read_proc(f"/proc/{pid}/task/{number}/schedstat")
                 cpu_ns, waited_ns, _ = times.split()
             except (*_UNSEEN, ValueError):
                 continue
-            found[int(number)] = ThreadTimes(int(cpu_ns) // 1000, int(waited_ns) // 1000)
-    return found
+            times_of[int(number)] = ThreadTimes(int(cpu_ns) // 1000, int(waited_ns) // 1000)
+    return times_of
 
 
 class Waits:
-    """Sums the time that threads waited for a CPU; never decreases.
+    """Sums the times for which threads have waited for a CPU; the sum never decreases.
 
-    A thread's counter disappears with the thread, and gRPC's threads come and go: so the waiting
+    A thread's counter disappears with the thread, and gRPC's threads come and go. So the waiting
     time of each thread since the last reading is added to the sum.
     """
 
@@ -209,33 +214,33 @@ class Waits:
         self._threads: dict[int, int] = {}
 
     def us(self, threads: Mapping[int, ThreadTimes]) -> int:
-        """The sum up to this reading of all threads."""
+        """Add a reading of all threads, and return the sum up to now."""
         waits = {thread: times.waited_us for thread, times in threads.items()}
         for thread, waited_us in waits.items():
             before_us = self._threads.get(thread, 0)
-            # Less than before: a new thread with a reused number.
+            # Less time than before means a new thread with a reused number.
             self._total_us += waited_us - before_us if waited_us >= before_us else waited_us
         self._threads = waits
         return self._total_us
 
 
 def host_cpu_us(cpus: Collection[int] | None, stat: str = "/proc/stat") -> int:
-    """CPU time that was used of these CPUs, in steps of a tick; 0 if the kernel does not say.
+    """Return the CPU time that was used on these CPUs, in steps of a tick; 0 if it is not known.
 
-    None is all CPUs, which is read in less time.
+    cpus  the numbers of the CPUs; None for all, which takes less time
     """
-    wanted = {b"cpu"} if cpus is None else {b"cpu%d" % cpu for cpu in cpus}
+    labels = {b"cpu"} if cpus is None else {b"cpu%d" % cpu for cpu in cpus}
     try:
         lines = read_proc(stat, 200 if cpus is None else 1 << 20).splitlines()
     except _UNSEEN:
         return 0
-    counted = [words for words in map(bytes.split, lines) if words and words[0] in wanted]
-    # Without idle and iowait; guests are in user already.
+    counted = [words for words in map(bytes.split, lines) if words and words[0] in labels]
+    # user, nice, system, irq, softirq and steal; not idle and iowait. Guests are part of user.
     return sum(int(words[i]) for words in counted for i in (1, 2, 3, 6, 7, 8)) * TICK_US
 
 
 def is_ready(pid: int, but: int = 0) -> bool:
-    """Whether a thread of a process, except thread `but`, is running or waits for a CPU."""
+    """Return True if a thread of a process, except thread `but`, runs or waits for a CPU."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except _UNSEEN:
@@ -248,10 +253,11 @@ def is_ready(pid: int, but: int = 0) -> bool:
 
 
 def usage(pids: Sequence[int], suspicious_bytes: int) -> tuple[int, int]:
-    """The tasks (processes and threads) of these processes, and their memory in bytes.
+    """Return the number of tasks (threads) of these processes, and their memory in bytes.
 
-    Memory is what is resident, swapped out and in page tables. It counts what they share once for
-    each of them; where that is more than `suspicious_bytes`, exactly, if that can be read.
+    The memory is the resident memory, the swapped-out memory and the page tables. Shared memory
+    counts once for each process. If this sum is above `suspicious_bytes`, the exact memory is
+    returned instead, if it can be read, which takes longer.
     """
     kib = tasks = 0
     for pid in pids:
@@ -269,7 +275,10 @@ def usage(pids: Sequence[int], suspicious_bytes: int) -> tuple[int, int]:
 
 
 def _kib_fields(pid: int, file: str, names: Collection[bytes]) -> list[tuple[bytes, int]]:
-    """Lines of a file of /proc by their names; PermissionError if only that is in the way."""
+    """Return the named lines of a file of a process in /proc; an empty list if it has ended.
+
+    Raises PermissionError if the process exists but the file cannot be read.
+    """
     try:
         lines = read_proc(f"/proc/{pid}/{file}").splitlines()
     except _GONE:
@@ -283,7 +292,7 @@ def _kib_fields(pid: int, file: str, names: Collection[bytes]) -> list[tuple[byt
 
 
 def oom_kills(vmstat: str = "/proc/vmstat") -> int:
-    """The processes of this machine that the kernel has killed for want of memory; 0 if unknown."""
+    """Return how many processes the kernel has killed since boot for lack of memory; 0 if unknown."""
     try:
         fields = read_proc(vmstat).split()
     except OSError:
@@ -292,9 +301,10 @@ def oom_kills(vmstat: str = "/proc/vmstat") -> int:
 
 
 def ended_for_memory(returncode: int | None, kills_before: int) -> bool:
-    """Whether a process that nobody here killed was killed by the kernel, for want of memory.
+    """Return True if a process that the referee did not kill was killed for lack of memory.
 
-    kills_before  `oom_kills` when it began
+    returncode    the exit status of the process
+    kills_before  the result of `oom_kills` at the start of the process
     """
     return returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) and oom_kills() > kills_before
 
@@ -303,13 +313,13 @@ def ended_for_memory(returncode: int | None, kills_before: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, or gone."""
+    """Return True if a process is stopped, or has ended."""
     fields = stat_fields(pid)
     return has_ended(pid) if fields is None else fields[0] in (b"T", b"t", b"Z", b"X")
 
 
 def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signal each of these processes; those that are gone are skipped."""
+    """Send a signal to each of these processes; those that have ended are skipped."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -318,13 +328,16 @@ def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def search(belongs: Callable[[int], bool]) -> list[int]:
-    """The living processes of which this is true, except this one."""
+    """Return the living processes for which `belongs` is true, except this process."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if pid != os.getpid() and belongs(pid) and not has_ended(pid)]
 
 
 def end_all(belongs: Callable[[int], bool]) -> bool:
-    """Kill the processes of which this is true until there is none; False after LONGEST_S."""
+    """Kill the processes for which `belongs` is true until there is none.
+
+    Return False if there are some after LONGEST_S.
+    """
     deadline_s = time.monotonic() + LONGEST_S
     while pids := search(belongs):
         for pid in pids:
@@ -342,7 +355,10 @@ def end_all(belongs: Callable[[int], bool]) -> bool:
 
 
 def stop_all(members: Members) -> bool:
-    """Stop every member; False if some still ran after ROUNDS attempts."""
+    """Stop every member; return False if some still run after ROUNDS attempts.
+
+    members  lists the processes anew, since they may fork while they are being stopped
+    """
     for _ in range(ROUNDS):
         running = [pid for pid in members() if not is_stopped(pid)]
         if not running:
@@ -355,19 +371,22 @@ def stop_all(members: Members) -> bool:
 
 
 def exit_status(pid: int) -> int | None:
-    """The status of a child that has exited, which can still be waited for; None if it runs."""
+    """Return the exit status of a child that has exited, without reaping it.
+
+    It is negative for a signal. Return None if the child runs, or was reaped already.
+    """
     try:
-        end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return None
-    if end is None:
+    if result is None:
         return None
-    is_killed = end.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
-    return -end.si_status if is_killed else end.si_status
+    is_killed = result.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+    return -result.si_status if is_killed else result.si_status
 
 
 def wait_for_end(pid: int, milliseconds: int) -> bool:
-    """Wait for a process to exit; False after a timeout. Returns at once when it exits."""
+    """Wait for a process to exit; return False if it has not after so many milliseconds."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -381,7 +400,7 @@ def wait_for_end(pid: int, milliseconds: int) -> bool:
 
 
 def on_exit(pid: int, call: Callable[[], object]) -> Callable[[], object]:
-    """Call once the process has exited; see `interface.IsolatedProcess`."""
+    """Let the running event loop make a call once a process has exited; return its cancellation."""
     handle = os.pidfd_open(pid)
     loop = asyncio.get_running_loop()
     watched = True

@@ -1,8 +1,9 @@
 """Paths that bots need: the interpreter, its libraries, the SDK, the system.
 
 Invariants: nothing of a bot or of the SDK is imported to find it; paths are those of the referee's
-own interpreter, because it also runs bots that are Python files. An environment is never taken
-whole: `python -m venv .` makes one of a folder with bots, a ladder and secrets in it.
+own interpreter, because it also runs bots that are Python files. The folder of a virtual
+environment is never used as a whole: `python -m venv .` may have made it in a folder with bots, a
+ladder and secrets.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 
 @cache
 def interpreter() -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
-    """The files of the interpreter, and the symbolic links that lead to them (text and path).
+    """Return the files of the interpreter, and the symbolic links to them (text and path).
 
     Links stay links, because some interpreters find their libraries beside the real file.
     """
     executable = Path(sys.executable).absolute()
-    # By whichever name it was started: `python`, or one of the others.
+    # All names of the interpreter, since a bot may be started by any of them.
     paths = list(dict.fromkeys([executable, *sorted(executable.parent.glob("python*[0-9]"))]))
     links = []
     for path in paths:
@@ -63,19 +64,19 @@ def interpreter() -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
 
 @cache
 def python_folders() -> tuple[Path, ...]:
-    """Where modules are: the standard library, site-packages, the user site."""
+    """Return the folders with modules: the standard library, site-packages, and the user site."""
     bases = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
-    wanted = [sysconfig.get_path(name, vars=bases) for name in ("stdlib", "platstdlib")]
-    wanted += [folder for folder in site.getsitepackages() if Path(folder).is_dir()]
+    folders = [sysconfig.get_path(name, vars=bases) for name in ("stdlib", "platstdlib")]
+    folders += [folder for folder in site.getsitepackages() if Path(folder).is_dir()]
     user_site = site.getusersitepackages()
     if site.ENABLE_USER_SITE and user_site in sys.path and Path(user_site).is_dir():
-        wanted.append(user_site)
-    return tuple(dict.fromkeys(Path(folder).absolute() for folder in wanted))
+        folders.append(user_site)
+    return tuple(dict.fromkeys(Path(folder).absolute() for folder in folders))
 
 
 @cache
 def shared_libraries() -> tuple[Path, ...]:
-    """The interpreter's own shared libraries; with conda, the folder of all libraries."""
+    """Return the interpreter's own shared libraries; with conda, the folders of all libraries."""
     prefix = Path(sys.base_prefix).absolute()
     folders = [prefix / name for name in ("lib", "lib64") if (prefix / name).is_dir()]
     if (prefix / "conda-meta").is_dir():
@@ -85,10 +86,10 @@ def shared_libraries() -> tuple[Path, ...]:
 
 @cache
 def sdk_folders() -> tuple[Path, ...]:
-    """The folders that the SDK needs outside of `python_folders`.
+    """Return the folders and files that the SDK needs outside of `python_folders`.
 
-    A checkout (an editable installation, or found by PYTHONPATH) needs them: only its packages
-    are mounted. Of a folder of libraries, only what was installed into it.
+    They are needed if the SDK is a checkout (an editable installation, or in PYTHONPATH). Of the
+    checkout these are only the packages, of a folder of libraries only installed distributions.
     """
     packages = [folder for name in SDK_PACKAGES for folder in _package_folders(name)]
     libraries = {folder.parent for folder in _package_folders(LIBRARY)}
@@ -97,31 +98,42 @@ def sdk_folders() -> tuple[Path, ...]:
 
 
 def _installed_in(folder: Path) -> list[Path]:
-    """The packages and modules of the distributions in a folder."""
+    """Return the packages and modules of the distributions in a folder."""
     if _is_in_python(folder):
         return []
-    # The sandbox alone needs it, and it takes a while to import.
+    # Slow to import, and only needed for the sandbox.
     from importlib.metadata import distributions
 
-    files = (file for one in distributions(path=[str(folder)]) for file in one.files or ())
+    files = (
+        file
+        for distribution in distributions(path=[str(folder)])
+        for file in distribution.files or ()
+    )
     names = {file.parts[0] for file in files if file.parts[0] != os.pardir}
     return [folder / name for name in sorted(names) if (folder / name).exists()]
 
 
 def search_path(inherited: str = "") -> str:
-    """The PYTHONPATH with which a bot can import the SDK; "" if none is needed."""
+    """Return the PYTHONPATH with which a bot can import the SDK; "" if none is necessary.
+
+    inherited  the PYTHONPATH of the referee, which follows
+    """
     parts = [
         folder.parent for name in (*SDK_PACKAGES, LIBRARY) for folder in _package_folders(name)
     ]
     user_site = Path(site.getusersitepackages()).absolute()
-    # The user's site is found through the home folder, which a bot does not have.
+    # Python finds the user site by the home folder, which a bot does not have.
     words = [str(part) for part in parts if part == user_site or not _is_in_python(part)]
     words += [part for part in inherited.split(os.pathsep) if part]
     return os.pathsep.join(dict.fromkeys(words))
 
 
 def environment_for(launch: LaunchSpec, passed_on: Sequence[str], mark: str) -> dict[str, str]:
-    """The environment of a bot: its own, its mark, and the variables of this one that it gets."""
+    """Return the environment of a plain bot.
+
+    passed_on  the names of the referee's variables that the bot inherits
+    mark       the name by which the bot's processes are found later
+    """
     environment = {name: os.environ[name] for name in passed_on if name in os.environ}
     if path := search_path(os.environ.get("PYTHONPATH", "")):
         environment["PYTHONPATH"] = path
@@ -133,10 +145,12 @@ def environment_for(launch: LaunchSpec, passed_on: Sequence[str], mark: str) -> 
 
 
 def _package_folders(name: str) -> list[Path]:
+    """Return the folders of a package, without importing it; an empty list if there is none."""
     spec = find_spec(name)
-    places = spec.submodule_search_locations if spec else None
-    return [Path(place).absolute() for place in places or ()]
+    locations = spec.submodule_search_locations if spec else None
+    return [Path(location).absolute() for location in locations or ()]
 
 
 def _is_in_python(folder: Path) -> bool:
+    """Return True if a folder is within one of `python_folders`."""
     return any(folder.is_relative_to(root) for root in python_folders())
