@@ -15,13 +15,13 @@ from sqlalchemy import update
 
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.remote import RemoteLadder
-from deepsea_arena.api.submissions import Archive, Submission
+from deepsea_arena.api.submissions import Archive
 from deepsea_bundle.bot_cache import stored_files
 from deepsea_cli.ladder.submit import followed
 from deepsea_ladder.bot_states import RIGHTS, BotDeed, changes_state
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.model import BotState, TaskState
+from deepsea_ladder.model import BotState, Submission, TaskState
 from deepsea_ladder.store import schema
 from helpers import ladder
 from helpers.commands import called
@@ -136,9 +136,12 @@ def by_command_from_afar(world: World, deed: BotDeed) -> None:
             if submission.state is TaskState.QUEUED:
                 check(world, TEXTS[deed])
 
+        def unexpected(event: object) -> None:
+            pytest.fail(f"the connection broke: {event}")
+
         archive = Archive.of(zipped(TEXTS[deed]), BOT, KEY, 1000)
         with RemoteLadder(url, token) as afar:
-            followed(afar, archive, news, broken=pytest.fail, pause=pytest.fail)
+            followed(afar, archive, news, broken=unexpected, pause=unexpected)
 
 
 WAYS: dict[str, Callable[[World, BotDeed], None]] = {
