@@ -459,18 +459,16 @@ def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions
         f"between {low:+.2f} and {high:+.2f} (1: first of the table, 0: last)"
     )
     if found.verdict == "B" and rival.is_best and best is not None:
-        _print_way_back(run.settings.bots[0], best.folder, bot)
+        _print_way_back(run.settings.bots[0], best.program, bot)
     elif found.verdict is None:
         echo("  to play on until it is decided:")
         print_command("deepsea-referee", "compare", bot, rival.argument, "--until-decided")
 
 
-def _print_way_back(mine: BotSpec, folder: Path, bot: str) -> None:
+def _print_way_back(mine: BotSpec, program: Path, bot: str) -> None:
     """The command that brings the best version's files back."""
     from deepsea_bundle.program import SINGLE
-    from deepsea_referee.bots.resolve import PROGRAM
 
-    program = folder / PROGRAM
     place = bot.removesuffix(mine.parameters)
     if mine.single:
         echo("  to go back to it:")

@@ -63,11 +63,11 @@ def test_a_run_says_in_its_first_line_how_strong_it_is(run: Run, bot: Path) -> N
 
     bot.write_text(DROWNS, encoding="utf-8")
     worse = run("improve", "mine.py", *HASTE)
-    assert worse.out.startswith("weaker: your best is version 1, runs/improve-mine/2/bot\n")
+    assert worse.out.startswith("weaker: your best is version 1, runs/improve-mine/1/bot\n")
     lines = worse.out.splitlines()
     assert lines[2] == "  to go back to it:"
     back = shlex.split(lines[3])
-    assert back == ["cp", "runs/improve-mine/2/bot/bot.py", "mine.py"]
+    assert back == ["cp", "runs/improve-mine/1/bot/bot.py", "mine.py"]
     assert Path(back[1]).read_text(encoding="utf-8") == BOT
 
     # A weaker version is not what the next one is compared with.

@@ -55,13 +55,18 @@ class Version:
     number: int
     """The number of the first run in which it played."""
     folder: Path
-    """The folder of its newest run, which has the records and the program."""
+    """The folder of its newest run, which has the records."""
     run: Run
+
+    @property
+    def program(self) -> Path:
+        """The folder of the program, in that of the first run: its number is the version's."""
+        return self.folder.with_name(str(self.number)) / PROGRAM
 
     @property
     def argument(self) -> str:
         """The argument BOT of a command that names this version."""
-        return f"{self.folder / PROGRAM}{self.run.parameters}"
+        return f"{self.program}{self.run.parameters}"
 
 
 class Versions:
