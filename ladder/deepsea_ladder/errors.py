@@ -26,6 +26,9 @@ Every message is one line for the user: what happened, where, what to do.
 
 from __future__ import annotations
 
+import re
+
+_ROW = re.compile(r"table \w+, row \d+(?=:)")
 DISK_FULL = "the disk of the ladder is full, and its operator has to make room; nothing was changed"
 
 
@@ -79,6 +82,13 @@ class StoreDamaged(StoreError):
         self.damage = damage
         self.table = table
         self.column = column
+
+    @property
+    def row(self) -> str:
+        """The table and the number of a row that is known to be damaged, which anybody may read,
+        without what stands there; else ""."""
+        row = _ROW.match(self.damage)
+        return row[0] if row else ""
 
 
 class ChainBroken(LadderError):

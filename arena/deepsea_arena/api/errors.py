@@ -25,6 +25,7 @@ from deepsea_ladder.errors import (
     SeasonClosed,
     SeasonError,
     SeasonPaused,
+    StoreDamaged,
     StoreUnavailable,
     SubmissionError,
 )
@@ -38,6 +39,7 @@ LASTING_S = 60
 """The seconds after which to come back if somebody has to do something first."""
 BUSY = "the ladder's store is busy; try again"
 FAILED = "the ladder cannot do this; the operator's log says why"
+DAMAGED = "the ladder cannot show this, since {row} is damaged; the operator's log says more"
 INVALID = (
     "this token is not valid: it was mistyped, has ended, or its author is blocked; "
     "an admin of the ladder can give you a code for a new one"
@@ -137,6 +139,8 @@ def refusal_of(error: Exception) -> ApiError:
             return ApiError(Kind.NOT_NOW, text)
         case SeasonClosed() | SeasonPaused() | PairingError():
             return ApiError(Kind.NOT_NOW, text)
+        case StoreDamaged(row=row) if row:
+            return ApiError(Kind.INTERNAL, DAMAGED.format(row=row))
     return ApiError(Kind.INTERNAL, FAILED)
 
 

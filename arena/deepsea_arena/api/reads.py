@@ -236,9 +236,7 @@ class ReadMethods(LadderPart):
     @method("GET", "/feed", key="game")
     def feed(self, *, after: int = 0) -> Iterator[GameLine | None]:
         """Follow games as they end, from a sequence number or from now on, oldest first."""
-        if not after:
-            newest = newest_games(self.store, 1).games
-            after = newest[0].seq if newest else 0
+        after = after or next(iter(self.store.history.newest(1)), 0)
         while True:
             games = self.store.history.since(after, FEED)
             for game in games:

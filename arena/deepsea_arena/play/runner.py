@@ -141,12 +141,14 @@ class Runner:
         self._unplayable = ""  # why there are no games, as was reported
         self._failures_in_a_row = 0  # games in a row without a result
         self._troubles = 0  # in a row, of this machine
+        self._damaged: list[str] = []  # the bots without games, as was said
         self._newest = self.season.name  # the season that the pages show, as far as it was said
         self._report = RunReport(season=self.season.name)
 
     def run(self) -> RunReport:
         """Play until the goal is reached, nothing is left to play, or `stop` is requested."""
         try:
+            self._say_damaged()
             self._report.ended = self._loop()
         finally:
             self.pool.close()
@@ -395,6 +397,7 @@ class Runner:
             self._retry(lambda: self.store.jobs.renew(held, self.settings.lease))
             self._renewed = now
             self._say_newest()
+            self._say_damaged()
             self._gives_way = self._retry(self.gives_way)
 
     def _say_newest(self) -> None:
@@ -409,6 +412,13 @@ class Runner:
                 f"{self.season.name} until that is closed: `ladder close {self.season.name}`"
             )
         self._newest = newest
+
+    def _say_damaged(self) -> None:
+        """Say which bots get no games, since they cannot be read."""
+        damage = self._retry(self.store.bots.damages)
+        for line in damage if damage != self._damaged else ():
+            self.watcher.trouble(f"{line}; that bot gets no games")
+        self._damaged = damage
 
     def _until_due(self) -> float:
         """The time until the next heartbeat or timeout."""

@@ -299,9 +299,11 @@ def bot_profile(
     logs = store.logs.of_bot(bot.name) if is_own or reader.is_admin else {}
     games = store.history.latest_of(season, chosen.id, NEWEST + 1, FAULTY)
     faulty = [game for game in games if game.seats[_seat_of(game, chosen)].faults][:FAULTY]
+    records = store.history.records(faulty)
     faults = [
-        (game, _faults(record, _seat_of(game, chosen)))
-        for game, record in zip(faulty, store.history.records(faulty), strict=True)
+        (game, _faults(records[game.seq], _seat_of(game, chosen)))
+        for game in faulty
+        if game.seq in records
     ]
     seats, faulty_games = store.sums.seats(season, chosen.id)
     return BotProfile(
@@ -353,7 +355,7 @@ def _lost_in(
 
     def deviations(games: Iterable[AnalysedGame]) -> Iterator[Sequence[Deviation]]:
         for game in games:
-            with suppress(DocumentError):  # the page of the game says so
+            with suppress(DocumentError, StoreDamaged):  # the page of the game says so
                 found = read_analysis(document_of(store, game.game_id))
                 if found.policy != COACH_VERSION:
                     continue

@@ -106,9 +106,9 @@ def newest_games(
     for name in (wanted.bot, wanted.against):
         if name is not None:
             store.bots.get(name)  # which says so if there is none
-    found = store.history.latest(limit + 1, season, wanted, before=before)
-    older = Int64(found[limit - 1].seq) if len(found) > limit else None
-    return GamesPage(tuple(found[:limit]), older)
+    numbers = store.history.newest(limit + 1, season, wanted, before=before)
+    older = Int64(numbers[limit - 1]) if len(numbers) > limit else None
+    return GamesPage(tuple(store.history.numbered(numbers[:limit])), older)
 
 
 CSV_COLUMNS = (

@@ -20,6 +20,8 @@ from deepsea_ladder.store.tasks import Tasks
 from deepsea_rules.printable import printable
 
 GAMES = Tasks(TaskKind.GAME)
+_OUT = [state for state in BotState if state is not BotState.ACTIVE]
+"""States of bots that were taken out. A bot whose state is damaged is in none of them."""
 _attempts, _tasks = schema.attempts, schema.tasks
 _OPEN = (
     _attempts.c.job_id == bindparam("of_job"),
@@ -88,7 +90,7 @@ def give_back(connection: Connection, task: Row[Any], at: int, **values: object)
         select(bots.c.name, bots.c.state)
         .join(versions, versions.c.bot_id == bots.c.id)
         .join(seats, seats.c.version_id == versions.c.id)
-        .where(seats.c.job_id == task.subject, bots.c.state != BotState.ACTIVE)
+        .where(seats.c.job_id == task.subject, bots.c.state.in_(_OUT))
         .order_by(seats.c.seat)
     ).first()
     seasons = schema.seasons

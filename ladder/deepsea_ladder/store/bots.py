@@ -21,6 +21,7 @@ from sqlalchemy import (
     Connection,
     Integer,
     Row,
+    Select,
     bindparam,
     exists,
     func,
@@ -54,6 +55,7 @@ from deepsea_ladder.store.authors import check_window, ensure_author
 from deepsea_ladder.store.database import StorePart, added, now
 from deepsea_ladder.store.history import (
     IS_CURRENT,
+    SELECT_BOTS,
     SELECT_VERSIONS,
     seat_result,
     version_of,
@@ -65,7 +67,7 @@ from deepsea_rules.printable import printable
 if TYPE_CHECKING:
     from deepsea_bundle.reader import BotBundle
 
-_CURRENT = SELECT_VERSIONS.where(IS_CURRENT)
+_CURRENT = SELECT_BOTS.where(IS_CURRENT)
 """Selects the version of each bot that plays."""
 _ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
 _PLAYS = {"state": BotState.ACTIVE, "reason": None, "is_damaged": False}
@@ -138,9 +140,16 @@ class Bots(StorePart):
         query = _CURRENT.order_by(schema.bots.c.name_key)
         if author_id is not None:
             query = query.where(schema.bots.c.author_id == author_id)
+        return self._readable(query)[0]
+
+    def damages(self) -> list[str]:
+        """The damage of bots that cannot be read, and are left out of `all`, a line each."""
+        return list(dict.fromkeys(self._readable(_CURRENT)[1]))
+
+    def _readable(self, query: Select[Any]) -> tuple[list[LadderBot], list[str]]:
         return self._database.readable(
             query, schema.bot_versions.c.id, lambda _, rows: [_bot(row) for row in rows]
-        )[0]
+        )
 
     def versions(self, name: str) -> list[BotVersion]:
         """Every version of a bot, the oldest first."""
@@ -149,7 +158,7 @@ class Bots(StorePart):
 
     def with_versions(self, name: str) -> tuple[LadderBot, list[BotVersion]]:
         """A bot, and every version of it, the oldest first."""
-        query = SELECT_VERSIONS.where(schema.bots.c.name_key == names.key(name))
+        query = SELECT_BOTS.where(schema.bots.c.name_key == names.key(name))
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(schema.bot_versions.c.number)).all()
         if not rows:
@@ -418,9 +427,9 @@ def _leave_tournaments(connection: Connection, bot_id: int) -> None:
     connection.execute(insert(table).from_select(columns, leaving))
 
 
-def current_bots(connection: Connection) -> list[LadderBot]:
-    """Every bot, by name."""
-    return [_bot(row) for row in connection.execute(_CURRENT.order_by(schema.bots.c.name_key))]
+def active_bots(connection: Connection) -> list[LadderBot]:
+    """Every active bot, by name."""
+    return [_bot(row) for row in connection.execute(_ACTIVE.order_by(schema.bots.c.name_key))]
 
 
 def _row(connection: Connection, name: str) -> Row[Any]:

@@ -125,13 +125,16 @@ class HexFloat(TypeDecorator[str]):
         return str(value)
 
 
-def allowed(column: Column[Any]) -> str:
-    """The condition in SQL that a column's values meet, besides their type; "" for none."""
-    name = f'"{column.name}"'
+def allowed(column: Column[Any], table: str = "") -> str:
+    """The condition in SQL that a column's values meet, besides their type; "" for none.
+
+    table  its name and a dot, where the statement reads several
+    """
+    name = f'{table}"{column.name}"'
     match column.type:
         case StateOfKind():
             of_kinds = (
-                f"\"kind\" = '{kind}' AND {name} IN ({_literals(rules.states)})"
+                f"{table}\"kind\" = '{kind}' AND {name} IN ({_literals(rules.states)})"
                 for kind, rules in KINDS.items()
             )
             return f"({' OR '.join(of_kinds)})"
@@ -145,9 +148,9 @@ def allowed(column: Column[Any]) -> str:
     return ""
 
 
-def is_wrong(column: Column[Any]) -> str:
+def is_wrong(column: Column[Any], table: str = "") -> str:
     """The condition in SQL, for SQLite, that a column has a value that its type forbids."""
-    name, condition = f'"{column.name}"', allowed(column)
+    name, condition = f'{table}"{column.name}"', allowed(column, table)
     kind = _stored_type(column.type)
     if kind == "text" and not condition:
         condition = f"{IS_UTF_8}(CAST({name} AS BLOB))"

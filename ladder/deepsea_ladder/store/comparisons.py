@@ -42,7 +42,7 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
-from deepsea_ladder.store.history import SELECT_VERSIONS, versions_by_id
+from deepsea_ladder.store.history import IS_CURRENT, SELECT_BOTS, versions_by_id
 from deepsea_ladder.store.seasons import by_id
 from deepsea_ladder.store.settings import limits_now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
@@ -91,7 +91,7 @@ class Comparisons(TaskLine[ComparisonLease]):
             expired = _TASKS.is_running & (schema.tasks.c.until <= at)
             waits = _waiting(season, or_(_TASKS.is_waiting, expired))
             first = connection.execute(waits).first()
-            return first is not None or any(_lacking(connection, season))
+            return first is not None or any(self._lacking(connection, season))
 
     def _order(self, connection: Connection, at: int) -> list[int]:
         """Plan what new versions need; authors take turns, and of one version that comparison is
@@ -102,12 +102,46 @@ class Comparisons(TaskLine[ComparisonLease]):
         outdated = _rows.c.version_id.not_in(_CURRENT)
         for row in connection.execute(_SELECT.where(_TASKS.is_waiting, outdated)).all():
             _supersede(connection, row.id, at)
-        for plan in _lacking(connection, season):
+        for plan in self._lacking(connection, season):
             _add(connection, season, secret, plan, at)
         if _left_of_hour(connection, at) <= 0:
             return []
         waiting = connection.execute(_waiting(season, _TASKS.is_waiting))
         return _TASKS.order(connection, [(row.id, row.author_id) for row in waiting])
+
+    def _lacking(self, connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
+        """The comparisons that current versions lack."""
+        ours = select(_rows.c.version_id, _rows.c.panel).where(_rows.c.season_id == season.id)
+        there = set(map(tuple, connection.execute(ours)))
+        newest = SELECT_BOTS.add_columns(IS_CURRENT.label("is_current"))
+        newest = newest.where(_versions.c.number >= _bots.c.version - 1)
+        rows, _ = self._database.readable(
+            newest.order_by(_versions.c.number, _versions.c.id),
+            _versions.c.id,
+            lambda _, rows: list(rows),
+            transaction=connection,
+        )
+        bots: dict[str, list[Row[Any]]] = {}
+        for row in rows:
+            bots.setdefault(row.name_key, []).append(row)
+        # The newest version of a bot may be one that cannot be read.
+        bots = {key: versions for key, versions in bots.items() if versions[-1].is_current}
+        # Where there is no sandbox, only bots that play were looked at when the season was opened.
+        out = {BotState.DISABLED, BotState.SUSPENDED}
+        if season.settings.isolation == "process":
+            out.add(BotState.WITHDRAWN)
+        panel = {
+            name: bots[names.key(name)][-1]
+            for name in season.settings.verdicts.panel
+            if names.key(name) in bots and bots[names.key(name)][-1].state not in out
+        }
+        for key, (*former, current) in bots.items():
+            wanted = {"": former[-1]} if former else {}
+            if key not in map(names.key, panel):
+                wanted |= panel
+            for name, other in wanted.items():
+                if current.state == BotState.ACTIVE and (current.version_id, name) not in there:
+                    yield current, other, name
 
     def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> ComparisonLease:
         row = connection.execute(select(_rows).where(_rows.c.id == task.subject)).one()
@@ -177,32 +211,6 @@ def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
     limits = limits_now(connection)
     idle = season.paused_at is not None or not limits.verdict_seconds
     return None if idle else (season, secret)
-
-
-def _lacking(connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
-    """The comparisons that current versions lack."""
-    ours = select(_rows.c.version_id, _rows.c.panel).where(_rows.c.season_id == season.id)
-    there = set(map(tuple, connection.execute(ours)))
-    newest = SELECT_VERSIONS.where(_versions.c.number >= _bots.c.version - 1)
-    bots: dict[str, list[Row[Any]]] = {}
-    for row in connection.execute(newest.order_by(_versions.c.number, _versions.c.id)):
-        bots.setdefault(row.name_key, []).append(row)
-    # Where there is no sandbox, only bots that play were looked at when the season was opened.
-    out = {BotState.DISABLED, BotState.SUSPENDED}
-    if season.settings.isolation == "process":
-        out.add(BotState.WITHDRAWN)
-    panel = {
-        name: bots[names.key(name)][-1]
-        for name in season.settings.verdicts.panel
-        if names.key(name) in bots and bots[names.key(name)][-1].state not in out
-    }
-    for key, (*former, current) in bots.items():
-        wanted = {"": former[-1]} if former else {}
-        if key not in map(names.key, panel):
-            wanted |= panel
-        for name, other in wanted.items():
-            if current.state == BotState.ACTIVE and (current.version_id, name) not in there:
-                yield current, other, name
 
 
 def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Plan, at: int) -> None:

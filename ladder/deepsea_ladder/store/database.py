@@ -267,32 +267,45 @@ class Database:
     def readable(
         self,
         query: Select[Any],
-        key: Column[int],
+        key: ColumnElement[int],
         read: Callable[[Connection, Sequence[Row[Any]]], list[T]],
         parameters: Mapping[str, Any] = {},
+        transaction: Connection | None = None,
     ) -> tuple[list[T], list[str]]:
         """The values of a list that can be read, and a line of damage for each row that cannot.
 
-        query  selects rows, in each of which `key` has another value
-        read   makes the values of some rows; called row by row if it raises `StoreDamaged` for all
+        query        selects rows, in each of which `key` has another value
+        read         makes the values of some rows; called row by row if it raises `StoreDamaged`
+                     for all
+        transaction  where to read; by default in snapshots of its own
         """
+
         try:
-            with self.read() as connection:
+            with self._reading(transaction) as connection:
                 return read(connection, connection.execute(query, parameters).all()), []
         except StoreDamaged:
             pass  # row by row, then
         values: list[T] = []
         damage: list[str] = []
-        with self.read() as connection:
+        with self._reading(transaction) as connection:
             keys = connection.execute(query.with_only_columns(key), parameters).scalars().all()
         for number in keys:
             try:
-                with self.read() as connection:
+                with self._reading(transaction) as connection:
                     row = connection.execute(query.where(key == number), parameters).all()
                     values += read(connection, row)
             except StoreDamaged as error:
                 damage.append(str(error))
         return values, damage
+
+    @contextmanager
+    def _reading(self, transaction: Connection | None) -> Iterator[Connection]:
+        if transaction is None:
+            with self.read() as connection:
+                yield connection
+        else:
+            with self.translated():
+                yield transaction
 
     @contextmanager
     def _begin_read(self) -> Iterator[Connection]:

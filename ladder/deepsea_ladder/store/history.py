@@ -48,19 +48,20 @@ SELECT_VERSIONS: Select[Any] = (
         _versions.c.number,
         _versions.c.digest,
         _versions.c.created_at.label("submitted_at"),
-        schema.bots.c.id.label("bot_id"),
         schema.bots.c.name,
-        schema.bots.c.name_key,
-        schema.bots.c.state,
-        schema.bots.c.reason,
-        schema.bots.c.is_damaged,
-        schema.bots.c.changed_at,
-        schema.bots.c.author_id,
         schema.authors.c.name.label("author"),
     )
     .join(schema.bots, schema.bots.c.id == _versions.c.bot_id)
     .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
 )
+"""Selects versions with what games show of them, so that a bot's games can be read without its
+state."""
+SELECT_BOTS: Select[Any] = SELECT_VERSIONS.add_columns(
+    schema.bots.c.id.label("bot_id"),
+    *(column for column in schema.bots.c if column.name not in ("id", "name")),
+)
+"""Selects versions with all that is known of their bots, so that a bot's row is read as a whole or
+not at all."""
 IS_CURRENT = _versions.c.number == schema.bots.c.version
 """Of a version with its bot: whether it is the one that plays."""
 # Looked up bot by bot: former versions are not read.
@@ -71,10 +72,11 @@ CURRENT_IDS = select(
     .scalar_subquery()
 ).select_from(schema.bots)
 _VERSIONS_BY_ID = SELECT_VERSIONS.where(_versions.c.id.in_(bindparam("ids", expanding=True)))
-_VERSIONS_OF_JOB = (
-    SELECT_VERSIONS.join(schema.job_seats, schema.job_seats.c.version_id == _versions.c.id)
+_VERSIONS_OF_JOB, _BOTS_OF_JOB = (
+    query.join(schema.job_seats, schema.job_seats.c.version_id == _versions.c.id)
     .where(schema.job_seats.c.job_id == bindparam("job"))
     .order_by(schema.job_seats.c.seat)
+    for query in (SELECT_VERSIONS, SELECT_BOTS)
 )
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums
@@ -159,14 +161,28 @@ class History(StorePart):
         *,
         before: int | None = None,
     ) -> list[GameLine]:
-        """The newest games, newest first; `before` leaves out those from that one on."""
-        if wanted is None or wanted == GameFilter():
-            query = self._query(season).order_by(_games.c.seq.desc()).limit(limit)
-            return self._read(query if before is None else query.where(_games.c.seq < before))
-        # First which games, from one index; then all of these few.
+        """The newest games that can be read, newest first; `before` leaves out those from that one
+        on."""
+        return self.numbered(self.newest(limit, season, wanted, before=before))
+
+    def newest(
+        self,
+        limit: int,
+        season: StoredSeason | None = None,
+        wanted: GameFilter | None = None,
+        *,
+        before: int | None = None,
+    ) -> Sequence[int]:
+        """The sequence numbers of the games of `latest`, and of those that cannot be read."""
         with self._database.read() as connection:
-            found = self._filtered(connection, limit, wanted, season, before)
-        return self._numbered(found)
+            if wanted is not None and wanted != GameFilter():
+                return self._filtered(connection, limit, wanted, season, before)
+            query = select(_games.c.seq).order_by(_games.c.seq.desc()).limit(limit)
+            if season is not None:
+                query = query.where(_games.c.season_id == season.id)
+            if before is not None:
+                query = query.where(_games.c.seq < before)
+            return connection.execute(query).scalars().all()
 
     def latest_of(
         self, season: StoredSeason, version_id: int, limit: int, faulty: int = 0
@@ -181,7 +197,7 @@ class History(StorePart):
         newest = games.limit(limit).subquery()
         with_faults = games.where(schema.FAULTY).limit(faulty).subquery()
         those = union_all(select(newest.c.seq), select(with_faults.c.seq))
-        return self._numbered(those)
+        return self.numbered(those)
 
     def outcomes(self, season: StoredSeason) -> dict[str, tuple[SeatResult, ...]]:
         """The results of every seat of a season's games, by the game's id."""
@@ -206,9 +222,14 @@ class History(StorePart):
         return found[0]
 
     def since(self, seq: int, limit: int) -> list[GameLine]:
-        """The first games of all seasons that were rated after one, in their order."""
+        """The first games of all seasons that were rated after one and can be read, in their
+        order."""
         later = self._query(None).where(_games.c.seq > seq)
-        return self._read(later.order_by(_games.c.seq).limit(limit))
+        later = later.order_by(_games.c.seq).limit(limit)
+        games, damage = self._database.readable(later, _games.c.seq, _lines)
+        if damage and not games:
+            return self.since(seq + len(damage), limit)
+        return games
 
     def before(self, seq: int) -> list[Rating | None]:
         """The rating of each seat's version before a game, by seat; None if that was its first of
@@ -230,16 +251,16 @@ class History(StorePart):
             rows = connection.execute(query.where(_seats.c.seq == seq).order_by(_seats.c.seat))
             return [None if mu is None else Rating.from_hex(mu, sigma) for mu, sigma in rows]
 
-    def records(self, games: Sequence[GameLine]) -> list[str]:
-        """The records of these games, in their order."""
-        query = select(_games.c.seq, _games.c.record)
+    def records(self, games: Sequence[GameLine]) -> dict[int, str]:
+        """The records of these games that can be read, by the game's sequence number."""
         if not games:
-            return []
-        with self._database.read() as connection:
-            seqs = [game.seq for game in games]
-            rows = connection.execute(query.where(_games.c.seq.in_(seqs)))
-            found = {row.seq: str(row.record) for row in rows}
-        return [found[game.seq] for game in games]
+            return {}
+        query = select(_games.c.seq, _games.c.record)
+        query = query.where(_games.c.seq.in_([game.seq for game in games]))
+        records, _ = self._database.readable(
+            query, _games.c.seq, lambda _, rows: [(row.seq, str(row.record)) for row in rows]
+        )
+        return dict(records)
 
     def _query(self, season: StoredSeason | None, columns: FromClause | None = None) -> Select[Any]:
         """Selects games, of a season if one is given, by default without records."""
@@ -306,8 +327,8 @@ class History(StorePart):
             found = sorted({*found, *rows}, reverse=True)[:limit]
         return found
 
-    def _numbered(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[GameLine]:
-        """The games with these sequence numbers, newest first.
+    def numbered(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[GameLine]:
+        """The games with these sequence numbers that can be read, newest first.
 
         Games never change, so this may be another snapshot than that of the numbers.
         """
@@ -315,17 +336,21 @@ class History(StorePart):
         return self._read(games.order_by(_games.c.seq.desc()))
 
     def _read(self, query: Select[Any]) -> list[GameLine]:
-        return [line for line, _ in self._rows(query)]
+        return self._database.readable(query, _games.c.seq, _lines)[0]
 
     def _stored(self, query: Select[Any]) -> list[StoredGame]:
-        return [StoredGame(line, row.record, row.head) for line, row in self._rows(query)]
-
-    def _rows(self, query: Select[Any]) -> Iterator[tuple[GameLine, Row[Any]]]:
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-            seats = _seats_of(connection, [row.seq for row in rows])
-        for row in rows:
-            yield _line(row, seats[row.seq]), row
+            lines = _lines(connection, rows)
+        return [
+            StoredGame(line, row.record, row.head) for line, row in zip(lines, rows, strict=True)
+        ]
+
+
+def _lines(connection: Connection, rows: Sequence[Row[Any]]) -> list[GameLine]:
+    """The games in rows of `_query`."""
+    seats = _seats_of(connection, [row.seq for row in rows])
+    return [_line(row, seats[row.seq]) for row in rows]
 
 
 def no_such_game(game_id: str) -> NotOnLadder:
@@ -439,9 +464,15 @@ def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersi
     return versions
 
 
-def versions_of(connection: Connection, job_id: int) -> tuple[BotVersion, ...]:
-    """The line-up of a job: the version in each seat."""
-    found = tuple(version_of(row) for row in connection.execute(_VERSIONS_OF_JOB, {"job": job_id}))
+def versions_of(
+    connection: Connection, job_id: int, *, with_states: bool = False
+) -> tuple[BotVersion, ...]:
+    """The line-up of a job: the version in each seat.
+
+    with_states  raise `StoreDamaged`, too, if the state of one of the bots cannot be read
+    """
+    query = _BOTS_OF_JOB if with_states else _VERSIONS_OF_JOB
+    found = tuple(version_of(row) for row in connection.execute(query, {"job": job_id}))
     if not found:
         raise StoreDamaged(f"job {job_id} has no line-up")
     return found

@@ -54,7 +54,7 @@ from deepsea_ladder.store.bots import suspend_damaged, suspend_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION, versions_by_id, versions_of
 from deepsea_ladder.store.seasons import seed_of
-from deepsea_ladder.store.tasks import NO_LOAD, UNREADABLE_TASK, TaskQueue, loads
+from deepsea_ladder.store.tasks import NO_LOAD, UNREADABLE_TASK, TaskQueue, is_sound, loads
 from deepsea_rules.randomness import game_seed
 
 _jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts
@@ -81,9 +81,9 @@ _EXPIRED = (
     .limit(bindparam("most"))
 )
 # All of its few jobs: with the state in the query, a database may look at all that wait.
-_OF_ROTATION = _TASKS_OF_GAMES.where(_OURS, _jobs.c.rotation == bindparam("of")).order_by(
-    _jobs.c.shift
-)
+_OF_ROTATION = _TASKS_OF_GAMES.where(
+    _OURS, _jobs.c.rotation == bindparam("of"), is_sound()
+).order_by(_jobs.c.shift)
 _WAITING = (
     _TASKS_OF_GAMES.where(GAMES.is_waiting, _OUR_TASKS)
     .order_by(_tasks.c.priority, _tasks.c.subject)
@@ -289,7 +289,7 @@ class Jobs(TaskQueue):
         """Lease a game that waits; None if it cannot be read: then it is quarantined."""
         try:
             with self._database.translated():
-                lineup = versions_of(connection, task.subject)
+                lineup = versions_of(connection, task.subject, with_states=True)
                 which = {"job": task.subject, "season": season.id}
                 suspects = connection.execute(_SUSPECTS, which).scalars().all()
                 voids = sorted(_void_seats(connection, task.subject)) if suspects else ()

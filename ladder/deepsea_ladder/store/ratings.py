@@ -46,7 +46,7 @@ from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import (
     CURRENT_IDS,
     IS_CURRENT,
-    SELECT_VERSIONS,
+    SELECT_BOTS,
     last_seq,
     seat_result,
     version_of,
@@ -83,7 +83,7 @@ class FoldedGame(NamedTuple):
 
 _rated = schema.ratings.c
 _ENTRIES_OF_ALL = (
-    SELECT_VERSIONS.add_columns(
+    SELECT_BOTS.add_columns(
         IS_CURRENT.label("is_current"),
         *(column for column in _rated if column.name not in ("season_id", "version_id")),
     )

@@ -37,7 +37,7 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.attempts import GAMES, end_attempt, give_back
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import deadlines_of, find_author, submission_window
-from deepsea_ladder.store.bots import current_bots
+from deepsea_ladder.store.bots import active_bots
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import versions_by_id
 from deepsea_ladder.store.submissions import IS_OPEN, bots_from_afar
@@ -302,7 +302,7 @@ def _provisional(connection: Connection, season: StoredSeason) -> list[str]:
     if pairing.former_versions:  # they have ranks of their own
         return []
     tallies = read_tallies(connection, season)
-    bots = [bot for bot in current_bots(connection) if bot.state is BotState.ACTIVE]
+    bots = active_bots(connection)
     former = versions_by_id(connection, sorted(tallies.keys() - {bot.current.id for bot in bots}))
     replaced = {version.bot for version in former.values()}
     played = {version for version, tally in tallies.items() if not pairing.lacking(tally.games)}

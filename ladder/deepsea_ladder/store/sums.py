@@ -68,12 +68,14 @@ class Sums(StorePart):
     ) -> tuple[list[OpponentLine], int]:
         """A version against those that it met most often in the season, these first.
 
-        And the number of all that it met.
+        And the number of all that it met; of those that are looked at, if one cannot be read.
         """
-        query = _OPPONENTS.limit(limit)
-        keys = {"season": season.id, "version": version_id}
-        with self._database.read() as connection:
-            rows = connection.execute(query, keys).all()
+        rows, damage = self._database.readable(
+            _OPPONENTS.limit(limit),
+            _MEETINGS.c.id,
+            lambda _, rows: list(rows),
+            {"season": season.id, "version": version_id},
+        )
         lines = [
             OpponentLine(
                 bot=row.name,
@@ -87,6 +89,8 @@ class Sums(StorePart):
             for row in rows
         ]
         lines.sort(key=lambda line: (-line.games, line.bot, line.version))
+        if damage:
+            return lines, len(rows) + len(damage)
         return lines, rows[0].opponents if rows else 0
 
     def pairs(

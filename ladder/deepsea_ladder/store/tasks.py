@@ -16,10 +16,12 @@ the leases of all kinds at once, and has the rests of runners, which hold no lea
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import structs
 from sqlalchemy import (
+    Boolean,
     Column,
     ColumnElement,
     Connection,
@@ -34,12 +36,15 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import NoResultFound
+from sqlalchemy.exc import IntegrityError, NoResultFound
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.limits import check_order
 from deepsea_ladder.model import KINDS, UNDER_WAY, QueueLoad, TaskKind, TaskState
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.columns import is_wrong
 from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.printable import printable
@@ -71,6 +76,28 @@ UNREADABLE_TASK = (StoreDamaged, NoResultFound, LookupError, TypeError, ValueErr
 """The errors of a task whose rows are damaged: it is set aside, and the next one is tried."""
 
 
+class is_sound(FunctionElement[bool]):  # noqa: N801  (reads like a function in SQL)
+    """The condition that all values of a task can be read.
+
+    What cannot waits for nobody and is leased by nobody, so that a runner does not meet it.
+    """
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(is_sound, "sqlite")
+def _is_sound_in_sqlite(*_: Any, **__: Any) -> str:
+    wrong = " OR ".join(is_wrong(column, f"{_tasks.name}.") for column in _columns)
+    # As one term of which it expects nothing, lest SQLite choose another order of the tables.
+    return f"likelihood(NOT ({wrong}), 1.0)"
+
+
+@compiles(is_sound, "postgresql")
+def _is_sound_in_postgresql(*_: Any, **__: Any) -> str:
+    return "true"  # it keeps no value that a column forbids
+
+
 class Tasks:
     """The statements of one kind of tasks."""
 
@@ -78,8 +105,8 @@ class Tasks:
         self.kind = kind
         self.rules = KINDS[kind]
         self.is_of_kind = _columns.kind == kind
-        self.is_waiting = and_(self.is_of_kind, _columns.state == TaskState.QUEUED)
-        self.is_running = and_(self.is_of_kind, _columns.state == TaskState.RUNNING)
+        self.is_waiting = and_(self.is_of_kind, _columns.state == TaskState.QUEUED, is_sound())
+        self.is_running = and_(self.is_of_kind, _columns.state == TaskState.RUNNING, is_sound())
         self.is_open = and_(self.is_of_kind, _columns.state.in_(UNDER_WAY))
         self._last_change = (
             select(func.coalesce(func.max(_others.c.change), 0))
@@ -323,7 +350,8 @@ class TaskQueue(StorePart):
         words = printable(reason, schema.LONGEST_NOTE)
         state = self.tasks.rules.failed
         self.tasks.end(connection, task.subject, at, state, words=words, **values)
-        self._give_up(connection, task, words, at)
+        with suppress(IntegrityError):  # a row with a damaged value refuses other changes, too
+            self._give_up(connection, task, words, at)
 
     # What differs by kind
 

@@ -27,7 +27,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.documents import parameter
 from deepsea_ladder.accounts import Caller, Role
-from deepsea_ladder.errors import NotOnLadder, StoreError, StoreUnavailable
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged, StoreError, StoreUnavailable
 from deepsea_ladder.model import utc_time
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.changes import LastChanges
@@ -322,6 +322,8 @@ def refusal(error: Exception) -> Refusal:
         case StoreUnavailable(reason=""):
             return Refusal(503, _SENTENCES[503])
         case StoreUnavailable() | OSError() if refusal_of(error).kind is Kind.UNAVAILABLE:
+            return refusal(refusal_of(error))
+        case StoreDamaged(row=row) if row:
             return refusal(refusal_of(error))
         case StoreError():
             return Refusal(500, _FAILED)
