@@ -7,8 +7,8 @@ exceptions leave this module as a `StoreError`.
 
 No ladder is made beside the log of another one, which SQLite would take for its own; a connection
 never makes a file; what is written to a file that has lost its name counts as lost. The look for
-damage raises nothing for what it finds, a line each that names the place; it reads no records and
-no files of bots, so that it is quick on a large ladder.
+damage raises nothing for what it finds, a line each that names the place; it unpacks every record,
+whose checksum finds a flipped bit, but re-runs none, and reads no files of bots.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Insert,
+    LargeBinary,
     Row,
     Select,
     Table,
@@ -49,6 +50,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    type_coerce,
 )
 from sqlalchemy.exc import (
     ArgumentError,
@@ -72,7 +74,7 @@ from deepsea_ladder.errors import (
 )
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.columns import IS_UTF_8, is_wrong
+from deepsea_ladder.store.columns import IS_UTF_8, is_wrong, unpacked
 from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.printable import printable, quoted
 
@@ -671,7 +673,7 @@ def damages(database: Database) -> list[str]:
     found: list[str] = []
     try:
         with database.read() as connection, _as_lines(found):
-            for look in (_stored, _references, _meanings) if database.path else (_meanings,):
+            for look in (_stored, _references, _records, _meanings)[0 if database.path else 2 :]:
                 found += look(connection)
                 if found:
                     break  # what lies deeper follows from it
@@ -744,6 +746,18 @@ def _shown(connection: Connection, column: Column[Any], rowid: int) -> str:
 def _references(connection: Connection) -> Iterator[str]:
     for row in connection.execute(text("PRAGMA foreign_key_check")).fetchmany(_FEW):
         yield f"table {row[0]}, row {row[1]}: what it refers to is gone"
+
+
+def _records(connection: Connection) -> Iterator[str]:
+    """Records that cannot be unpacked, each with its game."""
+    games = schema.games.c
+    query = select(games.seq, games.game_id, type_coerce(games.record, LargeBinary))
+    rows = connection.execute(query.execution_options(yield_per=500))
+    for seq, game_id, content in rows:
+        try:
+            unpacked(content)
+        except StoreDamaged as error:
+            yield f"table games, row {seq}: the record of {game_id} is damaged: {error}"
 
 
 def _meanings(connection: Connection) -> Iterator[str]:
