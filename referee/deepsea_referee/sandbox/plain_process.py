@@ -98,6 +98,7 @@ class PlainContained(IsolatedProcess):
         return any(process_tree.is_ready(pid) for pid in self._tree())
 
     def close(self) -> None:
+        """Kill the process tree, and all processes that have left it but have the bot's mark."""
         if self._closed:
             return
         self._closed = True

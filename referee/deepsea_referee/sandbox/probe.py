@@ -62,11 +62,11 @@ class Check(NamedTuple):
 
     name: str
     meaning: str
-    """What it protects or proves."""
+    """The purpose of the check: what it protects or proves."""
     remedy: str = FOR_DEVELOPERS
-    """What to do if it is not ok."""
+    """The remedy if the check fails."""
     needed: bool = True
-    """Whether a complete sandbox needs it; the rest is advice."""
+    """True if a complete sandbox needs it; False if the check only gives advice."""
     ok: bool = False
     found: str = ""
 
@@ -165,7 +165,7 @@ _CHECKS = (
 
 
 def _check(name: str, ok: bool, found: str = "", remedy: str = "") -> Check:
-    """The outcome of a check, perhaps with a better remedy than the usual one."""
+    """Return the outcome of a check; `remedy` replaces its usual remedy if it is not empty."""
     check = next(check for check in _CHECKS if check.name == name)
     return check._replace(ok=ok, found=found, remedy=remedy or check.remedy)
 
@@ -173,7 +173,10 @@ def _check(name: str, ok: bool, found: str = "", remedy: str = "") -> Check:
 def _outcome_check(
     name: str, outcome: RunOutcome, ok: bool, found: str = "", remedy: str = ""
 ) -> Check:
-    """The outcome of a check that ran a program: a timeout shows nothing but itself."""
+    """Return the outcome of a check that has run a program.
+
+    If the program ran out of time, the check has failed for that reason alone.
+    """
     if not ok and outcome.was_late:
         return _check(name, False, f"no answer in {TIMEOUT_MS // 1000} s", TOO_LATE)
     return _check(name, ok, found, remedy)
@@ -184,19 +187,24 @@ def _outcome_check(
 
 @contextmanager
 def look(level: IsolationLevel) -> Iterator[Ending | None]:
-    """Start the test of a sandbox early: `with look(level) as begun: ... choose(level, begun)`."""
+    """Start the test of a sandbox early: `with look(level) as begun: ... choose(level, begun)`.
+
+    Yields the function that waits for the outcome; None if no test was started.
+    """
     with ExitStack() as stack:
         begun = None
         if level != "process" and _platform().ok and _programs().ok:
-            with suppress(OSError):  # `choose` will get it too, and report it
+            with suppress(OSError):  # `choose` will have the same error, and report it
                 begun = stack.enter_context(_look_inside())
         yield begun
 
 
 def choose(level: IsolationLevel, begun: Ending | None = None) -> Isolation:
-    """Select the isolation for a level; `auto` is the best that works here.
+    """Return the isolation for a level; `auto` is the sandbox if it works, else plain processes.
 
-    Raises SandboxUnavailable with the remedy if `sandbox` is asked for and does not work.
+    begun  a test of a sandbox that was started by `look`
+
+    Raises SandboxUnavailable with the remedy if the level is `sandbox` and no sandbox works.
     """
     if level == "process":
         return PlainProcess()
@@ -211,7 +219,7 @@ def choose(level: IsolationLevel, begun: Ending | None = None) -> Isolation:
 
 @cache
 def sandbox_trouble(begun: Ending | None = None) -> Check | None:
-    """The first failed check of confinement; None if all pass."""
+    """Return the first failed check of confinement; None if all pass. It is tested only once."""
     return next((check for check in confinement(begun) if not check.ok), None)
 
 
@@ -219,22 +227,25 @@ def sandbox_trouble(begun: Ending | None = None) -> Check | None:
 
 
 def checks() -> list[Check]:
-    """Everything that `doctor` prints, in its order."""
-    found = list(confinement())
-    if complete(found):
-        found += [_bots_run(), _memory_bound(), _whole_tree_ends()]
+    """Make all checks that `doctor` prints, and return them in its order.
+
+    Checks that need a working sandbox are left out if there is none.
+    """
+    results = list(confinement())
+    if complete(results):
+        results += [_bots_run(), _memory_bound(), _whole_tree_ends()]
     places = cgroup.hierarchies()
     groups = (control_groups_check(places), pressure_check(places))
-    return [*found, users_check(), *groups, _compiled()]
+    return [*results, users_check(), *groups, _compiled()]
 
 
 def complete(found: list[Check]) -> bool:
-    """Whether untrusted bots may be run here."""
+    """Return True if no needed check has failed, so that untrusted bots may run here."""
     return not _failed(found)
 
 
 def verdict(found: list[Check]) -> str:
-    """The last line of `doctor`."""
+    """Return the last line of `doctor`, which sums up the checks."""
     match _failed(found):
         case []:
             return "the sandbox is complete: --isolation sandbox"
@@ -247,37 +258,45 @@ def verdict(found: list[Check]) -> str:
 
 
 def _failed(found: list[Check]) -> list[str]:
+    """Return the names of the needed checks that have failed."""
     return [check.name for check in found if check.needed and not check.ok]
 
 
 def confinement(begun: Ending | None = None) -> Iterator[Check]:
-    """The checks that a sandbox must pass; stops at the first basic failure."""
+    """Make the checks that a sandbox must pass, and yield them.
+
+    It stops at the first failure of a basic check, without which no sandbox can start.
+
+    begun  a test program that was started early; None to start one now
+    """
     for basic in (_platform(), _sockets(), _programs()):
         yield basic
         if not basic.ok:
             return
-    looked = _outcome(lambda: nullcontext(begun) if begun else _look_inside())
+    test = _outcome(lambda: nullcontext(begun) if begun else _look_inside())
     try:
-        facts = json.loads(looked.stdout)
+        facts = json.loads(test.stdout)
     except ValueError:
         facts = None
     # If the test failed, find out whether the cause is the sandbox or Python.
-    start = looked if facts else _outcome(lambda: started(Sandbox(), ("true",)))
+    start = test if facts else _outcome(lambda: started(Sandbox(), ("true",)))
     starts = start.returncode == 0
     remedy = "" if starts else _remedy_for(start.stderr)
-    found = "" if starts else _last_words(start)
+    found = "" if starts else _error_line(start)
     yield _outcome_check("a sandbox starts", start, starts, found, remedy)
     if facts:
         yield from _judge(facts)
     elif starts:
-        yield _outcome_check("Python runs inside", looked, False, _last_words(looked))
+        yield _outcome_check("Python runs inside", test, ok=False, found=_error_line(test))
 
 
 def _look_inside() -> AbstractContextManager[Ending]:
+    """Start the test program in a sandbox; it tries more threads than are allowed."""
     return started(Sandbox(), _test_program("print_facts", str(2 * LIMITS.processes)))
 
 
 def _outcome(start: Callable[[], AbstractContextManager[Ending]]) -> RunOutcome:
+    """Start a program, and wait for its outcome; a failed start is an outcome, too."""
     try:
         with start() as end:
             return end()
@@ -285,18 +304,21 @@ def _outcome(start: Callable[[], AbstractContextManager[Ending]]) -> RunOutcome:
         return RunOutcome(False, None, "", str(error), None, str(error))
 
 
-def _last_words(outcome: RunOutcome) -> str:
+def _error_line(outcome: RunOutcome) -> str:
+    """Return the last line of a program's stderr, or its exit status if it has written nothing."""
     lines = outcome.stderr.strip().splitlines()
     return lines[-1] if lines else f"status {outcome.returncode}"
 
 
 def _platform() -> Check:
+    """Check that the system is Linux on a machine that the system call filter supports."""
     machine = platform.machine()
     fits = sys.platform == "linux" and machine in seccomp.ARCHITECTURES
     return _check("platform", fits, f"{platform.system()} {platform.release()} on {machine}")
 
 
 def _sockets() -> Check:
+    """Check that a folder for sockets can be created."""
     try:
         folder = cleanup.socket_folder()
     except OSError as error:
@@ -306,6 +328,7 @@ def _sockets() -> Check:
 
 
 def _programs() -> Check:
+    """Check that the programs are installed that start a sandbox."""
     names = ["bwrap", "prlimit", "sh"]
     if bot_users.is_root():
         names += ["setpriv", "unshare", "mount"]
@@ -315,7 +338,7 @@ def _programs() -> Check:
 
 
 def _remedy_for(words: str) -> str:
-    """The remedy for an error of bubblewrap; nothing for an unknown one."""
+    """Return the remedy for an error message of bubblewrap; "" for an unknown one."""
     if "size" in words or "Unknown option" in words:
         return "bubblewrap is too old: 0.7 or newer is needed"
     if any(sign in words for sign in ("namespace", "uid map", "RTM_NEWADDR", "unshare", "mount")):
@@ -324,7 +347,7 @@ def _remedy_for(words: str) -> str:
 
 
 def _judge(facts: dict[str, Any]) -> Iterator[Check]:
-    """The checks of what the test program has found inside a sandbox."""
+    """Yield the checks of the facts that the test program has printed inside of a sandbox."""
     outside = probe_inside.own_namespaces()
     shared = [name for name, number in facts["namespaces"].items() if number == outside[name]]
     yield _check(
@@ -359,21 +382,23 @@ def _judge(facts: dict[str, Any]) -> Iterator[Check]:
         "nothing inherited",
         facts["first_process"] == [] and set(facts["descriptors"]) <= {0, 1, 2, 3},
     )
-    most = LIMITS.processes
+    allowed = LIMITS.processes
     yield _check(
         "process limit",
-        most // 2 <= facts["threads"] < most,
-        f"{facts['threads']} threads started, {most} are allowed",
+        allowed // 2 <= facts["threads"] < allowed,
+        f"{facts['threads']} threads started, {allowed} are allowed",
     )
 
 
 def _bots_run() -> Check:
+    """Check that a Python bot can import the SDK in a sandbox."""
     outcome = run(Sandbox(), (sys.executable, "-c", "import deepsea_sdk.client"))
     works = outcome.returncode == 0
-    return _outcome_check("bots can run", outcome, works, "" if works else _last_words(outcome))
+    return _outcome_check("bots can run", outcome, works, "" if works else _error_line(outcome))
 
 
 def _memory_bound() -> Check:
+    """Check that a program is killed that uses more memory than its limit."""
     limits = ResourceLimits(memory_bytes=64 * MIB)
     outcome = run(Sandbox(), _test_program("take_memory"), limits=limits)
     keeper = "a control group" if cgroup.hierarchies().memory else "the watchdog"
@@ -382,11 +407,13 @@ def _memory_bound() -> Check:
 
 
 def _whole_tree_ends() -> Check:
+    """Check that a daemon is killed together with the program that has started it."""
     outcome = run(Sandbox(), _test_program("leave_daemon"))
     return _outcome_check("whole tree is killed", outcome, outcome.is_silent)
 
 
 def users_check() -> Check:
+    """Check that each bot has a user of its own."""
     own = bot_users.own_users()
     if own is not None:
         found = f"bots run as users {own.range}, which are nobody else's"
@@ -398,7 +425,7 @@ def users_check() -> Check:
 
 
 def control_groups_check(places: cgroup.Hierarchies) -> Check:
-    """What control groups do here, and how to get those that are missing."""
+    """Check that control groups have all mechanisms; the remedy says how to get them."""
     missing = places.missing()
     found = f"missing for: {', '.join(missing)}" if missing else "used for all"
     if missing and places.refused:
@@ -409,9 +436,11 @@ def control_groups_check(places: cgroup.Hierarchies) -> Check:
 
 
 def own_scope(user: int, environment: Mapping[str, str], users: Path = Path("/run/user")) -> str:
-    """The command that gives the referee a delegated group of its own, and what it needs.
+    """Return the command that starts the referee in a delegated group, and its preconditions.
 
-    users  has a folder for each user who has a manager of systemd's
+    user         the number of the user who runs the referee
+    environment  the user's environment
+    users        the folder with a folder for each user who has a systemd manager
     """
     if user == 0:
         return "`systemd-run --scope -p Delegate=yes deepsea-referee ...`"
@@ -426,13 +455,14 @@ def own_scope(user: int, environment: Mapping[str, str], users: Path = Path("/ru
 
 
 def pressure_check(places: cgroup.Hierarchies) -> Check:
-    """Whether the kernel says what a bot as a whole was denied."""
+    """Check that the kernel counts for how long a bot as a whole was denied a CPU."""
     counted = places.pressure is not None
     found = "" if counted else "no group here has a cpu.pressure with a line `full`"
     return _check("CPU pressure", counted, found)
 
 
 def _compiled() -> Check:
+    """Check that installed libraries are compiled, by the example of grpc."""
     spec = find_spec("grpc")
     origin = spec.origin if spec else None
     return _check(
@@ -444,26 +474,26 @@ def _compiled() -> Check:
 
 
 def _test_program(*arguments: str) -> tuple[str, ...]:
-    # Without site-packages: the tests are about the sandbox, not the Python environment.
+    """Return the command of the test program, which runs without installed packages."""
     return (sys.executable, "-I", "-S", "-B", probe_inside.__file__, *arguments)
 
 
 class RunOutcome(NamedTuple):
-    """The outcome of a program."""
+    """The outcome of a program that was run in an isolation."""
 
     ended: bool
-    """Whether it exited (or was killed for exceeding a limit) before the timeout."""
+    """True if it exited, or was killed for exceeding a limit, before the timeout."""
     returncode: int | None
     stdout: str
     stderr: str
     over_limit: str | None
     setup_error: str | None
     is_silent: bool = True
-    """Whether no process is left that could still write to stdout."""
+    """True if no process remains that could still write to stdout."""
 
     @property
     def was_late(self) -> bool:
-        """Whether it ran until the timeout."""
+        """Return True if the program ran until the timeout."""
         return not self.ended and self.setup_error is None
 
 
@@ -475,9 +505,14 @@ Ending: TypeAlias = Callable[[], RunOutcome]
 def started(
     isolation: Isolation, command: tuple[str, ...], *, milliseconds: int = TIMEOUT_MS, **launch: Any
 ) -> Iterator[Ending]:
-    """Start a program, which is killed at the end of the block; `launch` has fields of LaunchSpec.
+    """Start a program, which is killed at the end of the `with` block.
 
-    Raises OSError if it cannot be started.
+    Yields a function that waits for the exit, up to the timeout, and returns the outcome.
+
+    milliseconds  the timeout
+    launch        further fields of LaunchSpec
+
+    Raises OSError if the program cannot be started.
     """
     out, out_end = os.pipe()
     err, err_end = os.pipe()
@@ -490,11 +525,12 @@ def started(
             os.close(err_end)
 
         def end() -> RunOutcome:
+            """Wait for the exit, kill the remaining processes, and read the output."""
             ended = process_tree.wait_for_end(contained.pid, milliseconds)
             returncode = contained.poll()
             setup_error, over_limit = contained.setup_error(), contained.over_limit()
             contained.close()
-            (stdout, is_silent), (stderr, _) = _rest(out), _rest(err)
+            (stdout, is_silent), (stderr, _) = _read_rest(out), _read_rest(err)
             return RunOutcome(ended, returncode, stdout, stderr, over_limit, setup_error, is_silent)
 
         with closing(contained):
@@ -510,8 +546,8 @@ def run(isolation: Isolation, command: tuple[str, ...], **options: Any) -> RunOu
         return end()
 
 
-def _rest(descriptor: int) -> tuple[str, bool]:
-    """What a pipe holds, and whether nobody can write more."""
+def _read_rest(descriptor: int) -> tuple[str, bool]:
+    """Read the content of a pipe; the second value is True if no process can write more."""
     os.set_blocking(descriptor, False)
     text = b""
     with suppress(BlockingIOError):

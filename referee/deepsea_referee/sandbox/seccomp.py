@@ -20,7 +20,7 @@ LAST_REVIEWED = 462
 
 
 class Denied(NamedTuple):
-    """A call that fails with `error`, or does nothing and returns 0 if that is 0.
+    """A system call that fails with `error`; if that is 0, it does nothing and returns 0.
 
     `when` restricts this to some values of one argument.
     """
@@ -216,7 +216,10 @@ def _unless_equal(value: int, skip: int) -> Instruction:
 
 
 def _rule(rule: Denied, number: int) -> Iterator[Instruction]:
-    """The instructions of one rule. They expect the call's number to be loaded, and keep it so."""
+    """Yield the instructions of one rule, at whose start the call's number must be loaded.
+
+    If the rule does not apply to the call, the number is still loaded at the end.
+    """
     refuse = _return(ERROR | rule.error)
     if rule.when is None:
         yield _unless_equal(number, skip=1)
@@ -228,6 +231,7 @@ def _rule(rule: Denied, number: int) -> Iterator[Instruction]:
 
 
 def _condition(when: When, refuse: Instruction) -> Iterator[Instruction]:
+    """Yield the instructions that test an argument, and then refuse or allow the call."""
     # The kernel itself reads only 32 bits of all arguments that the table tests.
     yield _load(_ARGUMENTS_AT + 8 * when.argument)
     if when.kind == "any bit":
@@ -239,12 +243,17 @@ def _condition(when: When, refuse: Instruction) -> Iterator[Instruction]:
         count = len(when.values)
         for index, value in enumerate(when.values):
             yield (EQUAL, count - index, 0, value)
-        first, second = _return(ALLOW), refuse
-        yield second if when.kind == "not in" else first
-        yield first if when.kind == "not in" else second
+        # The first return is for a value that is not in the list, the second one for a match.
+        if when.kind == "not in":
+            yield refuse
+            yield _return(ALLOW)
+        else:
+            yield _return(ALLOW)
+            yield refuse
 
 
 def _rules(architecture: str) -> list[Instruction]:
+    """Return the instructions for the calls of one architecture."""
     program = [
         _load(_NUMBER_AT),
         (GREATER, 0, 1, LAST_REVIEWED),  # x32 calls have numbers above 2**30
@@ -259,7 +268,7 @@ def _rules(architecture: str) -> list[Instruction]:
 
 @cache
 def instructions() -> Sequence[Instruction]:
-    """The filter for both architectures."""
+    """Return the filter for both architectures."""
     program: list[Instruction] = [_load(_ARCHITECTURE_AT)]
     for name, audit_number in ARCHITECTURES.items():
         rules = _rules(name)
@@ -269,5 +278,5 @@ def instructions() -> Sequence[Instruction]:
 
 
 def program() -> bytes:
-    """The filter as bubblewrap's --seccomp reads it: an array of struct sock_filter."""
+    """Return the filter for bubblewrap's option --seccomp: an array of struct sock_filter."""
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in instructions())

@@ -87,6 +87,7 @@ def free_descriptors() -> int:
 
 
 def _choose() -> System:
+    """Return the form for this system: Linux's if Python has its functions, else the portable."""
     if sys.platform == "linux" and all(hasattr(os, name) for name in _CALLS):
         from deepsea_referee.system.linux import LinuxSystem
 

@@ -33,8 +33,9 @@ class BotGauge:
         return self._usage(denied_us, self._host_lately_us(now_us))
 
     def read(self) -> Reading:
-        # Before all else: in what follows this thread may wait for a CPU too, which is not to be
-        # taken for a time before this reading.
+        """Read all counters of the bot, of the referee and of the host."""
+        # First of all, because this thread may wait for a CPU while it reads the others, and that
+        # wait would count as one before this reading.
         referee_waited_us = self._referee_waits.us(process_tree.threads([os.getpid()]))
         threads = self._process.threads()
         waited_us = self._bot_waits.us(threads)

@@ -151,6 +151,7 @@ class PortableSystem:
         shutil.rmtree(folder, ignore_errors=True)
 
     def lock(self, descriptor: int) -> bool:
+        """Lock an open file until this process ends; return False if another one has locked it."""
         from deepsea_referee.system.linux import LinuxSystem
 
         try:
@@ -165,6 +166,7 @@ class PortableSystem:
         return True
 
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
+        """Start a worker with this program; return its process and the connection to it."""
         with listen_for_worker() as listening:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _BEFORE_MAIN + main],
@@ -236,6 +238,7 @@ class PlainContained(IsolatedProcess):
         return threads.on_exit(self._process, call)
 
     def kill(self) -> None:
+        """Kill the process tree, children first, and the process group once."""
         exited = self._process.poll() is not None
         psutil_trees.kill(reversed(self._tree()))
         if not self._group_ended:
@@ -256,6 +259,7 @@ class PlainContained(IsolatedProcess):
         return self._cpu_us
 
     def close(self) -> None:
+        """Kill all processes of the bot, also those that have left its tree, and reap the first."""
         if self._closed:
             return
         _watchdog.forget(self.check_limits)

@@ -289,6 +289,10 @@ class SystemClock:
         self._shown_ns = 0
 
     def now_us(self) -> int:
+        """Return the microseconds since an arbitrary moment; they never decrease.
+
+        If the next beat of the pulse is late, it is waited for: the process may have been stopped.
+        """
         wall_ns = self._wall_ns()
         if wall_ns >= self._pulse.due_ns:
             self._pulse.catch_up()

@@ -460,6 +460,7 @@ class _Examination:
         """
 
         async def once() -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
+            """Play one game; the seats without the bot get random players."""
             count = next(self.numbers)
             game = Game(rules, players, game_seed(SEED, number or count))
             seats: dict[int, Callable[[Session], AskedSeat]] = {
