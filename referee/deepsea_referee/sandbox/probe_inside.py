@@ -134,7 +134,7 @@ def take_memory() -> None:
 
 
 def leave_daemon() -> None:
-    """Start a process in a session of its own that keeps stdout open for half a minute, and exit."""
+    """Start a process in its own session that keeps stdout open for half a minute, and exit."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if os.fork() == 0:

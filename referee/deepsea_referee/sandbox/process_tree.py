@@ -99,7 +99,7 @@ def _is_known(pid: int) -> bool:
 
 
 def first_words(pid: int) -> bytes:
-    """Return the initial environment and command line of a process; each word ends with a 0 byte."""
+    """Return the initial environment and command line of a process, words ending with 0 bytes."""
     words = b""
     for name in ("environ", "cmdline"):
         with suppress(*_UNSEEN):
@@ -292,7 +292,7 @@ def _kib_fields(pid: int, file: str, names: Collection[bytes]) -> list[tuple[byt
 
 
 def oom_kills(vmstat: str = "/proc/vmstat") -> int:
-    """Return how many processes the kernel has killed since boot for lack of memory; 0 if unknown."""
+    """Return how many processes the kernel has killed for lack of memory; 0 if unknown."""
     try:
         fields = read_proc(vmstat).split()
     except OSError:
