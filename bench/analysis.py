@@ -10,12 +10,12 @@ from __future__ import annotations
 import argparse
 from time import process_time
 
-from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings, GameAnalysis
+from deepsea_arena.analysis import LUCK_ROLLOUTS, Analysis, AnalysisSettings, GameAnalysis
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import game_seed, seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.table import play
 

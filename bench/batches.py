@@ -24,8 +24,7 @@ from deepsea_rules.randomness import deal, seed_from_text
 from deepsea_rules.ruleset import DEFAULT, USUAL_PLAYERS, preset
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import Effort, PlayedDecision, judge_many
-from deepsea_sdk.coach.luck import game_steps
+from deepsea_sdk.coach.decisions import Effort, PlayedDecision, game_steps, judge_many
 from deepsea_sdk.coach.roll_outs import Stream, Trials, one_by_one
 from deepsea_sdk.policies import Policy, TurnDice, roll_out, steady
 from deepsea_sdk.table import play

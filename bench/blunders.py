@@ -19,9 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, GameAnalysis, mean
-from deepsea_arena.coach.deviations import deviations_of
-from deepsea_arena.coach.weaknesses import Deviation, find_weaknesses
+from deepsea_arena.analysis import Analysis, AnalysisSettings, GameAnalysis, mean
+from deepsea_arena.weaknesses import Deviation, deviations_of, find_weaknesses
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
@@ -30,8 +29,7 @@ from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_rules.view import View, view_for
 from deepsea_sdk.batch import SteadyPolicy, draw_luck, play_on_many
 from deepsea_sdk.bot import AnyBot, Bot
-from deepsea_sdk.coach.decisions import Effort, Judgement
-from deepsea_sdk.coach.luck import Step, game_steps
+from deepsea_sdk.coach.decisions import Effort, Judgement, Step, game_steps
 from deepsea_sdk.policies import steady
 from deepsea_sdk.table import LocalGame, play
 from figures import described

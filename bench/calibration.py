@@ -23,16 +23,15 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import figures
-from deepsea_ladder.rating.gaussian import cdf, pdf
-from deepsea_ladder.rating.trueskill_fold import (
+from deepsea_ladder.gaussian import cdf, pdf
+from deepsea_ladder.pairing import LineUp, RandomStream
+from deepsea_ladder.rating import (
     LOWEST_DRAW_PROBABILITY,
     Fold,
     GameOutcome,
     Rating,
     RatingParameters,
 )
-from deepsea_ladder.scheduling.pairing import LineUp
-from deepsea_ladder.scheduling.random_stream import RandomStream
 from variants import family, game
 
 Ladder = Sequence[GameOutcome]

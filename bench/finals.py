@@ -13,8 +13,8 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from deepsea_arena.reports.finals import Race
-from deepsea_ladder.rating.totals import SeatResult
+from deepsea_arena.tournament_state import Race
+from deepsea_ladder.rating import SeatResult
 
 NOISE = 1.5
 """Standard deviation of a bot's form in a game; that of strengths is 1."""

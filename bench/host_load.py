@@ -31,12 +31,12 @@ import figures
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.shared_match import run_match
+from deepsea_referee.summary import GameResult
 from deepsea_rules.faults import Fault
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 
 CONTROL = TimeControl(100_000)

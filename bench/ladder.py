@@ -23,17 +23,10 @@ from itertools import combinations, islice
 import numpy as np
 
 import figures
+from deepsea_ladder.gaussian import quantile
 from deepsea_ladder.matchmaker import LATELY, SHARE
-from deepsea_ladder.rating.gaussian import quantile
-from deepsea_ladder.rating.trueskill_fold import (
-    Fold,
-    GameOutcome,
-    Rating,
-    RatingParameters,
-    rate_by_package,
-)
-from deepsea_ladder.scheduling.pairing import Candidate, LineUp, choose
-from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.pairing import Candidate, LineUp, RandomStream, choose
+from deepsea_ladder.rating import Fold, GameOutcome, Rating, RatingParameters, rate_by_package
 from deepsea_ladder.season import PairingSettings
 from deepsea_ladder.standings import CONFIDENCE, TOLERANCE, is_settled, level_difference
 from deepsea_ladder.standings import order as order_of

@@ -21,12 +21,12 @@ from typing import NamedTuple, TypeAlias
 from deepsea_bots.heuristic import Heuristic
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.summary import GameResult
 from deepsea_referee.workbench.blocks import BlockLuck, seated
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_sdk.bot import AnyBot
-from deepsea_sdk.coach.chance_sum import Luck
+from deepsea_sdk.coach.formula import Luck
 from deepsea_sdk.table import play
 from figures import described
 from variance import Tweaked

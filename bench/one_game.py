@@ -27,17 +27,16 @@ import at_once
 from at_once import AtOnce
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import play_match
-from deepsea_referee.results.summary import GameResult
-from deepsea_rules.game import Game, Question
+from deepsea_referee.summary import GameResult
+from deepsea_rules.game import Game, GameRecord, Question
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, preset
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import TimeLeft
 from deepsea_sdk.launch import ADDRESS, TOKEN
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 from figures import Row, Scale, at_most, beside, median
 from ping import Stream, ping_pong, streams_to
 from real import as_the_command_line, message_bytes, settings

@@ -20,12 +20,12 @@ from itertools import combinations
 
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.summary import GameResult, MatchResult
 from deepsea_referee.workbench.blocks import PlayedBlock, play_blocks
 from deepsea_referee.workbench.ranking import RankGames, Ranking, RankSettings
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_sdk.table import play
 from figures import described
 from variants import TEN

@@ -14,11 +14,11 @@ import at_once
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.transport.server import GrpcTransport, Stream
+from deepsea_referee.server import GrpcTransport, Stream
+from deepsea_referee.summary import GameResult
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from figures import median
 from ping import PingPong, ping_pong

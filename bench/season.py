@@ -35,14 +35,14 @@ import ladder
 import web
 import web_store
 from deepsea_arena.api.ladder_api import ROOT
-from deepsea_arena.play.runner import RunGoal, Runner
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import FinishedGame, Outcome
-from deepsea_arena.play.workers import JobWorkers
+from deepsea_arena.run_report import Stop
+from deepsea_arena.runner import RunGoal, Runner
+from deepsea_arena.tasks import FinishedGame, Outcome
+from deepsea_arena.workers import JobWorkers
 from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import Job, Rotation, StoredSeason
-from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.pairing import RandomStream
+from deepsea_ladder.rating import Rating
 from deepsea_ladder.season import PairingSettings, Season
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import seed_from_text

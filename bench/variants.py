@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from deepsea_bots.cautious import Cautious
 from deepsea_bots.greedy import Greedy
 from deepsea_bots.heuristic import Heuristic
-from deepsea_ladder.rating.trueskill_fold import GameOutcome
-from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.pairing import RandomStream
+from deepsea_ladder.rating import GameOutcome
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.view import View
 from deepsea_sdk.bot import Bot, GameInfo

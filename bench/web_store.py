@@ -17,8 +17,8 @@ from sqlalchemy import Connection, insert, update
 
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model import AttemptEnd, BotVersion, Job, StoredSeason, TaskKind, TaskState
-from deepsea_ladder.rating.totals import RatingTotals, after_game, seat_results
-from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.pairing import RandomStream
+from deepsea_ladder.rating import RatingTotals, after_game, seat_results
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.sums import count_sums, write_tallies

@@ -32,7 +32,7 @@ from deepsea_ladder import chain, season
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.season import Season
-from deepsea_referee.results.summary import VoidGame
+from deepsea_referee.summary import VoidGame
 from deepsea_rules import randomness
 from deepsea_rules.faults import FATAL, REMEDIES, Fault, FaultReport
 from deepsea_rules.game import Game

@@ -19,7 +19,7 @@ from typing import Final
 
 from playwright.sync_api import sync_playwright
 
-from deepsea_web.viewer.assets import LAYOUT, board_styles, script
+from deepsea_web.assets import LAYOUT, board_styles, script
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "position.svg"
 PROGRAMS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

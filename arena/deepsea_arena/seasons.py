@@ -126,7 +126,7 @@ def _missing(packages: Sequence[str]) -> tuple[str, ...]:
     if not packages:
         return ()
     # Most seasons name none, and it takes a while to import.
-    from deepsea_referee.workbench.requirements import missing_here, parse_requirements
+    from deepsea_referee.workbench.advice import missing_here, parse_requirements
 
     return tuple(missing_here(parse_requirements("\n".join(packages))))
 
@@ -168,7 +168,7 @@ def _packages(given: Sequence[str]) -> tuple[str, ...]:
     """The packages as they are stored; raises `BundleError` for one that is none."""
     if not given:
         return ()
-    from deepsea_referee.workbench.requirements import checked_package
+    from deepsea_referee.workbench.advice import checked_package
 
     return tuple(sorted(set(map(checked_package, given))))
 

@@ -1,307 +1,270 @@
-"""Tournaments: round-robin, gauntlet, elimination and final, over the ladder's runner.
-
-Invariants: a tournament is a season of its own, so that its games change no other rating; what
-it plays follows from its plan, its games and who left, so the same request continues an interrupted
-one; at its end the season is closed.
-"""
+"""Tournaments as people look at them: the list, and one with its scores and its rounds."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from deepsea_arena.documents import to_json
-from deepsea_arena.play.run_report import RunEnd, RunWatcher
-from deepsea_arena.play.runner import RunGoal, RunStopped, no_source, play
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.workers import MakePool
-from deepsea_arena.reports.finals import FinalReport
-from deepsea_arena.reports.standings import best_of_authors
-from deepsea_arena.reports.tournament_state import Kind, TournamentPlan, TournamentState
-from deepsea_arena.reports.tournaments import (
-    RankCertainty,
-    ScoreLine,
-    TournamentTable,
-    plan_of,
-    report_of,
-    state_of,
+from deepsea_arena.documents import read_json
+from deepsea_arena.seasons import SeasonInfo, season_info
+from deepsea_arena.standings import games_in_words, order_report
+from deepsea_arena.tournament_state import (
+    FinalReport,
+    Kind,
+    Table,
+    TournamentPlan,
+    TournamentState,
+    final_report,
+    tournament_state,
 )
-from deepsea_arena.seasons import FreshSeed, find_season
-from deepsea_ladder.accounts import MACHINE, Actor
-from deepsea_ladder.errors import LadderError, PairingError
-from deepsea_ladder.model import BotState, StoredSeason
-from deepsea_ladder.scheduling.tournament import (
-    FINAL_GAMES,
-    MOST_GAMES,
-    check_entrants,
-    least_gauntlet_games,
-    least_round_robin_games,
-    most_elimination_games,
-)
-from deepsea_ladder.store import Store
-from deepsea_referee.errors import RefereeError, UserError
-from deepsea_sdk.entropy import fresh_seed
+from deepsea_ladder.errors import NotOnLadder
+from deepsea_ladder.model import BotVersion, StoredSeason, Time, utc_time
+from deepsea_ladder.tournament import Score
 
-_SHRINKING = ("elimination", "final")
-"""The kinds whose last tables may be smaller."""
-PORTION = 500
-"""The games that are queued in one transaction: some tens of milliseconds."""
+if TYPE_CHECKING:
+    from deepsea_ladder.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TournamentRequest:
-    """The request of a tournament."""
+class TournamentLine(Struct, frozen=True, kw_only=True):
+    """A tournament in the list."""
 
-    kind: Kind
     name: str
-    """The name of the tournament and its season."""
-    bots: tuple[str, ...] = ()
-    """If none are named, all that get games, or if the season has the best bot of each author
-    these, in the order of its standings. In a gauntlet the first meets all others, an elimination
-    seeds them in this order."""
-    seats: int = 2
-    meetings: int = 1
-    """Meetings of every two bots, or rotations of each table of an elimination."""
-    top: int = 0
-    """Of a final: how many winners are wanted; 0: one."""
-    games: int = 0
-    """Its budget; 0: FINAL_GAMES."""
-    season: str | None = None
-    """The season whose rules, clock and isolation it uses; by default the open one."""
-
-
-class TournamentResult(Struct, frozen=True, kw_only=True):
-    """A tournament that was played to its end."""
-
-    tournament: str
     kind: Kind
+    seats: int
+    bots: int
+    opened_at: Time
+    closed_at: Time | None
+    played: int
+    """Games that have a result."""
     games: int
-    seed: str
-    """The seed of its season, in hex."""
+    """All that were queued until now; an elimination queues a round at a time."""
     winners: tuple[str, ...]
-    """Several share the win; none if a final is undecided, or if all left an elimination."""
-    champion: str | None
-    """The winner of the last table of an elimination, or of a final that was decided."""
+    """The winners; empty before the end. Bots with rank 1 share the win of a round-robin or a
+    gauntlet."""
+
+
+class TableLine(Struct, frozen=True, kw_only=True):
+    """One bot at a table of a round."""
+
+    bot: str
+    version: int
+    games: int
+    placement_score: float | None
+    """None before its first game."""
+    advances: bool
+
+
+class TournamentTable(Struct, frozen=True, kw_only=True):
+    """A table of a round."""
+
+    lines: tuple[TableLine, ...]
+    """The best first."""
+    games: tuple[str, ...]
+    """The ids of its games."""
+    level: tuple[str, ...]
+    """Names of bots that were level: the first, the best seed of these, advances."""
+
+
+class ScoreLine(Struct, frozen=True, kw_only=True):
+    """A bot's results in a tournament."""
+
+    rank: int
+    """Bots that are level share it."""
+    bot: str
+    version: int
+    author: str
+    games: int
+    placement_score: float
+    """The mean share of the others at its tables that it was ahead of; level counts half."""
+    wins: int
+    """First places, shared ones too."""
+    mean_points: float
+
+
+class RankCertainty(Struct, frozen=True, kw_only=True):
+    """The certainty of the ranks of a round-robin, by the ratings of its games."""
+
+    confidence: float
+    """The confidence for each two neighbours."""
+    pairs: int
+    """The number of pairs of neighbours."""
+    open_pairs: int
+    """Pairs whose order is open."""
+    least_games: int
+    """About how many more games it takes to settle the order, if neighbours prove to be further
+    apart than it seems now."""
+    most_games: int | None
+    """About how many if they are as far apart as it seems now; None if no number is enough."""
+
+    @property
+    def words(self) -> str:
+        """The certainty in a sentence without its end."""
+        sure = f"{self.pairs - self.open_pairs} of {self.pairs}"
+        games = games_in_words(self.least_games, self.most_games)
+        needs = f"; for all it takes more games, about {games}" if self.open_pairs else ""
+        confidence = f"{100 * self.confidence:g} %"
+        return f"ranks are sure with {confidence} for {sure} pairs of neighbours{needs}"
+
+
+class TournamentReport(Struct, frozen=True, kw_only=True):
+    """A tournament."""
+
+    tournament: TournamentLine
+    entrants: tuple[tuple[str, int], ...]
+    """Names and versions, in the order of the seeds."""
+    commitment: str
+    """SHA-256 of its season's seed, in hex."""
+    season: SeasonInfo
+    seed: str | None
+    """In hex; None before its end."""
     scores: tuple[ScoreLine, ...]
     """The best first, the champion before all."""
+    champion: str | None
     rounds: tuple[tuple[TournamentTable, ...], ...]
     """The rounds of an elimination; empty for other kinds."""
     final: FinalReport | None = None
+    """The standing of a final; None for other kinds."""
     certainty: RankCertainty | None = None
+    """The certainty of the ranks of a round-robin; None for other kinds, and before a game."""
 
 
-def play_tournament(
-    store: Store,
-    request: TournamentRequest,
-    make_pool: MakePool,
-    watcher: RunWatcher,
-    stop: Stop,
-    fresh: FreshSeed = fresh_seed,
-) -> TournamentResult:
-    """Play a tournament, or the rest of it, and close its season.
+def plan_of(season: StoredSeason) -> TournamentPlan:
+    """The plan of a tournament's season."""
+    return read_json(TournamentPlan, season.tournament or "")
 
-    Raises `RunStopped` on a request to stop, `RefereeError` if games failed.
-    """
-    season = begin_tournament(store, request, fresh)
-    state, number = state_of(store, season), 0
-    while not state.is_over:
-        if state.draw is not None and state.draw.round > number:
-            number = state.draw.round
-            watcher.round_begins(*state.draw)
-        if not state.next or _queue(store, season, state):
-            _run(store, season, make_pool, watcher, stop)
-        state = state_of(store, season)
-    seed, _ = store.seasons.close(request.name)
-    if seed is None:
-        raise RefereeError(f"another run still plays games of {request.name}; `ladder close` it")
-    report = report_of(store, store.seasons.get(request.name))
-    return TournamentResult(
-        tournament=request.name,
-        kind=request.kind,
-        games=report.tournament.played,
-        seed=seed,
-        winners=report.tournament.winners,
-        champion=report.champion,
-        scores=report.scores,
-        rounds=report.rounds,
-        final=report.final,
-        certainty=report.certainty,
+
+def for_runner(store: Store, but: Collection[int] = ()) -> StoredSeason | None:
+    """The oldest tournament that the ladder's runner is to play; without those in `but`, and those
+    that have games that were set aside."""
+    for season in store.seasons.all():
+        if season.tournament is None or season.closed_at is not None or season.id in but:
+            continue
+        if plan_of(season).by_runner and not store.queue.counts(season).quarantined:
+            return season
+    return None
+
+
+def tournaments(store: Store) -> tuple[TournamentLine, ...]:
+    """Every tournament, the newest first."""
+    return tuple(
+        _line(store, season)
+        for season in reversed(store.seasons.all())
+        if season.tournament is not None
     )
 
 
-def play_begun(
-    store: Store, make_pool: MakePool, watcher: RunWatcher, stop: Stop, season: StoredSeason
-) -> bool:
-    """Play a tournament that was begun from afar; whether it may be tried again if it is open.
+def tournament_report(store: Store, name: str) -> TournamentReport:
+    """One tournament. Raises NotOnLadder if there is none of that name."""
+    season = store.seasons.get(name)
+    if season.tournament is None:
+        raise NotOnLadder(f"season {name!r} is no tournament's")
+    return report_of(store, season)
 
-    Raises `RunStopped` on a request to stop; other troubles are reported.
-    """
+
+def state_of(store: Store, season: StoredSeason) -> TournamentState:
+    """The state of a tournament's season."""
     plan = plan_of(season)
-    request = TournamentRequest(
-        kind=plan.kind,
+    has_draws = plan.kind in ("elimination", "final")
+    is_closed = season.closed_at is not None
+    jobs, exits = [], {}
+    if has_draws or not is_closed:
+        jobs, exits = store.queue.arranged(season), store.seasons.exits(season)
+    results = store.history.outcomes(season) if has_draws else {}
+    games = [job._replace(seats=results.get(job.game_id, ())) for job in jobs]
+    found = store.sums.scores(season)
+    seed = season.commitment.encode()
+    return tournament_state(plan, seed, games, exits, found, is_closed=is_closed)
+
+
+def report_of(store: Store, season: StoredSeason) -> TournamentReport:
+    """The tournament of a season."""
+    plan, state = plan_of(season), state_of(store, season)
+    versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
+    is_ranked = plan.kind == "round-robin" and len(state.ranks) > 1
+    return TournamentReport(
+        tournament=_line(store, season, state),
+        entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
+        commitment=season.commitment,
+        season=season_info(season),
+        seed=store.seasons.revealed_seed(season),
+        scores=tuple(_score_line(rank, score, versions[score.bot]) for rank, score in state.ranks),
+        champion=None if state.champion is None else versions[state.champion].bot,
+        rounds=tuple(
+            tuple(_table(season, table, versions) for table in tables) for tables in state.rounds
+        ),
+        final=None if state.race is None else final_report(state.race, plan.most_games, versions),
+        certainty=_certainty(store, season, plan) if is_ranked else None,
+    )
+
+
+def _certainty(store: Store, season: StoredSeason, plan: TournamentPlan) -> RankCertainty:
+    order = order_report(store, season, among=plan.bots)
+    return RankCertainty(
+        confidence=order.confidence,
+        pairs=len(order.neighbours),
+        open_pairs=order.open_pairs,
+        least_games=order.least_games,
+        most_games=order.most_games,
+    )
+
+
+def _line(
+    store: Store, season: StoredSeason, state: TournamentState | None = None
+) -> TournamentLine:
+    """A line of the list; `state` is the tournament's, if it is known already."""
+    plan = plan_of(season)
+    closed = season.closed_at
+    winners: tuple[str, ...] = ()
+    counts = store.queue.counts(season)
+    played = counts.done
+    queued = played + counts.waiting + counts.leased + counts.expired + counts.quarantined
+    if played and closed is not None:
+        state = state or state_of(store, season)
+        by_id = {version.id: version.bot for version in store.bots.versions_of(state.winners)}
+        winners = tuple(by_id[bot] for bot in state.winners)
+    return TournamentLine(
         name=season.name,
+        kind=plan.kind,
         seats=plan.seats,
-        meetings=plan.meetings,
-        top=plan.top,
-        games=plan.most_games,
+        bots=len(plan.bots),
+        opened_at=utc_time(season.created_at),
+        closed_at=None if closed is None else utc_time(closed),
+        played=played,
+        games=queued,
+        winners=winners,
     )
-    try:
-        play_tournament(store, request, make_pool, watcher, stop)
-    except (RefereeError, UserError, LadderError) as error:
-        watcher.trouble(f"tournament {season.name}: {error}")
-        return isinstance(error, RefereeError)
-    return True
 
 
-def begin_tournament(
-    store: Store,
-    request: TournamentRequest,
-    fresh: FreshSeed = fresh_seed,
-    by: Actor | None = None,
-) -> StoredSeason:
-    """Open the season of a tournament, or find the one that was begun.
-
-    by  who begins it for the ladder's runner
-    """
-    begun = _begun(store, request.name)
-    bots = _participants(store, request, begun)
-    is_final = request.kind == "final"
-    if not is_final and (request.top or request.games):
-        raise UserError("a number of winners and a budget of games are for a final")
-    plan = TournamentPlan(
-        kind=request.kind,
-        seats=request.seats,
-        meetings=request.meetings,
-        bots=bots,
-        by_runner=by is not None,
-        top=request.top or int(is_final),
-        most_games=request.games or FINAL_GAMES * is_final,
+def _table(
+    season: StoredSeason, table: Table, versions: Mapping[int, BotVersion]
+) -> TournamentTable:
+    return TournamentTable(
+        lines=tuple(
+            TableLine(
+                bot=versions[bot].bot,
+                version=versions[bot].number,
+                games=table.scores[bot].games if bot in table.scores else 0,
+                placement_score=table.scores[bot].share if bot in table.scores else None,
+                advances=bot == table.winner,
+            )
+            for bot in table.bots
+        ),
+        games=tuple(f"{season.name}-{game.number}" for game in table.games),
+        level=tuple(versions[bot].bot for bot in table.level),
     )
-    if plan.top >= len(bots):
-        raise PairingError(f"a final with {plan.top} of {len(bots)} bots as winners has no games")
-    check_entrants(bots, 1 if request.kind in _SHRINKING else request.seats)
-    _check_games(plan)
-    return _continued(begun, request, plan) or _begin(store, request, plan, fresh, by or MACHINE)
 
 
-def _check_games(plan: TournamentPlan) -> None:
-    """Raise `PairingError` for a tournament of more games than a ladder takes."""
-    bots, seats, meetings = len(plan.bots), max(2, plan.seats), plan.meetings
-    match plan.kind:
-        case "round-robin":
-            games = least_round_robin_games(bots, seats, meetings)
-        case "gauntlet":
-            games = least_gauntlet_games(bots, seats, meetings)
-        case "elimination":
-            games = most_elimination_games(bots, meetings)
-        case _:
-            games = plan.most_games
-    if games > MOST_GAMES:
-        of_what = f"of {bots} bots with {meetings:,} meetings " * (plan.kind != "final")
-        raise PairingError(
-            f"a {plan.kind} {of_what}has {games:,} games, and a tournament {MOST_GAMES:,} at most"
-        )
-
-
-def _begun(store: Store, name: str) -> StoredSeason | None:
-    """The season of a tournament that was begun and not ended."""
-    season = next((season for season in store.seasons.all() if season.name == name), None)
-    if season is not None and season.tournament is None:
-        raise UserError(f"season {name!r} is no tournament's; choose another name")
-    if season is not None and season.closed_at is not None:
-        raise UserError(f"season {name!r} is closed; choose another name")
-    return season
-
-
-def _continued(
-    begun: StoredSeason | None, request: TournamentRequest, plan: TournamentPlan
-) -> StoredSeason | None:
-    """The season of a tournament that was begun, if it was this one."""
-    if begun is None:
-        return None
-    if plan_of(begun) != structs.replace(plan, by_runner=plan_of(begun).by_runner):
-        raise _other_tables(begun)
-    return begun
-
-
-def _begin(
-    store: Store, request: TournamentRequest, plan: TournamentPlan, fresh: FreshSeed, by: Actor
-) -> StoredSeason:
-    settings = find_season(store, request.season).settings
-    seats = request.seats
-    sizes = tuple(range(2, seats + 1)) if request.kind in _SHRINKING else (seats,)
-    pairing = structs.replace(settings.pairing, former_versions=False)  # it has the newest ones
-    settings = structs.replace(
-        settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
+def _score_line(rank: int, score: Score, version: BotVersion) -> ScoreLine:
+    """A score as people read it."""
+    return ScoreLine(
+        rank=rank,
+        bot=version.bot,
+        version=version.number,
+        author=version.author,
+        games=score.games,
+        placement_score=score.share,
+        wins=score.wins,
+        mean_points=score.mean_points,
     )
-    text = json.dumps(to_json(plan))
-    return store.seasons.open(settings, fresh(), text, by=by, entrants=plan.bots)
-
-
-def _other_tables(season: StoredSeason) -> PairingError:
-    return PairingError(f"tournament {season.name!r} was begun with other bots or tables")
-
-
-def _participants(
-    store: Store, request: TournamentRequest, begun: StoredSeason | None
-) -> tuple[int, ...]:
-    """The ids of the participants' versions, in their order."""
-    if request.bots:
-        found = [store.bots.get(name).current for name in request.bots]
-    elif begun is not None:
-        return plan_of(begun).bots
-    else:
-        found = [bot.current for bot in store.bots.all() if bot.state is BotState.ACTIVE]
-        season = find_season(store, request.season)
-        if season.settings.best_of_author:
-            active = {version.id for version in found}
-            entries = store.ratings.entries(season, ())
-            best = best_of_authors(one for one in entries if one.version.id in active)
-            found = [entry.version for entry in best]
-    versions = tuple(version.id for version in found)
-    if len(set(versions)) != len(versions):
-        raise UserError("a bot takes part in a tournament once")
-    return versions
-
-
-def _queue(store: Store, season: StoredSeason, state: TournamentState) -> bool:
-    """Queue the next tables; False if they have to be drawn again, since a bot has left.
-
-    A transaction has a portion of them: meanwhile nobody else can write.
-    """
-    tables, after = list(state.next), state.after
-    while tables:
-        size = max(1, PORTION // len(tables[0].bots))
-        rotations = [table.seatings() for table in tables[:size]]
-        added = store.jobs.add(season, rotations, after=after, whole=True)
-        if not added:
-            left = store.seasons.exits(season)
-            is_next = store.queue.last_number(season) == after
-            if is_next and not any(bot in left for table in tables for bot in table.bots):
-                raise _other_tables(season)
-            return False
-        after += len(added)
-        del tables[:size]
-    return True
-
-
-def _run(
-    store: Store, season: StoredSeason, make_pool: MakePool, watcher: RunWatcher, stop: Stop
-) -> None:
-    """Play the queued games; raises unless all of them have a result."""
-    report = play(store, season, no_source, RunGoal(), make_pool, watcher, stop)
-    stuck = store.queue.counts(season).quarantined
-    if stuck or report.ended is RunEnd.TOO_MANY_FAILURES:
-        raise RefereeError(
-            f"{stuck} of the games of {season.name} failed: `ladder status` has the reasons; "
-            "`ladder requeue` them, and repeat the command"
-        )
-    if report.ended is RunEnd.HOST:
-        raise RefereeError(f"this machine cannot play now: {report.trouble}")
-    if report.ended is RunEnd.CLOSED:
-        raise UserError(f"season {season.name!r} was closed before its games were played")
-    if report.ended is RunEnd.STOPPED:
-        raise RunStopped(report)
-    watcher.played(report)

@@ -18,9 +18,8 @@ from typing import Any
 
 import click
 
-from deepsea_cli.errors import ClosedPipe, Interrupted, exit_status
+from deepsea_cli.errors import ClosedPipe, Interrupted, exit_status, refuse_odd_arguments
 from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, documented
-from deepsea_cli.texts import refuse_odd_arguments
 
 SECTIONS = {
     "Your bot": {
@@ -54,6 +53,8 @@ PLACES = {
     "new": "check:new",
     "doctor": "check:doctor",
     "debug": "branch:debug",
+    "rank": "compare:rank",
+    "tune": "compare:tune",
     "explain": "rules:explain",
     "completion": "lazy:completion",
 }

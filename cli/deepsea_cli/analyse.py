@@ -20,15 +20,14 @@ from deepsea_cli.options import (
     precision_option,
     records_in,
 )
-from deepsea_cli.output import print_json
-from deepsea_cli.progress import Progress, counted
+from deepsea_cli.output import Progress, counted, print_json
 from deepsea_referee.errors import UserError
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_sdk.coach.decisions import MARKS, PRECISION, Effort
 
 if TYPE_CHECKING:
-    from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, GameAnalysis
+    from deepsea_arena.analysis import Analysis, AnalysisSettings, GameAnalysis
 
 
 _THRESHOLDS = [f"{mark} {threshold:g}" for threshold, mark in MARKS]
@@ -94,7 +93,7 @@ def command(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    from deepsea_arena.coach.analysis import LUCK_ROLLOUTS, AnalysisSettings
+    from deepsea_arena.analysis import LUCK_ROLLOUTS, AnalysisSettings
 
     given = ctx.get_parameter_source("precision") is not click.core.ParameterSource.DEFAULT
     if given and rollouts is not None:
@@ -124,7 +123,7 @@ def command(
         of_before = [] if analysis.interrupted else _analysed(former, settings, workers)[1]
         report_weaknesses(analyses, of_before, settings, as_json=as_json)
     elif as_json:
-        from deepsea_arena.coach.document import document
+        from deepsea_arena.analysis_document import document
 
         print_json(document(analyses, settings))
     else:
@@ -167,7 +166,7 @@ def _loaded(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple[str
 def _analysed(
     games: Sequence[tuple[str, GameRecord]], settings: AnalysisSettings, workers: int
 ) -> tuple[Analysis, list[GameAnalysis]]:
-    from deepsea_arena.coach.analysis import Analysis
+    from deepsea_arena.analysis import Analysis
 
     analysis = Analysis(counted(games, "reading the records"), settings)
     with Progress(analysis.steps, "steps", printed=True) as counter:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from deepsea_arena.coach.analysis import (
+from deepsea_arena.analysis import (
     KINDS,
     AnalysedDecision,
     AnalysisSettings,
@@ -22,25 +22,24 @@ from deepsea_arena.coach.analysis import (
     by_seat,
     mean,
 )
-from deepsea_arena.coach.deviations import games_of_bots
-from deepsea_arena.coach.document import settings_data
-from deepsea_arena.coach.weaknesses import (
+from deepsea_arena.analysis_document import settings_data
+from deepsea_arena.documents import to_object
+from deepsea_arena.weaknesses import (
     FEWEST,
     WORTH,
     Deviation,
     Weakness,
     Weaknesses,
     find_weaknesses,
+    games_of_bots,
     phrase_of,
 )
-from deepsea_arena.documents import to_object
 from deepsea_cli.next_steps import STDIN, print_look, print_try
-from deepsea_cli.output import Column, count, echo, grid, print_command, print_json
-from deepsea_cli.progress import counted
+from deepsea_cli.output import Column, count, counted, echo, grid, print_command, print_json
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
+from deepsea_rules.game import GameRecord, RecordSeat
 from deepsea_rules.printable import printable
-from deepsea_rules.record import GameRecord, RecordSeat
 from deepsea_rules.ruleset import DIVES, SEAT_LETTERS
 from deepsea_sdk.coach.decisions import MARKS, Estimate, Judgement
 from deepsea_sdk.coach.roll_outs import COACH_VERSION

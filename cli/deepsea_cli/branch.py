@@ -23,13 +23,12 @@ from deepsea_cli.options import (
     new_file_option,
     number_option,
 )
-from deepsea_cli.output import Column, echo, grid
-from deepsea_cli.progress import Progress
+from deepsea_cli.output import Column, Progress, echo, grid
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_rules import narration
 from deepsea_rules.errors import RulesError
+from deepsea_rules.game import GameRecord, RecordSeat, verify
 from deepsea_rules.printable import printable
-from deepsea_rules.record import GameRecord, RecordSeat, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
@@ -68,8 +67,8 @@ def command(
         raise click.UsageError("--out writes one game, with the dice of the record: omit --games")
     from deepsea_bundle.atomic import write_atomically
     from deepsea_referee.bots.resolve import resolve
-    from deepsea_referee.results.folder import bots_beside
-    from deepsea_referee.workbench.variations import branch, original_bots
+    from deepsea_referee.results_folder import bots_beside
+    from deepsea_referee.workbench.replay import branch, original_bots
 
     original = load_record(record)
     with naming(record):
@@ -122,9 +121,9 @@ def _futures(
     original: GameRecord, at: int, bots: Sequence[BotSpec], action: str | None, games: int
 ) -> None:
     """Play on with other dice, and print the mean placement scores of all seats."""
-    from deepsea_arena.coach.analysis import mean
+    from deepsea_arena.analysis import mean
     from deepsea_referee.bots.resolve import with_unique_names
-    from deepsea_referee.workbench.variations import futures
+    from deepsea_referee.workbench.replay import futures
 
     def shown(numbers: Sequence[float], sign: str = "") -> str:
         found = mean(numbers)
@@ -189,9 +188,8 @@ def debug(record: Path, bot: str | None, seat: str | None, at: int | None, show_
     from deepsea_cli.terminal_board import print_board_at
     from deepsea_referee.bots.loading import load
     from deepsea_referee.bots.resolve import resolve
-    from deepsea_referee.results.folder import bots_beside
-    from deepsea_referee.workbench.replay import Replay, refuse_decision
-    from deepsea_referee.workbench.variations import original_bot
+    from deepsea_referee.results_folder import bots_beside
+    from deepsea_referee.workbench.replay import Replay, original_bot, refuse_decision
 
     if (seat is None) == (at is None):
         raise click.UsageError("name --seat for all of its decisions, or --at for one decision")

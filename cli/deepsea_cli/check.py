@@ -14,8 +14,7 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.options import bot_uids_option, clock_option, complete_bot, isolation_option
-from deepsea_cli.output import echo, print_check, print_command, print_json
-from deepsea_cli.progress import Progress
+from deepsea_cli.output import Progress, echo, print_check, print_command, print_json
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.workbench.scaffold import Language, Template, create
 from deepsea_rules.time_control import TimeControl

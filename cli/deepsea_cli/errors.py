@@ -2,21 +2,28 @@
 
 2 = bad input, 1 = a negative answer or an error of the referee or the machine, 130 = interrupted.
 Only a bug in this program shows a traceback.
+
+Refusal of texts that no argument may be: blank, not UTF-8, or with control characters.
+
+All arguments are checked before any of them is interpreted, so no command checks its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 if TYPE_CHECKING:
-    from deepsea_referee.results.summary import BotHangs
+    from deepsea_referee.summary import BotHangs
+
 
 DONE, NEGATIVE, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
@@ -138,3 +145,41 @@ def _drop_output(status: int) -> int:
         os.dup2(nothing, sys.stdout.fileno())
         os.close(nothing)
     return status
+
+
+_REASONS = {
+    "Cc": "it has a control character",
+    "Cs": "it is not UTF-8",
+    "Zl": "it has a line separator",
+    "Zp": "it has a paragraph separator",
+}
+"""Reasons by the category of a character, as Unicode names it."""
+_HAS_PASSWORD = re.compile(r":.*@|password", re.IGNORECASE | re.DOTALL)
+"""The form of a database's URL with a password, which is not shown."""
+
+
+def refuse_odd_arguments(arguments: Sequence[str]) -> None:
+    """Raise UsageError for the first argument, or value after `--OPTION=`, that is an odd text."""
+    before = ""
+    for number, argument in enumerate(arguments, 1):
+        option, equals, value = argument.partition("=")
+        if option.startswith("--") and equals:
+            refuse_odd_text(option, value)
+        else:
+            after = f" (after {before})" if before.strip("-") != before != "" else ""
+            refuse_odd_text(f"argument {number}{after}", argument)
+        before = argument
+
+
+def refuse_odd_text(where: str, text: str) -> None:
+    """Raise UsageError for an odd text; `where` names it in the message."""
+    if not text.strip():
+        raise click.UsageError(f"{where} is empty: write a value, or omit it")
+    if text.isprintable():  # most are, and this is the fastest check
+        return
+    from deepsea_rules.printable import quoted  # rarely needed
+
+    for character in text:
+        if reason := _REASONS.get(unicodedata.category(character)):
+            shown = "" if _HAS_PASSWORD.search(text) else f"{quoted(text)}: "
+            raise click.UsageError(f"{where}: {shown}{reason}")

@@ -33,18 +33,17 @@ from deepsea_cli.options import (
     precision_option,
     seed_text,
 )
-from deepsea_cli.output import count, echo, fit, print_command, print_json, width
-from deepsea_cli.progress import Progress, counted
-from deepsea_rules.record import GameRecord
+from deepsea_cli.output import Progress, count, counted, echo, fit, print_command, print_json, width
+from deepsea_rules.game import GameRecord
 from deepsea_rules.scoring import placement_scores
 from deepsea_sdk.coach.decisions import Effort
 
 if TYPE_CHECKING:
-    from deepsea_arena.coach.weaknesses import Deviation, Weaknesses
+    from deepsea_arena.weaknesses import Deviation, Weaknesses
     from deepsea_referee.bots.resolve import BotSpec
     from deepsea_referee.match import MatchSettings
-    from deepsea_referee.results.folder import ResultsFolder
-    from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+    from deepsea_referee.results_folder import ResultsFolder
+    from deepsea_referee.summary import GameResult, MatchResult, VoidGame
     from deepsea_referee.workbench.blocks import CompareGames, PlayedBlock
     from deepsea_referee.workbench.versions import Versions
 
@@ -156,7 +155,7 @@ def command(
     """
     from deepsea_referee.bots.resolve import PROGRAM, resolve, sample, split_list
     from deepsea_referee.match import MatchSettings
-    from deepsea_referee.results.folder import FolderWriter, ResultsFolder
+    from deepsea_referee.results_folder import FolderWriter, ResultsFolder
     from deepsea_referee.workbench.versions import Versions
 
     mine = looked_at(resolve(bot))
@@ -261,7 +260,7 @@ class _Enough(Exception):
 
 def _limits(minutes: float) -> Callable[[float], Callable[..., None]]:
     """The limits of the parts of a run that begins now."""
-    from deepsea_referee.timing.clock import SystemClock
+    from deepsea_referee.clock import SystemClock
 
     clock = SystemClock()
     begin_us = clock.now_us()
@@ -280,8 +279,8 @@ def _limits(minutes: float) -> Callable[[float], Callable[..., None]]:
 
 def _play(run: _Run, results: ResultsFolder) -> None:
     """The match."""
-    from deepsea_referee.results.summary import BotHangs, record_name
     from deepsea_referee.shared_match import run_match
+    from deepsea_referee.summary import BotHangs, record_name
 
     refuse_more = run.limit(run.parts[0])
 
@@ -313,7 +312,7 @@ def _play(run: _Run, results: ResultsFolder) -> None:
 
 def _find_habits(run: _Run, versions: Versions) -> None:
     """The habits that cost it most, and what has changed in them since the best version."""
-    from deepsea_arena.coach.weaknesses import find_weaknesses
+    from deepsea_arena.weaknesses import find_weaknesses
 
     mine, best = run.settings.named[0], versions.best
     now = _deviations(run, run.records, mine.name, run.parts[1])
@@ -331,8 +330,8 @@ def _deviations(
     run: _Run, records: Sequence[tuple[str, GameRecord]], name: str, share: float
 ) -> list[list[Deviation]]:
     """What a bot of this name did in each game otherwise than the policy, as far as time allows."""
-    from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
-    from deepsea_arena.coach.deviations import games_of_bots
+    from deepsea_arena.analysis import Analysis, AnalysisSettings
+    from deepsea_arena.weaknesses import games_of_bots
 
     settings = AnalysisSettings(run.effort, bot=name, deviations=True)
     analysis = Analysis(counted(records, "reading the records"), settings)
@@ -479,7 +478,7 @@ def _print_way_back(mine: BotSpec, program: Path, bot: str) -> None:
 
 
 def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
-    from deepsea_arena.coach.weaknesses import phrase_of
+    from deepsea_arena.weaknesses import phrase_of
 
     click.echo()
     shown = habits.weaknesses[:HABITS]
@@ -537,7 +536,7 @@ def _print_next(run: _Run, position: Deviation, bot: str) -> None:
 
 
 def _print_changes(habits: Weaknesses, versions: Versions) -> None:
-    from deepsea_arena.coach.weaknesses import WORTH
+    from deepsea_arena.weaknesses import WORTH
 
     if not habits.before or versions.best is None:
         return

@@ -35,19 +35,18 @@ from deepsea_cli.options import (
     shown_hints,
     workers_option,
 )
-from deepsea_cli.output import echo
+from deepsea_cli.output import Progress, echo
 from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_games_option
-from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import IsolationLevel
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
     from deepsea_referee.bots.resolve import BotSpec
-    from deepsea_referee.results.folder import ResultsFolder
-    from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+    from deepsea_referee.results_folder import ResultsFolder
+    from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 
 
 @click.command("match")
@@ -133,7 +132,7 @@ def command(
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
-        from deepsea_referee.results.folder import ResultsFolder
+        from deepsea_referee.results_folder import ResultsFolder
         from deepsea_referee.shared_match import run_match
 
         chosen = SYSTEM.choose(level, begun)
@@ -162,7 +161,7 @@ def command(
     play: Callable[..., MatchResult]
     play = partial(run_match, settings, workers or 1, in_process=in_process)
     if cluster is not None:
-        from deepsea_arena.play.cluster_match import match_on_cluster
+        from deepsea_arena.workers import match_on_cluster
 
         report = partial(click.echo, err=True)
         play = partial(match_on_cluster, settings, cluster, report=report)
@@ -196,7 +195,7 @@ def _play(
     watching: Iterable[Callable[[GameResult, GameRecord], object]],
 ) -> tuple[MatchResult, EndedEarly]:
     """Play the match, and let what watches it have each game that counts."""
-    from deepsea_referee.results.summary import BotHangs
+    from deepsea_referee.summary import BotHangs
 
     def on_game(outcome: GameResult, record: GameRecord) -> object:
         progress.advance()

@@ -22,7 +22,8 @@ from deepsea_cli.output import (
     shared_wins,
 )
 from deepsea_referee.bots.output import log_name
-from deepsea_referee.results.summary import (
+from deepsea_referee.pauses import UNFAIR_SHARE
+from deepsea_referee.summary import (
     EXPLAINED,
     BotSummary,
     FaultKinds,
@@ -30,7 +31,6 @@ from deepsea_referee.results.summary import (
     MatchResult,
     record_name,
 )
-from deepsea_referee.timing.host_load import UNFAIR_SHARE
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import duration_text
 

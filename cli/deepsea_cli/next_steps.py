@@ -12,9 +12,9 @@ from deepsea_bundle.errors import BundleError
 from deepsea_cli.output import echo, print_command
 from deepsea_referee.bots.loading import is_python
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import bots_beside
-from deepsea_referee.workbench.variations import original_bot
-from deepsea_rules.record import GameRecord
+from deepsea_referee.results_folder import bots_beside
+from deepsea_referee.workbench.replay import original_bot
+from deepsea_rules.game import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 STAND_IN = "steady"

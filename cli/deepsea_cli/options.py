@@ -22,15 +22,15 @@ from deepsea_cli.errors import EndedEarly
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import BOT_USERS, IsolationLevel
 from deepsea_rules.errors import InvalidRecord, InvalidRules
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, PRESETS, SEAT_LETTERS, RuleSet, preset
 from deepsea_rules.time_control import DEFAULT_CLOCK, TimeControl
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from deepsea_referee.bots.hints import Hints
+    from deepsea_referee.bots.output import Hints
     from deepsea_referee.bots.resolve import BotSpec
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -184,7 +184,7 @@ def _completions(names: Iterable[str], word: str) -> list[CompletionItem]:
 
 def shown_hints() -> Hints:
     """The hints that this command has shown."""
-    from deepsea_referee.bots.hints import Hints
+    from deepsea_referee.bots.output import Hints
 
     hints = click.get_current_context().meta.setdefault(Hints.__module__, Hints())
     assert isinstance(hints, Hints)
@@ -193,7 +193,7 @@ def shown_hints() -> Hints:
 
 def looked_at(bot: BotSpec) -> BotSpec:
     """The same bot, after hints on its program such as a misspelt method, once in a command."""
-    from deepsea_referee.bots.hints import hints_of
+    from deepsea_referee.bots.output import hints_of
 
     if not click.get_current_context().params.get("quiet"):
         shown_hints().show(bot, hints_of(bot))
@@ -313,7 +313,7 @@ class GroupPlay(NamedTuple):
 
     def run(self, games: Callable[..., bool], on_news: Callable[..., object]) -> EndedEarly:
         """Play games by their `play`, which calls `on_news`; returns what ended them early."""
-        from deepsea_referee.results.summary import BotHangs
+        from deepsea_referee.summary import BotHangs
 
         try:
             return games(on_news, workers=self.workers, in_process=self.in_process)
@@ -394,7 +394,7 @@ def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> 
     A text in any case, so that the games can be repeated.
     """
     if given is None and folder is not None:
-        from deepsea_referee.workbench.folder import kept_seed
+        from deepsea_referee.workbench.blocks import kept_seed
 
         given = kept_seed(folder, kind)
     if given is None:

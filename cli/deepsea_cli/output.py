@@ -2,6 +2,18 @@
 
 Invariants: names from bots and records pass through `printable` before they reach a terminal; what
 goes into a pipe is plain text; rich is imported only when something is drawn with it.
+
+Progress of commands that play many games: one line on stderr.
+
+Invariants: where stderr is no terminal rich is not loaded, and a line is printed from time to time
+if that is asked for; lines are drawn after a game and by no thread, so that nothing runs beside a
+bot's clock; what is drawn on a terminal vanishes at the end.
+What is printed on stderr meanwhile stands above it.
+
+Times and standings, as the commands of the ladder show them.
+
+Invariant: rounding, units and widths only; what is shown, in which columns and in which order,
+comes from the arena.
 """
 
 from __future__ import annotations
@@ -11,9 +23,12 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -22,6 +37,15 @@ from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.progress import Progress as RichProgress
+    from rich.progress import ProgressColumn
+
+    from deepsea_arena.documents import TableColumn
+    from deepsea_arena.seasons import SeasonInfo
+    from deepsea_arena.standings import Standings
+    from deepsea_ladder.model import Extension
+    from deepsea_ladder.standings import StandingLine
+
 
 TAB = "\t"
 GAP = 2
@@ -255,3 +279,257 @@ def _size(column: Column) -> int:
 def _needed(sized: Sequence[tuple[Column, int]]) -> int:
     sizes = [min(size, READABLE) if column.text else size for column, size in sized]
     return sum(sizes) + GAP * (len(sized) - 1)
+
+
+_T = TypeVar("_T")
+PATIENCE_US = 1_000_000
+"""A command that is shorter shows no progress."""
+REDRAW_US = 200_000
+PRINT_US = 30_000_000
+"""How often a line is printed where stderr is no terminal."""
+ROOMY = 80
+"""Columns of a terminal that is wide enough for a bar and the speed, too."""
+
+
+class Progress(AbstractContextManager["Progress"]):
+    """A counter up to `total`, or without an end, shown until `close` or the end of `with`.
+
+    unit     what is counted, in the plural
+    wanted   False draws nothing
+    printed  print lines where stderr is no terminal
+    now_us   a clock's; the system's unless another is given
+    """
+
+    def __init__(
+        self,
+        total: int | None,
+        unit: str = "games",
+        *,
+        wanted: bool = True,
+        printed: bool = False,
+        now_us: Callable[[], int] | None = None,
+    ) -> None:
+        self._total = total
+        self._unit = unit
+        self._done = 0
+        self._bar: RichProgress | None = None
+        self._prints = False
+        if not wanted or not (sys.stderr.isatty() or printed):
+            return
+        from deepsea_referee.clock import SystemClock
+
+        self._now_us = now_us or SystemClock().now_us
+        self._began_us = self._now_us()
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            # Without a width of its own it follows the terminal's.
+            console = Console(stderr=True, highlight=False, markup=False)
+            if console.is_interactive:  # not with TERM=dumb
+                self._due_us = self._began_us + PATIENCE_US
+                self._bar = self._drawn_on(console)
+                self._task = self._bar.add_task("", total=total, count="", rate="", note="")
+                return
+        self._prints = printed
+        self._due_us = self._began_us + PRINT_US
+
+    def _drawn_on(self, console: Console) -> RichProgress:
+        from rich import progress
+        from rich.table import Column
+
+        columns: list[ProgressColumn] = [
+            progress.TextColumn("{task.fields[count]}", markup=False),
+            progress.TextColumn("{task.fields[rate]}", markup=False),
+            progress.TextColumn(
+                "{task.fields[note]}",
+                markup=False,
+                table_column=Column(no_wrap=True, overflow="ellipsis"),
+            ),
+        ]
+        if self._total is not None:
+            bar, rest = progress.BarColumn(bar_width=20), progress.TimeRemainingColumn()
+            roomy = console.width >= ROOMY
+            columns[1:2] = [bar, rest, columns[1]] if roomy else [rest]
+        return progress.Progress(
+            *columns,
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            # stdout may be a pipe, and would come out on stderr.
+            redirect_stdout=False,
+            get_time=lambda: self._now_us() / 1_000_000,
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, steps: int = 1, note: str = "", *, at_once: bool = False) -> None:
+        """Add to the count, and redraw the line if it is due; the note is at its end.
+
+        at_once  redraw it on a terminal in any case, since there may be no news for long
+        """
+        self.reach(self._done + steps, note, at_once=at_once)
+
+    def reach(self, done: int, note: str = "", *, at_once: bool = False) -> None:
+        """The same, with the count that is reached; it never goes back."""
+        self._done = max(self._done, done)
+        if self._bar is None and not self._prints:
+            return
+        now_us = self._now_us()
+        if now_us < self._due_us and not (at_once and self._bar is not None):
+            return
+        count = f"{self._done}" if self._total is None else f"{self._done}/{self._total}"
+        rate = f"{self._done * 1_000_000 / max(1, now_us - self._began_us):.1f} {self._unit}/s"
+        note = printable(note)
+        if self._bar is None:
+            self._due_us = now_us + PRINT_US
+            click.echo(f"{count} {self._unit}, {rate}  {note}".rstrip(), err=True)
+            return
+        self._due_us = now_us + REDRAW_US
+        self._bar.update(self._task, completed=self._done, count=count, rate=rate, note=note)
+        if self._bar.live.is_started:
+            self._bar.refresh()
+        else:
+            self._bar.start()
+
+
+@contextmanager
+def counting(games: int) -> Iterator[Callable[[int], object]]:
+    """Show the progress of work on so many games, which calls this with how many more are done."""
+    with Progress(games, printed=True) as counter:
+        yield counter.advance
+
+
+def counted(games: Sequence[_T], doing: str) -> Iterator[_T]:
+    """The games, one after the other, with the progress of what is done with each of them."""
+    with Progress(len(games), printed=True) as progress:
+        for game in games:
+            yield game
+            progress.advance(note=doing)
+
+
+def minute(time: datetime | None) -> str:
+    """A time in UTC, to the minute."""
+    return "-" if time is None else time.strftime("%Y-%m-%d %H:%M")
+
+
+def beginning(digest: str) -> str:
+    """The first characters of a SHA-256 in hex, as pages show it."""
+    return f"{digest[:16]}..."
+
+
+def skill(mu: float, high: float) -> str:
+    return f"{mu:.1f} ±{high - mu:4.1f}"
+
+
+def closed_or_paused(season: SeasonInfo) -> str:
+    """What follows the name of a season that is not played."""
+    return ", closed" if season.closed_at else ", paused" if season.paused_at else ""
+
+
+def peculiarities(season: SeasonInfo) -> Iterator[str]:
+    """What a season has that others do not have, a line each."""
+    from deepsea_ladder.season import BotLimits
+
+    if season.same_author:
+        yield "bots of one author meet"
+    if season.former_versions:
+        yield "former versions play on"
+    if season.best_of_author:
+        yield "the standings have the best bot of each author"
+    usual = BotLimits()
+    if (season.memory_mib, season.processes) != (usual.memory_mib, usual.processes):
+        yield f"a bot may take {season.memory_mib} MiB and {season.processes} processes"
+    if season.require_cgroups:
+        yield "it is played only where there are control groups"
+    if season.submissions_until is not None and season.closed_at is None:
+        yield f"takes in bots until {minute(season.submissions_until)} UTC"
+    if season.packages:
+        yield f"its bots may count on {', '.join(season.packages)}"
+    if season.missing_packages:
+        missing = ", ".join(season.missing_packages)
+        yield f"note: not installed here: {missing}; install them before games are played"
+
+
+def print_extensions(extensions: Sequence[Extension]) -> None:
+    """Print who may submit after the deadline, a line each."""
+    for one in extensions:
+        echo(f"  {one.author} may submit until {minute(one.until)} UTC")
+
+
+def columns_of(
+    columns: Iterable[TableColumn],
+    lines: Sequence[Any],
+    cells: Mapping[str, Callable[[Any], str]] | None = None,
+) -> Iterator[Column]:
+    """The columns of a table of structs; if it is too wide, less important ones are left out.
+
+    cells  what is shown of a line in the column of a field, where that is more than its value
+    """
+    for column in columns:
+        shown = (cells or {}).get(column.field) or partial(_cell, column)
+        yield Column(
+            column.head,
+            [shown(line) for line in lines],
+            text=column.form in ("text", "note"),
+            spare=column.spare,
+            is_note=column.form == "note",
+        )
+
+
+def _cell(column: TableColumn, line: object) -> str:
+    """The value of a line in a column, in few characters."""
+    value = getattr(line, column.field)
+    match value:
+        case None | "" | ():
+            return "-"
+        case datetime():
+            return minute(value)
+        case tuple():
+            return ", ".join(value)
+        case int() | float() if column.form == "percent":
+            return percent(value, column.digits)
+        case float():
+            return number(value, column.digits, sign=column.form == "change")
+    return str(value)
+
+
+def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
+    """The columns of the standings; versions of one bot differ by their numbers."""
+    from deepsea_arena.standings import COLUMNS
+
+    several = len({line.bot for line in lines}) < len(lines)
+    return list(
+        columns_of(
+            [
+                one._replace(spare=0) if one.field == "version" and several else one
+                for one in COLUMNS
+            ],
+            lines,
+            {"mu": lambda line: skill(line.mu, line.high)},
+        )
+    )
+
+
+def print_table(page: Standings, *, whole_head: bool = False) -> None:
+    """Print the standings of a season as a table, and the head of its chain or its beginning."""
+    season = page.season
+    closed = closed_or_paused(season)
+    echo(
+        f"season {season.name}{closed}: {count(page.games, 'game')}, "
+        f"rules {season.rules!r}, clock {season.clock}"
+    )
+    if season.submissions_until is not None and season.closed_at is None:
+        echo(f"takes in bots until {minute(season.submissions_until)} UTC")
+    click.echo()
+    grid(*standing_columns(page.standings))
+    if page.not_listed:
+        click.echo()
+        echo(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")
+    click.echo()
+    head = season.head if whole_head else f"{beginning(season.head)} (--json has all of it)"
+    echo(f"head {season.place}: {head}")

@@ -15,22 +15,20 @@ import click
 
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.options import load_record, naming, new_file_option
-from deepsea_cli.output import echo
-from deepsea_cli.progress import counted
+from deepsea_cli.output import counted, echo
 from deepsea_referee.errors import UserError
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
-    from deepsea_arena.coach.analysis import GameAnalysis
-    from deepsea_arena.reports.plot_data import PlotSums
+    from deepsea_arena.analysis import GameAnalysis
     from deepsea_referee.bots.resolve import BotSpec
-    from deepsea_referee.results.summary import GameResult
-    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
-    from deepsea_referee.workbench.folder import ComparisonFolder
-    from deepsea_sdk.notes import Note
-    from deepsea_web.charts.svg import Chart
-    from deepsea_web.viewer.game_page import PageGame
+    from deepsea_referee.summary import GameResult
+    from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, ComparisonFolder
+    from deepsea_sdk.bot import Note
+    from deepsea_web.assets import PageGame
+    from deepsea_web.bars import PlotSums
+    from deepsea_web.svg import Chart
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -51,8 +49,8 @@ def show_page(
 
     most  how many games the page has
     """
-    from deepsea_referee.results.folder import notes_beside
-    from deepsea_web.viewer.game_page import game_page
+    from deepsea_referee.results_folder import notes_beside
+    from deepsea_web.assets import game_page
 
     games = []
     for path in paths[:most]:
@@ -95,9 +93,9 @@ class PlayedGamesPage:
             return
         import webbrowser
 
-        from deepsea_referee.results.summary import record_name
+        from deepsea_referee.summary import record_name
         from deepsea_referee.system import SYSTEM
-        from deepsea_web.viewer.game_page import game_page
+        from deepsea_web.assets import game_page
 
         self._kept.sort(key=lambda played: played[0].game)
         games = [
@@ -119,8 +117,8 @@ def say_page(page: Path) -> None:
 
 def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
     """Write the page with games and what an analysis found; with the first ones of very many."""
-    from deepsea_referee.results.folder import notes_beside
-    from deepsea_web.viewer.game_page import game_page
+    from deepsea_referee.results_folder import notes_beside
+    from deepsea_web.assets import game_page
 
     games = [
         _page_game(Path(one.name), one.record, notes=notes_beside(Path(one.name)), analysis=one)
@@ -145,7 +143,7 @@ def _page_game(
     notes: Mapping[int, Note],
     analysis: GameAnalysis | None = None,
 ) -> PageGame:
-    from deepsea_web.viewer.game_page import PageGame
+    from deepsea_web.assets import PageGame
 
     name = "record" if str(path) == "-" else path.name.removesuffix(".json")
     return PageGame.of(record, f"{name}.json", analysis=analysis, notes=notes)
@@ -168,7 +166,7 @@ plot_games_option = plot_option("placements, dives and decision times")
 
 
 def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> None:
-    from deepsea_web.charts.files import charts_html, charts_svg
+    from deepsea_web.plots import charts_html, charts_svg
 
     draw = charts_svg if path.suffix.lower() == ".svg" else charts_html
     write_atomically(path, draw(title, facts, charts))
@@ -184,8 +182,8 @@ class PlotFile:
     def begin(self, bots: Sequence[BotSpec], who: Sequence[int] | None = None) -> None:
         """Begin with games between these bots; `who` as for PlotSums."""
         if self._path is not None:
-            from deepsea_arena.reports.plot_data import PlotSums
             from deepsea_referee.bots.resolve import with_unique_names
+            from deepsea_web.bars import PlotSums
 
             self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], who)
 
@@ -217,9 +215,9 @@ class PlotFile:
         """Draw what there is; of a comparison also the lead of the first bot over the second."""
         if self._path is None or self._sums is None or not self._sums.games:
             return
-        from deepsea_arena.reports.plot_data import PlotData
         from deepsea_referee.workbench.comparison import Lead
-        from deepsea_web.charts.files import charts_of
+        from deepsea_web.bars import PlotData
+        from deepsea_web.plots import charts_of
 
         a, b, *_ = names = [bot.name for bot in self._sums.bots]
         lead = None

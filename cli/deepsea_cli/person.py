@@ -18,12 +18,14 @@ from typing import TextIO
 import click
 from rich.text import Text
 
-from deepsea_arena.coach.analysis import GameAnalysis
-from deepsea_arena.coach.own import in_words, worst
+from deepsea_arena.analysis import GameAnalysis
+from deepsea_arena.analysis_document import in_words, worst
 from deepsea_cli.analysis_report import print_decision
 from deepsea_cli.output import draw, echo, fit, width
 from deepsea_cli.terminal_board import draw_board
-from deepsea_referee.choices import (
+from deepsea_referee.interrupts import WakePipe, first_ready
+from deepsea_referee.play_game import Asked
+from deepsea_referee.script import (
     HINT_EFFORT,
     LAST_TURNS,
     QUESTIONS,
@@ -33,20 +35,18 @@ from deepsea_referee.choices import (
     hint,
     rules_of,
 )
-from deepsea_referee.interrupts import WakePipe, first_ready
-from deepsea_referee.person import Asked
-from deepsea_referee.results.summary import VoidGame
+from deepsea_referee.summary import VoidGame
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
+from deepsea_rules.game import GameRecord
 from deepsea_rules.printable import quoted
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.scoring import Result
 from deepsea_rules.time_control import duration_text
 from deepsea_rules.view import View
-from deepsea_sdk.clock import NO_CLOCK
+from deepsea_sdk.bot import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 
 MOST_NEWS = 8
 COMMANDS = "? rules   h hint   l last turns   q leave"

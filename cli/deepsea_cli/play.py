@@ -41,17 +41,17 @@ from deepsea_cli.options import (
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox.interface import IsolationLevel
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import MAX_PLAYERS, SEAT_LETTERS
 from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
-    from deepsea_arena.play.stored_person import StoredPerson
+    from deepsea_arena.seat import StoredPerson
     from deepsea_cli.person import TerminalPerson
     from deepsea_referee.match import MatchSettings
-    from deepsea_referee.results.folder import ResultsFolder
-    from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+    from deepsea_referee.results_folder import ResultsFolder
+    from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 
 OPPONENTS = ("cautious", "greedy", "heuristic")
 """Sample bots of rising strength."""
@@ -129,7 +129,7 @@ def command(
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
-        from deepsea_referee.results.folder import ResultsFolder
+        from deepsea_referee.results_folder import ResultsFolder
 
         chosen = SYSTEM.choose(isolation, begun)
     settings = MatchSettings(
@@ -177,7 +177,7 @@ def _at_terminal(opened: ExitStack) -> TerminalPerson:
     in_place = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     if not in_place:
         return TerminalPerson(lines_of(sys.stdin, waker), waker, in_place=False)
-    from deepsea_cli.keys import keys
+    from deepsea_cli.terminal_board import keys
 
     read = keys_of(opened.enter_context(keys(waker)), waker)
     return TerminalPerson(read, waker, in_place=True)
@@ -186,8 +186,8 @@ def _at_terminal(opened: ExitStack) -> TerminalPerson:
 def _at_page(opened: ExitStack, settings: MatchSettings, number: int) -> StoredPerson:
     """The person at the page of a ladder that is there as long as the games, and then until the
     page is closed, for a minute or until Ctrl-C."""
+    from deepsea_referee.clock import SystemClock
     from deepsea_referee.system import SYSTEM
-    from deepsea_referee.timing.clock import SystemClock
     from deepsea_web.throwaway import ThrowawayLadder
 
     ladder = opened.enter_context(ThrowawayLadder(settings, number, SystemClock()))
@@ -228,10 +228,10 @@ class _Sitting:
 
     async def play(self, control: TimeControl | None) -> MatchResult:
         """Play the games; Ctrl-C skips a judgement, else it ends them early."""
+        from deepsea_referee.clock import SystemClock
         from deepsea_referee.interrupts import on_signals
         from deepsea_referee.match import play_match
-        from deepsea_referee.person import PersonSeat
-        from deepsea_referee.timing.clock import SystemClock
+        from deepsea_referee.play_game import PersonSeat
 
         loop, clock, self.end = asyncio.get_running_loop(), SystemClock(), asyncio.Event()
         self.person.on_drop = partial(loop.call_soon_threadsafe, self.end.set)
@@ -297,8 +297,8 @@ class _Sitting:
         return paused
 
     def _judge(self, game: int, record: GameRecord, seat: int) -> None:
-        from deepsea_arena.coach.own import judge_seat, seat_document
-        from deepsea_referee.results.summary import record_name
+        from deepsea_arena.analysis_document import judge_seat, seat_document
+        from deepsea_referee.summary import record_name
 
         def go_on(_steps: int) -> None:
             if self.person.skips:

@@ -19,7 +19,6 @@ from deepsea_rules.errors import IllegalAction, InvalidAction
 from deepsea_rules.events import EngineEvent, Event, end_event, event_for
 from deepsea_rules.notation import DEFAULT_SEED, format_position, parse_roll, read_position
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.reasons import why_outside
 from deepsea_rules.ruleset import (
     DEFAULT,
     FACES,
@@ -30,7 +29,7 @@ from deepsea_rules.ruleset import (
     OptionValue,
     RuleSet,
 )
-from deepsea_rules.state import GameState
+from deepsea_rules.state import GameState, why_outside
 from deepsea_rules.view import known_values
 
 FULL_NAMES_FROM = 80

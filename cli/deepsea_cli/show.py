@@ -29,15 +29,14 @@ from deepsea_cli.output import draw, echo, print_command, width
 from deepsea_referee.errors import UserError
 from deepsea_rules import narration
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.notation import format_position
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.time_control import TimeControl
 
 if TYPE_CHECKING:
     from deepsea_referee.workbench.replay import ReplayedDecision
-    from deepsea_sdk.notes import Note
+    from deepsea_sdk.bot import Note
 
 LISTED = 40
 """How many games of a folder are listed."""
@@ -182,7 +181,7 @@ def _print_position(record: GameRecord, game: Game, turn: int) -> None:
 def _print_at(path: Path, record: GameRecord, number: int) -> None:
     """Print the position at a decision, and the decision as its seat knew it."""
     from deepsea_cli.terminal_board import print_board_at
-    from deepsea_referee.results.folder import notes_beside
+    from deepsea_referee.results_folder import notes_beside
     from deepsea_referee.workbench.replay import Replay, control_of, refuse_decision
 
     refuse_decision(record, number)
@@ -199,7 +198,7 @@ def _print_at(path: Path, record: GameRecord, number: int) -> None:
 
 
 def _print_frames(record: GameRecord, game: Game, viewer: int | None) -> None:
-    from deepsea_arena.reports.frames import frames
+    from deepsea_arena.frames import frames
 
     if viewer is not None and viewer >= game.players:
         raise UserError(f"--seat: the game has seats A to {SEAT_LETTERS[game.players - 1]}")
@@ -221,7 +220,7 @@ def _print_story(record: GameRecord, game: Game) -> None:
 
 def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
     """Print a seat's decisions, and how the game ended."""
-    from deepsea_referee.results.folder import notes_beside
+    from deepsea_referee.results_folder import notes_beside
     from deepsea_referee.workbench.replay import Replay, control_of
 
     notes = notes_beside(path)

@@ -4,22 +4,30 @@ Invariants: a drawing fits the given width, from 60 columns on; a steady one kee
 the trail shrinks, so that an animation does not move; colours only repeat what characters say. The
 terminal's state is restored, whatever happens; a key works at any moment; time passes only while
 waiting for one.
+
+Single keys from the terminal.
+
+`keys()` is a context manager that gives a function: it waits that many seconds, or for ever, for a
+key; "" if none came, or if the waker rang, which ends a wait in another thread. The terminal's
+state is restored afterwards.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from rich.text import Text
 
 from deepsea_cli.output import column, console, draw, fit, width
+from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_rules import narration
 from deepsea_rules.actions import CHIPS, Unit
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.narration import ARROWS
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import ABOARD, DIVES, FULL_AIR, HOME, SEAT_LETTERS
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View
@@ -176,8 +184,6 @@ def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise
     """Play the game on stdout until it is over or the viewer has had enough."""
     from rich.live import Live  # a single position does without these
 
-    from deepsea_cli.keys import keys
-
     scenes = list(_scenes(record, game))
     # A turn that searches has two scenes, most turns do.
     pause = 0.5 / turns_per_second
@@ -233,3 +239,85 @@ def _scene(
     hint = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
     lines += [*(Text(fit(text, columns)) for text in recent), Text(hint, "dim")]
     return Text("\n").join(lines)
+
+
+if sys.platform == "win32":
+    import msvcrt
+    import time  # noqa: TID251  (a console cannot be waited for)
+
+    LOOK_S = 0.02
+    ARROW_KEYS = {"H": "\x1b[A", "P": "\x1b[B", "M": "\x1b[C", "K": "\x1b[D"}
+    """What a console sends for an arrow, after its prefix: as a terminal elsewhere would."""
+
+    @contextmanager
+    def keys(waker: WakePipe | None = None) -> Iterator[Callable[[float | None], str]]:
+        """Read single keys from the console, without echo."""
+
+        def wait(seconds: float | None) -> str:
+            deadline_s = None if seconds is None else time.monotonic() + seconds
+            while not msvcrt.kbhit():
+                if deadline_s is not None and time.monotonic() > deadline_s:
+                    return ""
+                if waker is not None and first_ready([waker], 0):
+                    return ""
+                time.sleep(LOOK_S)
+            key = msvcrt.getwch()
+            if key == "\x03":
+                raise KeyboardInterrupt
+            return ARROW_KEYS.get(msvcrt.getwch(), "?") if key in ("\x00", "\xe0") else key
+
+        yield wait
+
+else:
+    import os
+    import select
+    import signal
+    import termios
+    import tty
+
+    ESCAPE = b"\x1b"
+    """Begins what an arrow key sends, three bytes; alone it is the key of that name."""
+    KEY_SECONDS = 0.05
+    """How long the rest of a key may take."""
+
+    @contextmanager
+    def keys(waker: WakePipe | None = None) -> Iterator[Callable[[float | None], str]]:
+        """Read single keys from the terminal, without echo."""
+        stdin = sys.stdin.fileno()
+        before = termios.tcgetattr(stdin)
+        # A Ctrl-C just before `select` begins would not end it: the pipe does.
+        signalled, signal_pipe = os.pipe()
+        os.set_blocking(signalled, False)
+        os.set_blocking(signal_pipe, False)
+        former = signal.set_wakeup_fd(signal_pipe, warn_on_full_buffer=False)
+
+        def wait(seconds: float | None) -> str:
+            key = b""
+            while True:
+                timeout = KEY_SECONDS if key else seconds
+                sources = [stdin, signalled, *([waker] if waker else [])]
+                ready, _, _ = select.select(sources, [], [], timeout)
+                if not ready or waker in ready:
+                    break
+                if stdin not in ready:
+                    os.read(signalled, 4096)  # a handler that raises has done so
+                    continue
+                try:
+                    byte = os.read(stdin, 1)
+                except OSError:
+                    byte = b""
+                if not byte:
+                    return "q"  # the terminal has gone
+                key += byte
+                if not key.startswith(ESCAPE) or len(key) == 3:
+                    break
+            return key.decode(errors="replace")
+
+        try:
+            tty.setcbreak(stdin, termios.TCSADRAIN)
+            yield wait
+        finally:
+            termios.tcsetattr(stdin, termios.TCSADRAIN, before)
+            signal.set_wakeup_fd(former)
+            os.close(signalled)
+            os.close(signal_pipe)

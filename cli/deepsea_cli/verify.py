@@ -18,8 +18,8 @@ from deepsea_cli.options import load_record
 from deepsea_cli.output import count, echo, print_json
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import commitment, game_seed
-from deepsea_rules.record import GameRecord, verify
 
 if TYPE_CHECKING:
     from deepsea_ladder.chain import Link
@@ -121,7 +121,7 @@ def _compare_seeds(record: GameRecord, results: Path) -> None:
 
 def _match_seed(path: Path) -> str | None:
     """The seed in hex if this is the summary of a match; "" if the summary has none."""
-    from deepsea_referee.results.folder import FORMAT
+    from deepsea_referee.results_folder import FORMAT
 
     # Its first words have to do: that of a long match is larger than any record may be.
     try:

@@ -25,8 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deepsea_bundle.atomic import put_in_place
-from deepsea_bundle.bot_cache import stored_files
+from deepsea_bundle.atomic import put_in_place, stored_files
 from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, follow, prove

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from deepsea_ladder.errors import ChainBroken, NotAChain, StoreDamaged
 from deepsea_ladder.model import LostAttempt, StoredGame, StoredSeason, utc_time
-from deepsea_ladder.rating.totals import SeatResult, seat_results
+from deepsea_ladder.rating import SeatResult, seat_results
 from deepsea_rules.errors import InvalidRecord
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
-from deepsea_rules.record import GameRecord, verify
 
 Line = dict[str, Any]
 """The public line of one place of a season: JSON without fractions."""

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from deepsea_ladder.model import RatedVersion, Rotation, StoredSeason
-from deepsea_ladder.scheduling.pairing import Candidate, choose
+from deepsea_ladder.pairing import Candidate, choose
 
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store

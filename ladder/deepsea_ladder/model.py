@@ -16,8 +16,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-from deepsea_ladder.rating.totals import RatingTotals, SeatResult
-from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.rating import Rating, RatingTotals, SeatResult
 from deepsea_ladder.season import Season
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import RuleSet, preset

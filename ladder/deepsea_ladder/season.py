@@ -34,7 +34,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, force_setattr, replace
 
 from deepsea_ladder.errors import RatingError, SeasonError
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.rating import RatingParameters
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import (

@@ -23,9 +23,9 @@ from typing import Literal, NamedTuple, final
 from msgspec import Struct
 
 from deepsea_ladder.errors import RatingError
+from deepsea_ladder.gaussian import cdf, quantile
 from deepsea_ladder.model import BotState, Int64, RatedVersion, Time, utc_time
-from deepsea_ladder.rating.gaussian import cdf, quantile
-from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
+from deepsea_ladder.rating import Rating, RatingParameters
 from deepsea_ladder.season import PairingSettings
 
 RECENT_GAMES = 30

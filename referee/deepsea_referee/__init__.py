@@ -18,14 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deepsea_referee.errors import RefereeError, UserError
-    from deepsea_referee.results.summary import (
-        BotHangs,
-        BotSummary,
-        GameResult,
-        MatchResult,
-        VoidGame,
-    )
     from deepsea_referee.script import run_comparison, run_match
+    from deepsea_referee.summary import BotHangs, BotSummary, GameResult, MatchResult, VoidGame
     from deepsea_referee.workbench.comparison import Comparison
     from deepsea_referee.workbench.confidence import ConfidenceSequence
 
@@ -45,7 +39,7 @@ __all__ = [
 
 _HOMES = {
     "errors": ("RefereeError", "UserError"),
-    "results.summary": ("BotHangs", "BotSummary", "GameResult", "MatchResult", "VoidGame"),
+    "summary": ("BotHangs", "BotSummary", "GameResult", "MatchResult", "VoidGame"),
     "script": ("run_comparison", "run_match"),
     "workbench.comparison": ("Comparison",),
     "workbench.confidence": ("ConfidenceSequence",),

@@ -28,18 +28,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from deepsea_referee.bots.loading import MODULE_PREFIX, load
-from deepsea_referee.bots.meetings import Meetings
 from deepsea_referee.bots.output import BotLog, OutputPlan, OutputTail, bot_error
+from deepsea_referee.bots.pool import Meetings
 from deepsea_referee.bots.resolve import BotSpec, copies
+from deepsea_referee.clock import PULSE, SystemClock, ThreadClock
 from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, OnGame
-from deepsea_referee.results.summary import BotHangs, GameResult, MatchResult
-from deepsea_referee.timing.clock import PULSE, SystemClock, ThreadClock
+from deepsea_referee.summary import BotHangs, GameResult, MatchResult
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import AnyBot, misspelt
 from deepsea_sdk.errors import skip_odd_sources
-from deepsea_sdk.refereed_game import RefereedGame
-from deepsea_sdk.table import play_to_end
+from deepsea_sdk.table import RefereedGame, play_to_end
 
 ISOLATION = "in-process"
 """The level of isolation that results name for bots in this process."""

@@ -23,14 +23,14 @@ from typing import TypeAlias
 
 from deepsea_referee import in_process as in_this_process
 from deepsea_referee import match
+from deepsea_referee.clock import SystemClock
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.interrupts import StopRequests, WakePipe, on_signals
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
-from deepsea_referee.results.folder import WriteBehind
-from deepsea_referee.results.summary import BotHangs, GameResult, MatchResult, VoidGame
+from deepsea_referee.pauses import OffTurn
+from deepsea_referee.results_folder import WriteBehind
+from deepsea_referee.summary import BotHangs, GameResult, MatchResult, VoidGame
 from deepsea_referee.system import equal_shares
-from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.timing.pauses import OffTurn
 from deepsea_referee.workers import (
     GRACE_S,
     Died,
@@ -45,7 +45,7 @@ from deepsea_referee.workers import (
     Workers,
     do_nothing,
 )
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 
 DEATHS_IN_A_ROW = 3
 """The number of workers of a share that end in a row without a played game, to end the match."""

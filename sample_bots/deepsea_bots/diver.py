@@ -4,7 +4,7 @@ It begins with the values of the SDK's evaluation, as Pearl does (lesson 7). In 
 divers play on as Pearl would, and the evaluation values the positions that they reach. Hidden
 values are dealt at random, the same for every action, and a seat rolls the same dice in each of its
 turns. So actions are compared with equal luck, and the bot changes its mind only where the trials
-clearly say so. `deepsea_sdk.evaluation.ahead` plays all trials at once in arrays. Without numpy
+clearly say so. `deepsea_sdk.evaluation.arrays` plays all trials at once in arrays. Without numpy
 this bot is Pearl.
 """
 
@@ -16,7 +16,7 @@ from deepsea_sdk import Bot, GameInfo, View, run
 from deepsea_sdk.evaluation import choices
 
 try:
-    from deepsea_sdk.evaluation.ahead import look_ahead
+    from deepsea_sdk.evaluation.arrays import look_ahead
 except ModuleNotFoundError:  # no numpy
     look_ahead = None  # type: ignore[assignment]
 

@@ -1,6 +1,6 @@
 """Lesson 7: a bot that has learnt. It takes the action that the SDK's evaluation values most.
 
-The evaluation is a small net. Its inputs are in deepsea_sdk/evaluation/inputs.py, and its weights
+The evaluation is a small net. Its inputs are in deepsea_sdk/evaluation/plain.py, and its weights
 were trained in games with itself: `python -m deepsea_sdk.train` trains a net like it, in minutes.
 It needs no numpy to play, and no search: an answer takes a millisecond.
 """

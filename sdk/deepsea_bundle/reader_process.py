@@ -17,7 +17,7 @@ from typing import IO, Any
 from deepsea_bundle import names
 from deepsea_bundle.archive import Collection, digest
 from deepsea_bundle.errors import BundleDamaged, BundleError
-from deepsea_bundle.manifest import protocol_of
+from deepsea_bundle.program import protocol_of
 from deepsea_bundle.reader import BotBundle, read_bot
 
 OUT_OF_MEMORY = 3

@@ -16,11 +16,10 @@ from .errors import (
     RulesError,
 )
 from .faults import Fault
-from .game import Decision, Forfeit, Game, Question
+from .game import Decision, Forfeit, Game, GameRecord, Question, replay, verify
 from .notation import format_position, parse_position
 from .position import Position
 from .randomness import NumberSource
-from .record import GameRecord, replay, verify
 from .ruleset import DEFAULT, PRESETS, RuleSet
 from .scoring import Result
 from .state import GameState, UncheckedMoves

@@ -5,18 +5,33 @@ where only one action is legal. A refused action changes nothing.
 
     while (question := game.pending()) is not None:
         game.decide(choose(game.view(question.seat)))
+
+Record of a game: its seed and decisions, from which everything else follows.
+
+Invariants: `verify` accepts a record only if its re-run gives the same course and result. The other
+parts (names, digests, times, the text of a faulty bot) are notes, which no re-run can give. The
+format is "deepsea-record/1", one JSON object, described in docs/records.md.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from types import UnionType
+from typing import Any, NamedTuple, get_type_hints
 
 from . import randomness
 from .actions import Kind
-from .errors import IllegalAction
+from .errors import IllegalAction, InvalidRecord, RulesError
 from .events import EngineEvent, Event, end_event, event_for, new_tuple
 from .faults import Fault, is_forfeit
-from .ruleset import DIVES, MAX_PLAYERS, MIN_PLAYERS, RuleSet
+from .notation import format_position
+from .printable import quoted
+from .randomness import SEED_BYTES
+from .ruleset import DIVES, MAX_PLAYERS, MIN_PLAYERS, PRESETS, SEAT_LETTERS, RuleSet
 from .scoring import Result
 from .state import GameState
 from .view import View, known_values, view_for
@@ -180,3 +195,315 @@ class Game:
     def result(self) -> Result:
         """Return points and placements of a finished game; forfeited seats rank last."""
         return self.state.result([forfeit.seat for forfeit in self.forfeits])
+
+
+FORMAT = "deepsea-record/1"
+US_LIMIT = 2**53
+"""Whole numbers, such as times in microseconds, are below it: every JSON reader reads them
+exactly."""
+
+
+class RecordSeat(NamedTuple):
+    """The bot of a seat: its name, and the SHA-256 of its files in hex."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class GameRecord:
+    """Record of one finished game."""
+
+    game_id: str
+    rules: RuleSet
+    clock: str
+    seed: bytes
+    commitment: str
+    seats: tuple[RecordSeat, ...]
+    decisions: tuple[Decision, ...]
+    points: tuple[int, ...]
+    placements: tuple[int, ...]
+    forfeits: tuple[Forfeit, ...]
+    final: str
+    """The last position in notation, with all values."""
+    attempt: int = 0
+    """Number of the attempt at a game of a match or a comparison, from 0."""
+
+    @classmethod
+    def of(
+        cls,
+        game: Game,
+        *,
+        game_id: str,
+        clock: str,
+        seats: Sequence[tuple[str, str]],
+        attempt: int = 0,
+    ) -> GameRecord:
+        """Return the record of a finished game.
+
+        seats  names and digests, seat A first
+        """
+        result = game.result()
+        return cls(
+            game_id=game_id,
+            rules=game.rules,
+            clock=clock,
+            seed=game.seed,
+            commitment=game.commitment,
+            seats=tuple(RecordSeat(*seat) for seat in seats),
+            decisions=tuple(game.decisions),
+            points=result.points,
+            placements=result.placements,
+            forfeits=tuple(game.forfeits),
+            final=format_position(game.state, "all"),
+            attempt=attempt,
+        )
+
+    def to_json(self) -> str:
+        """Return the record as one line of JSON with its line end."""
+        data = {
+            "format": FORMAT,
+            "game_id": self.game_id,
+            "rules": {"name": self.rules.name, "options": self.rules.options()},
+            "clock": self.clock,
+            **({"attempt": self.attempt} if self.attempt else {}),
+            "seed": self.seed.hex(),
+            "commitment": self.commitment,
+            "seats": [seat._asdict() for seat in self.seats],
+            "decisions": [_decision_data(decision) for decision in self.decisions],
+            "result": {
+                "scores": list(self.points),
+                "placements": list(self.placements),
+                "forfeits": [forfeit._asdict() for forfeit in self.forfeits],
+                "final": self.final,
+            },
+        }
+        return json.dumps(data, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> GameRecord:
+        """Return the record in a text.
+
+        Raise `InvalidRecord`, which names the first thing that is wrong.
+        """
+        try:
+            data = json.loads(text, object_pairs_hook=_unique_keys)
+        except InvalidRecord:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise InvalidRecord(f"not JSON: {error}") from None
+        if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
+            raise InvalidRecord(f"the format is {data['format']!r}, not {FORMAT!r}")
+        fields = _read(_FORM, data, "")
+        rules, result = fields["rules"], fields["result"]
+        if not re.fullmatch(f"[0-9a-f]{{{2 * SEED_BYTES}}}", fields["seed"]):
+            raise InvalidRecord(f"seed is not {SEED_BYTES} bytes in lower-case hex")
+        try:
+            rule_set = RuleSet.from_options(rules["name"], rules["options"])
+        except RulesError as error:
+            raise InvalidRecord(f"rules: {error}") from None
+        record = cls(
+            game_id=fields["game_id"],
+            rules=rule_set,
+            clock=fields["clock"],
+            seed=bytes.fromhex(fields["seed"]),
+            commitment=fields["commitment"],
+            seats=fields["seats"],
+            decisions=fields["decisions"],
+            points=result["scores"],
+            placements=result["placements"],
+            forfeits=result["forfeits"],
+            final=result["final"],
+            attempt=fields.get("attempt", 0),
+        )
+        if not MIN_PLAYERS <= len(record.seats) <= MAX_PLAYERS:
+            raise InvalidRecord(f"{len(record.seats)} seats; a game has 2 to 6")
+        return record
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return the names made unique by numbers: "greedy", "greedy 2"."""
+    unique: list[str] = []
+    for name in names:
+        candidate, number = name, 1
+        while candidate in unique or (number > 1 and candidate in names):
+            number += 1
+            candidate = f"{name} {number}"
+        unique.append(candidate)
+    return unique
+
+
+def replay(
+    record: GameRecord, on_decision: Callable[[Game, Question, Decision], object] | None = None
+) -> Game:
+    """Play the record's decisions again from its seed, and return the finished game.
+
+    Raise `InvalidRecord` at the first decision that the game does not allow.
+
+    on_decision  called before each decision with the game, the question and the decision
+    """
+    game = Game(record.rules, len(record.seats), record.seed)
+    for index, decision in enumerate(record.decisions):
+        question = game.pending()
+        if question is None:
+            raise InvalidRecord(f"decision {index}: the game is over before it")
+        seat, action, us, fault, came = decision
+        if seat != question.seat:  # the usual case needs no text
+            _check_same(f"decision {index}: seat", seat, question.seat)
+        if fault is not None:
+            _check_same(f"decision {index}: action after a fault", action, question.legal[0])
+        if on_decision is not None:
+            on_decision(game, question, decision)
+        try:
+            game.decide(action, us, fault, came)
+        except RulesError as error:
+            raise InvalidRecord(f"decision {index}: {error}") from None
+    question = game.pending()
+    if question is not None:
+        raise InvalidRecord(
+            f"after {len(record.decisions)} decisions the game is not over: "
+            f"seat {SEAT_LETTERS[question.seat]} has to {question.kind}"
+        )
+    return game
+
+
+def verify(
+    record: GameRecord, on_decision: Callable[[Game, Question, Decision], object] | None = None
+) -> Game:
+    """Play the record again and compare everything that follows from it; return the finished game.
+
+    Raise `InvalidRecord` with the first difference.
+
+    on_decision  as for `replay`
+    """
+    published = PRESETS.get(record.rules.name, record.rules)
+    # The rule texts do not decide who begins: the scheduler may.
+    if record.rules != replace(published, first_player=record.rules.first_player):
+        raise InvalidRecord(f"rules: the options are not those of {record.rules.name}")
+    game = replay(record, on_decision)
+    result = game.result()
+    _check_same("commitment", record.commitment, game.commitment)
+    _check_same("result.scores", record.points, result.points)
+    _check_same("result.placements", record.placements, result.placements)
+    _check_same("result.forfeits", record.forfeits, tuple(game.forfeits))
+    _check_same("result.final", record.final, format_position(game.state, "all"))
+    return game
+
+
+def _check_same(field: str, recorded: object, replayed: object) -> None:
+    """Raise `InvalidRecord` unless the recorded value is the one of the re-run."""
+    if recorded != replayed:
+        raise InvalidRecord(
+            f"{field} is {_shown(recorded)}, but the re-run gives {_shown(replayed)}"
+        )
+
+
+def _shown(value: object) -> str:
+    """Return a value as it is shown in the message of a difference."""
+    if isinstance(value, tuple) and not hasattr(value, "_asdict"):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    if isinstance(value, Forfeit):
+        return f"seat {value.seat} {value.fault} at decision {value.decision}"
+    return str(value)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object. Raise for a repeated key, which other readers may read differently."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        seen = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise InvalidRecord(f"the key {quoted(name)} stands twice in one object")
+            seen.add(name)
+    return data
+
+
+_FORM = {
+    "format": str,
+    "game_id": str,
+    "rules": {"name": str, "options": dict},
+    "clock": str,
+    "attempt": int,
+    "seed": str,
+    "commitment": str,
+    "seats": tuple[RecordSeat, ...],
+    "decisions": tuple[Decision, ...],
+    "result": {
+        "scores": tuple[int, ...],
+        "placements": tuple[int, ...],
+        "forfeits": tuple[Forfeit, ...],
+        "final": str,
+    },
+}
+"""Form of a record; see `_read`."""
+_OPTIONAL = {"attempt", "came"}
+_USUAL = {"seat", "action", "us", "fault"}
+_WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+_fields_of = cache(get_type_hints)
+
+
+def _read(form: Any, value: Any, name: str) -> Any:
+    """Return a value of JSON that has this form. Raise `InvalidRecord` with its name if it has not.
+
+    A form is a type, a tuple of one type, or a dictionary of forms by key. A named tuple is an
+    object of its fields in JSON. Whole numbers are from 0 to below `US_LIMIT`.
+    """
+    if type(value) is form:  # bool is an int to Python, but not to a reader of the format
+        if form is int and not 0 <= value < US_LIMIT:
+            raise InvalidRecord(f"{name} is {quoted(value, 40)}, not 0 to 2**53 - 1")
+        return value
+    if isinstance(form, dict):
+        return _read_object(form, value, name)
+    if form is Fault:
+        if _read(str, value, name) not in [*Fault]:
+            faults = ", ".join(Fault)
+            raise InvalidRecord(f"{name} is {quoted(value)}, no fault; there are {faults}")
+        return Fault(value)
+    if form in _WORDS:
+        raise InvalidRecord(f"{name} is {quoted(value)}, not {_WORDS[form]}")
+    if isinstance(form, type):
+        return form(**_read_object(_fields_of(form), value, name))
+    item = form.__args__[0]
+    if isinstance(form, UnionType):  # with None
+        return None if value is None else _read(item, value, name)
+    items = []
+    for index, row in enumerate(_read(list, value, name)):
+        decision = _usual_decision(row) if item is Decision else None
+        items.append(_read(item, row, f"{name}[{index}]") if decision is None else decision)
+    return tuple(items)
+
+
+def _read_object(forms: dict[str, Any], value: Any, name: str) -> dict[str, Any]:
+    """Return an object that has these keys and no other; those of `_OPTIONAL` may be missing."""
+    if not isinstance(value, dict):
+        raise InvalidRecord(f"{name or 'the record'} is not a JSON object")
+    if value.keys() != forms.keys():
+        for key in forms:
+            if key not in value and key not in _OPTIONAL:
+                raise InvalidRecord(f"{name or 'the record'} lacks {key!r}")
+        for key in value:
+            if key not in forms:
+                raise InvalidRecord(f"{name or 'the record'} has an unknown key {key!r}")
+    prefix = f"{name}." if name else ""
+    return {key: _read(forms[key], value[key], f"{prefix}{key}") for key in value}
+
+
+def _usual_decision(row: object) -> Decision | None:
+    """Return a decision without a fault, as nearly all are; None for any other or a wrong one."""
+    # A faster way than `_read`, with which reading a record takes half as long as running it again.
+    if type(row) is not dict or row.keys() != _USUAL:
+        return None
+    seat, action, us = row["seat"], row["action"], row["us"]
+    has_valid_numbers = type(seat) is type(us) is int and 0 <= us < US_LIMIT
+    if row["fault"] is None and has_valid_numbers and type(action) is str:
+        return new_tuple(Decision, (seat, action, us, None, None))
+    return None
+
+
+def _decision_data(decision: Decision) -> dict[str, Any]:
+    """Return a decision as a JSON object."""
+    data = decision._asdict()
+    if decision.came is None:
+        del data["came"]
+    return data

@@ -21,13 +21,11 @@ from deepsea_rules.events import (
     TurnPlayed,
     event_for,
 )
-from deepsea_rules.game import Decision, Game
+from deepsea_rules.game import Decision, Game, GameRecord
 from deepsea_rules.position import Position
-from deepsea_rules.reasons import NO_TREASURE_NO_TURN, why_outside
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import ABOARD, HOME, SEAT_LETTERS, RuleSet
 from deepsea_rules.scoring import Result
-from deepsea_rules.state import GameState
+from deepsea_rules.state import NO_TREASURE_NO_TURN, GameState, why_outside
 
 ARROWS = "▼▲"
 """Marks of a diver's direction: down and homeward."""

@@ -28,8 +28,7 @@ from deepsea_rules.view import Diver, View
 
 from . import bot as _bot
 from . import launch as _launch
-from .bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo, NewBot
-from .clock import Clock
+from .bot import AnyBot, Bot, Clock, FaultNotice, GameEnd, GameInfo, NewBot
 from .errors import ConnectionRejected, IllegalAnswer, NotInMatch, SdkError, WireError
 from .policies import (
     MANY_TURNS,

@@ -1,4 +1,14 @@
-"""The class `Bot`: three decisions and four hooks, each with a sensible default; and its seat.
+"""The time for a decision: the one module of the SDK that reads a clock.
+
+Invariants: times are seconds on one monotonic clock, which is a parameter; they are counted from
+the arrival of the request, not from the call of the bot.
+
+Notes of a bot: a text and named numbers beside a decision, for the bot's author.
+
+Invariants: texts that are too long are cut and numbers that are not finite are left out, so that a
+note is never a fault. A note is one line that is safe to print. Notes are in no record.
+
+The class `Bot`: three decisions and four hooks, each with a sensible default; and its seat.
 
 Invariants: a bot is asked only where it has a choice. It gets all information through its views and
 hooks. An illegal answer is refused at once, with the name of the method that returned it. An
@@ -9,23 +19,165 @@ the next one. Hints for its author are lines on stderr, and change nothing about
 from __future__ import annotations
 
 import difflib
+import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from itertools import islice
+from math import inf, isfinite
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from deepsea_rules.actions import BACK, DOWN, LEAVE, Kind, Unit, order_by_name
 from deepsea_rules.events import Event, new_tuple
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Forfeit
-from deepsea_rules.printable import quoted
+from deepsea_rules.game import Decision, Forfeit
+from deepsea_rules.printable import one_line, quoted
 from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.view import View
 
-from .clock import NO_LIMIT, Clock
 from .errors import IllegalAnswer, WireError, own_traceback
-from .notes import Note, note_of
+
+monotonic = time.monotonic
+
+
+def now_us() -> int:
+    """Return the time of the monotonic clock in whole microseconds."""
+    return time.monotonic_ns() // 1000
+
+
+class TimeLeft(NamedTuple):
+    """The time left for a decision, in microseconds."""
+
+    budget_us: int
+    """Time for this decision; what is not used is lost."""
+    bank_us: int
+    """Time for all further decisions of the game, where they go beyond their budgets."""
+
+
+NO_CLOCK = TimeLeft(2**62, 0)
+"""Time left where time is not measured."""
+
+
+class Clock:
+    """The time for the current decision: `Bot.clock`, a new one for each decision.
+
+        deadline = self.clock.deadline(share=0.5)
+        while self.clock.now() < deadline:
+            ...  # try out some more
+
+    `budget` and `bank` are the seconds that were left when the request arrived.
+    """
+
+    __slots__ = ("_arrived", "_now", "bank", "budget")
+
+    def __init__(
+        self,
+        budget: float = math.inf,
+        bank: float = 0.0,
+        *,
+        now: Callable[[], float] = monotonic,
+        arrived: float | None = None,
+    ) -> None:
+        """Make a clock for one decision, without a limit by default.
+
+        budget   seconds for this decision
+        bank     seconds for the rest of the game, where decisions go beyond their budgets
+        now      function that returns the time in seconds, from any origin
+        arrived  time when the request arrived; by default the time of this call
+        """
+        self.budget = budget
+        self.bank = bank
+        self._now = now
+        self._arrived = now() if arrived is None else arrived
+
+    @classmethod
+    def of(cls, time_left: TimeLeft, *, now: Callable[[], float], arrived: float) -> Clock:
+        """Return the clock of a request that arrived with so much time left."""
+        budget_us, bank_us = time_left
+        if budget_us == NO_CLOCK.budget_us:
+            return cls(now=now, arrived=arrived)
+        return cls(budget_us / 1e6, bank_us / 1e6, now=now, arrived=arrived)
+
+    def now(self) -> float:
+        """Return the time in seconds, to be compared with a deadline."""
+        return self._now()
+
+    def remaining(self) -> float:
+        """Return the seconds until a timeout, bank included; infinity without a limit."""
+        return max(0.0, self._arrived + self.budget + self.bank - self._now())
+
+    def deadline(self, share: float = 0.5) -> float:
+        """Return the time, as of `now()`, when this share of budget and bank is used up.
+
+        The rest is a reserve for a busy machine. With a share of 0.5, a decision takes at most half
+        of the budget and half of what is left in the bank, so the bank never runs out.
+        """
+        if not 0 < share <= 1:
+            raise ValueError(f"a share of the time is more than 0 and at most 1, not {share}")
+        return self._arrived + share * (self.budget + self.bank)
+
+
+NO_LIMIT = Clock(now=lambda: 0.0)
+"""A clock without a limit, for example in a bot's own tests."""
+
+
+TEXT_BYTES = 200
+"""Most bytes of a note's text."""
+NAME_BYTES = 40
+"""Most bytes of a number's name."""
+MOST_NUMBERS = 8
+"""Most numbers of a note."""
+MOST_READ = 4 * MOST_NUMBERS
+"""Numbers of a note that are read at most, so that a flood of them costs the referee nothing."""
+GAME_BYTES = 16 * 1024
+"""Most bytes of all notes of a seat in a game; later notes are dropped."""
+_NUMBER_BYTES = 8
+
+
+class Note(NamedTuple):
+    """Note of a bot at a decision."""
+
+    text: str
+    numbers: Mapping[str, float]
+
+    @property
+    def size(self) -> int:
+        """The bytes that it counts towards `GAME_BYTES`."""
+        names = sum(len(name.encode()) + _NUMBER_BYTES for name in self.numbers)
+        return len(self.text.encode()) + names
+
+    def line(self) -> str:
+        """Return the numbers and the text in one line, as listings show them."""
+        numbers = [f"{name} {value:.4g}" for name, value in self.numbers.items()]
+        return "; ".join(filter(None, [*numbers, self.text]))
+
+
+def note_of(text: str, numbers: Iterable[tuple[str, float]] = ()) -> Note:
+    """Return a note within the limits: too long texts are cut, other numbers are left out."""
+    by_name: dict[str, float] = {}
+    for name, value in islice(numbers, MOST_READ):
+        label = _cut(name, NAME_BYTES)
+        if isfinite(value) and (label in by_name or len(by_name) < MOST_NUMBERS):
+            by_name[label] = value
+    return Note(_cut(text, TEXT_BYTES), by_name)
+
+
+def rows_of(notes: Mapping[int, Note], decisions: Sequence[Decision]) -> list[dict[str, object]]:
+    """Return the notes of a game for JSON, in the order of its decisions.
+
+    notes  notes by the number of the decision
+    """
+    return [
+        {"decision": number, "seat": decisions[number].seat, **note._asdict()}
+        for number, note in sorted(notes.items())
+    ]
+
+
+def _cut(text: str, limit: int) -> str:
+    """Return the beginning of a text in one printable line, as UTF-8 of at most `limit` bytes."""
+    return one_line(text[:limit]).encode()[:limit].decode(errors="ignore")
+
 
 HINT = "deepsea-sdk: hint: "
 """Beginning of a hint on stderr."""

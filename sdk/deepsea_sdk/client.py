@@ -24,8 +24,7 @@ import grpc
 from . import wire
 from ._pb import play_pb2 as pb
 from ._pb.play_pb2_grpc import PlayServiceStub
-from .bot import Bot, GameInfo, NewBot, SeatedBot
-from .clock import Clock, monotonic
+from .bot import Bot, Clock, GameInfo, NewBot, SeatedBot, monotonic
 from .errors import ERROR_BYTES, ConnectionRejected, NotInMatch, SdkError, WireError, cut
 from .launch import ADDRESS, TOKEN
 from .wire.games import (

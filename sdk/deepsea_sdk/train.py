@@ -37,13 +37,9 @@ except ModuleNotFoundError as error:
 
 from deepsea_rules.errors import InvalidRules
 from deepsea_rules.ruleset import DEFAULT, DIVES, MAX_PLAYERS, MIN_PLAYERS, PRESETS, preset
-
-from .batch import Batch, BySeat, RandomDice, SteadyPolicy, Turn, open_random
-from .batch.units import Array
-from .coach.decisions import SURE
-from .evaluation.arrays import F32, Evaluated, Net, columns, facts_of, standings_of
-from .evaluation.inputs import INPUTS, VERSION
-from .evaluation.net import (
+from deepsea_sdk.evaluation.plain import (
+    INPUTS,
+    VERSION,
     Layer,
     Weights,
     WeightsError,
@@ -51,6 +47,11 @@ from .evaluation.net import (
     read_weights,
     write_weights,
 )
+
+from .batch import Batch, BySeat, RandomDice, SteadyPolicy, Turn, open_random
+from .batch.units import Array
+from .coach.decisions import SURE
+from .evaluation.arrays import F32, Evaluated, Net, columns, facts_of, standings_of
 
 RULES = tuple(name for other in PRESETS if other != DEFAULT for name in (DEFAULT, other))
 """Presets of the rounds in turn; every other round is played by the default rules."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deepsea_arena.play.shutdown import Stop
+from deepsea_arena.run_report import Stop
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.coach.analysis import (
+from deepsea_arena.analysis import (
     Analysis,
     AnalysisSettings,
     ChanceEvent,
@@ -21,12 +21,11 @@ from deepsea_arena.coach.analysis import (
     mean,
     steps_of,
 )
-from deepsea_arena.coach.document import FORMAT, document, read_analysis
+from deepsea_arena.analysis_document import FORMAT, document, read_analysis
 from deepsea_arena.documents import DocumentError
-from deepsea_arena.reports.analysis_frames import with_analysis
-from deepsea_arena.reports.frames import frames
+from deepsea_arena.frames import frames, with_analysis
 from deepsea_rules.errors import InvalidRecord
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from deepsea_rules.view import view_for
 from deepsea_sdk.coach.decisions import Effort, Estimate
 from helpers.commands import faulty, played, record_of

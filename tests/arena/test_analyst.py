@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import update
 
-from deepsea_arena.coach.analysis import Analysis, AnalysisSettings
-from deepsea_arena.coach.document import document
-from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.analysis import Analysis, AnalysisSettings
+from deepsea_arena.analysis_document import document
+from deepsea_arena.background_work import in_background
+from deepsea_arena.handlers import ANALYSES
+from deepsea_arena.ladder_analyses import plan
 from deepsea_arena.lease_owner import take_back
-from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
-from deepsea_arena.play.background_work import in_background
-from deepsea_arena.play.handlers import ANALYSES
-from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.run_report import Stop, StopRequest
+from deepsea_arena.task_workers import Analysed, AnalyseGame, analyse
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model import AnalysisLease, LadderAnalysis, TaskState
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers import background

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from deepsea_arena import ladder_analyses
+from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.api.errors import ApiError, Kind, refusal_of
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE, LadderService, visitor
-from deepsea_arena.coach import ladder_analyses
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.task_workers import AnalyseGame, analyse
 from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.limits import RemoteLimits

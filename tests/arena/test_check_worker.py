@@ -13,12 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.play.check_worker import (
-    AdmissionPlayed,
-    PlayAdmission,
-    ReadArchive,
-    check_worker,
-)
+from deepsea_arena.admission import AdmissionPlayed, PlayAdmission, ReadArchive, check_worker
 from deepsea_bundle.reader import BotBundle, read_bot
 from deepsea_ladder.season import Season
 from deepsea_referee import workers

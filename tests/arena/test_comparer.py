@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from deepsea_arena.play.comparison_worker import BlockPlayed, play_on
-from deepsea_arena.play.handlers import COMPARISONS
-from deepsea_arena.play.rated_games import hosting
-from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.reports.bots import VerdictLine, show_verdicts
+from deepsea_arena.bots import VerdictLine, show_verdicts
+from deepsea_arena.handlers import COMPARISONS
+from deepsea_arena.rated_games import hosting
+from deepsea_arena.run_report import Stop, StopRequest
+from deepsea_arena.task_workers import BlockPlayed, play_on
 from deepsea_ladder.model import BotVersion, ComparisonLease, ComparisonStanding, TaskState
 from deepsea_ladder.season import Season, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import resolve
+from deepsea_referee.workbench.blocks import read_block
 from deepsea_referee.workbench.comparison import LUCK_BOUND, Comparison, largest_lead
 from deepsea_referee.workbench.confidence import AdjustedSequence
-from deepsea_referee.workbench.folder import read_block
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
 from deepsea_rules.randomness import Stream
 from helpers import background, ladder

@@ -20,12 +20,11 @@ from typing import Any
 import distributed
 import pytest
 
-from deepsea_arena.play import dask as dask_module
-from deepsea_arena.play.cluster_match import match_on_cluster
-from deepsea_arena.play.dask import DaskTimes, DaskWorkers
-from deepsea_arena.play.runner import RunnerSettings
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.workers import JobWorkers
+from deepsea_arena import dask as dask_module
+from deepsea_arena.dask import DaskTimes, DaskWorkers
+from deepsea_arena.run_report import Stop
+from deepsea_arena.runner import RunnerSettings
+from deepsea_arena.workers import JobWorkers, match_on_cluster
 from deepsea_cli.ladder import options
 from deepsea_ladder.errors import WorkerError
 from deepsea_referee import in_process
@@ -33,13 +32,13 @@ from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.interface import SandboxUnavailable
+from deepsea_referee.summary import GameResult
 from deepsea_referee.system import equal_shares
 from deepsea_referee.system.linux import core_of, cpus_of
 from deepsea_referee.workers import Died, Done, Event, Failed, Sent
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import __version__
 from helpers import deeds, ladder
@@ -485,7 +484,7 @@ def test_a_run_says_in_one_line_why_it_has_no_cluster(
     assert "a cluster plays files" in run("match", "cmd:true", "greedy", *nobody).refusal
     refusal = run("ladder", "run", "--cluster", "nonsense").refusal
     assert "'--cluster': 'nonsense' is no address" in refusal
-    for name in [name for name in sys.modules if name.startswith("deepsea_arena.play.dask")]:
+    for name in [name for name in sys.modules if name.startswith("deepsea_arena.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "distributed", None)
     for command in (("run",), ("tournament", "round-robin", "cup")):

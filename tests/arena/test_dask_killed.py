@@ -24,7 +24,7 @@ from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from helpers import ladder
 from helpers.commands import Run, environment, start
 from helpers.programs import children, has_ended, nothing_stays_behind

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepsea_arena.bots import BotProfile, bot_profile
 from deepsea_arena.documents import (
     LARGEST_EXACT,
     DocumentError,
@@ -24,9 +25,8 @@ from deepsea_arena.documents import (
     to_json,
     to_object,
 )
-from deepsea_arena.reports.bots import BotProfile, bot_profile
-from deepsea_arena.reports.games import GamesPage, newest_games
-from deepsea_arena.reports.standings import Standings, show_standings
+from deepsea_arena.games import GamesPage, newest_games
+from deepsea_arena.standings import Standings, show_standings
 from deepsea_ladder.model import BotState, Int64, Time, utc_time
 from deepsea_ladder.store import Store
 
@@ -240,7 +240,7 @@ def test_the_columns_that_are_named_are_there_without_rows_too(rows: list[object
 TWO_THREADS = """
 import sys, threading
 from deepsea_arena.documents import convert, read_json
-from deepsea_arena.reports.games import GamesPage
+from deepsea_arena.games import GamesPage
 from deepsea_ladder.season import Season
 
 def read():

@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from deepsea_arena.reports.finals import Leaver, Race
-from deepsea_ladder.rating.totals import SeatResult
+from deepsea_arena.tournament_state import Leaver, Race
+from deepsea_ladder.rating import SeatResult
 from finals import race
 from helpers.tiers import daily
 

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_arena.reports.frames import Frames, Viewer, frames, frames_of, replayed
+from deepsea_arena.frames import Frames, Viewer, frames, frames_of, replayed
 from deepsea_referee.workbench.replay import Replay
 from deepsea_rules import narration
 from deepsea_rules.actions import LEVEL_OF
 from deepsea_rules.errors import InvalidRecord
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.notation import parse_position
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.view import known_values
 from helpers.commands import Run, faulty, played, record_of, written

@@ -8,13 +8,13 @@ import json
 import pytest
 
 from deepsea_arena.documents import to_json
-from deepsea_arena.reports.games import csv_lines, game_report, json_lines
-from deepsea_arena.reports.standings import pair_table
-from deepsea_arena.reports.tournaments import tournament_report, tournaments
+from deepsea_arena.games import csv_lines, game_report, json_lines
+from deepsea_arena.standings import pair_table
+from deepsea_arena.tournaments import tournament_report, tournaments
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import commitment, game_seed
-from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
 
 

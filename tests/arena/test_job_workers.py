@@ -11,15 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.play.run_report import RunEnd
-from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.play.tasks import (
-    FinishedGame,
-    HostTrouble,
-    Outcome,
-    VoidOutcome,
-)
-from deepsea_arena.play.workers import JobWorkers
+from deepsea_arena.run_report import RunEnd, Stop, StopRequest
+from deepsea_arena.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome
+from deepsea_arena.workers import JobWorkers
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, StoredSeason
 from deepsea_ladder.store import Store

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from deepsea_arena import bots
+from deepsea_arena.bots import NEWEST, bot_profile, spread
+from deepsea_arena.doctor import check_ratings
 from deepsea_arena.documents import to_json
-from deepsea_arena.refold import check_ratings
-from deepsea_arena.reports import bots
-from deepsea_arena.reports.bots import NEWEST, bot_profile, spread
-from deepsea_arena.reports.games import newest_games
-from deepsea_arena.reports.standings import show_standings
-from deepsea_arena.reports.status import ladder_status
+from deepsea_arena.games import newest_games
+from deepsea_arena.standings import show_standings
+from deepsea_arena.status import ladder_status
 from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import AttemptEnd, BotState, GameFilter, Int64, SeatLog

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from deepsea_arena.play.run_report import RunReport
-from deepsea_arena.play.runner import RunGoal, RunnerSettings
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import FinishedGame, VoidOutcome
-from deepsea_arena.play.workers import JobWorkers
+from deepsea_arena.run_report import RunReport, Stop
+from deepsea_arena.runner import RunGoal, RunnerSettings
+from deepsea_arena.tasks import FinishedGame, VoidOutcome
+from deepsea_arena.workers import JobWorkers
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.model import AttemptEnd, Job, StoredSeason
 from deepsea_ladder.store import Store

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.play.admission import play_admission
+from deepsea_arena.admission import play_admission
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.reports.bots import bot_profile
-from deepsea_arena.reports.games import newest_games
-from deepsea_arena.reports.standings import pair_table, show_standings
+from deepsea_arena.bots import bot_profile
+from deepsea_arena.games import newest_games
+from deepsea_arena.standings import pair_table, show_standings
 from deepsea_ladder.model import GameFilter
 from deepsea_ladder.store import Store
 from helpers import ladder

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from deepsea_arena.play.person_worker import PlayedOn, Tables
-from deepsea_bundle.bot_cache import BotCache
+from deepsea_arena.task_workers import PlayedOn, Tables
+from deepsea_bundle.atomic import BotCache
 from deepsea_ladder.model import PersonGame, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee import workers
 from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.workers import Died, Event, Failed, Task
-from deepsea_rules.game import Decision, Game
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.game import Decision, Game, GameRecord, verify
 from helpers import ladder
 from helpers.bundles import bundle_of
 from helpers.people import Runner, new_game

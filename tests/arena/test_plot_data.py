@@ -7,19 +7,12 @@ from collections import Counter
 
 import pytest
 
-from deepsea_arena.reports.plot_data import (
-    Depth,
-    PlotSums,
-    SeatDive,
-    dives,
-    medians,
-)
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.summary import GameResult
 from deepsea_rules.faults import Fault, FaultReport
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.narration import moments
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS, SEAT_LETTERS
+from deepsea_web.bars import Depth, PlotSums, SeatDive, medians, seat_dives
 from helpers.commands import faulty, played, record_of
 
 TURN = re.compile(r"([A-F])[▼▲] \S+ +(\S+) → (\S+) +air (-?\d+)(.*)")
@@ -70,7 +63,7 @@ def summed(*records: GameRecord) -> PlotSums:
 def test_dives_are_what_the_words_of_the_game_say(preset: str, players: int) -> None:
     for salt in "abc":
         game = played(preset, players, salt)
-        assert list(dives(game.events, players)) == in_words(game)
+        assert list(seat_dives(game.events, players)) == in_words(game)
 
 
 def test_games_add_up_in_any_order() -> None:

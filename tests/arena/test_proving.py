@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from deepsea_arena.refold import check_ratings, prove_with
+from deepsea_arena.doctor import check_ratings, prove_with
 from deepsea_ladder.chain import RecordedGame
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.ratings import recorded_games

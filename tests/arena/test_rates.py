@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from deepsea_arena.api.errors import ApiError
-from deepsea_arena.api.rates import MINUTE_US, Rate
+from deepsea_arena.api.errors import MINUTE_US, ApiError, Rate
 from helpers.manual_clock import ManualClock
 
 

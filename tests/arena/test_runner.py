@@ -10,16 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from deepsea_arena.play.run_report import RunEnd, RunReport
-from deepsea_arena.play.runner import RunGoal, RunnerSettings, Source, no_source
-from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.play.tasks import (
-    FinishedGame,
-    HostTrouble,
-    Outcome,
-    VoidOutcome,
-    game_seconds,
-)
+from deepsea_arena.run_report import RunEnd, RunReport, Stop, StopRequest
+from deepsea_arena.runner import RunGoal, RunnerSettings, Source, no_source
+from deepsea_arena.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome, game_seconds
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable, WorkerError
 from deepsea_ladder.matchmaker import Matchmaker
@@ -34,8 +27,8 @@ from deepsea_ladder.model import (
     TaskState,
 )
 from deepsea_ladder.store import RetryPolicy, Store
-from deepsea_rules import record
-from deepsea_rules.record import GameRecord
+from deepsea_rules import game
+from deepsea_rules.game import GameRecord
 from helpers import ladder, submissions
 from helpers.inline import InlineWorker, Watcher, run_with
 
@@ -75,9 +68,9 @@ def test_what_waits_is_played(store: Store, season: StoredSeason, stop: Stop) ->
 def test_a_record_is_read_and_replayed_once_on_its_way_into_the_store(
     store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, replayed = Mock(wraps=GameRecord.from_json), Mock(wraps=record.replay)
+    read, replayed = Mock(wraps=GameRecord.from_json), Mock(wraps=game.replay)
     monkeypatch.setattr(GameRecord, "from_json", read)
-    monkeypatch.setattr(record, "replay", replayed)
+    monkeypatch.setattr(game, "replay", replayed)
     assert run(store, stop).accepted == read.call_count == replayed.call_count == 6
 
 

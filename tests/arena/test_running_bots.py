@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from deepsea_arena.play.rated_games import RunningBots, StartPool, _spare_memory
+from deepsea_arena.rated_games import RunningBots, StartPool, _spare_memory
 from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.errors import RefereeError
 

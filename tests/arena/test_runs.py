@@ -19,30 +19,29 @@ from msgspec import structs
 from sqlalchemy import Engine, event
 
 from deepsea_arena import lease_owner
-from deepsea_arena import tournaments as tournaments_module
+from deepsea_arena import tournament_run as tournaments_module
 from deepsea_arena.documents import to_json
-from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
-from deepsea_arena.play.runner import RunRequest, RunStopped, run
-from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.play.tasks import FinishedGame, Outcome, VoidOutcome
-from deepsea_arena.play.workers import MakePool
-from deepsea_arena.reports.standings import OrderReport, order_report, show_standings
-from deepsea_arena.reports.tournament_state import Kind
-from deepsea_arena.reports.tournaments import tournament_report, tournaments
+from deepsea_arena.run_report import RunEnd, RunReport, RunWatcher, Stop, StopRequest
+from deepsea_arena.runner import RunRequest, RunStopped, run
 from deepsea_arena.seasons import ClosedSeason, close_season
-from deepsea_arena.tournaments import (
+from deepsea_arena.standings import OrderReport, order_report, show_standings
+from deepsea_arena.tasks import FinishedGame, Outcome, VoidOutcome
+from deepsea_arena.tournament_run import (
     TournamentRequest,
     TournamentResult,
     begin_tournament,
     play_begun,
     play_tournament,
 )
+from deepsea_arena.tournament_state import Kind
+from deepsea_arena.tournaments import tournament_report, tournaments
+from deepsea_arena.workers import MakePool
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreGone, StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason, TaskState
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import RefereeError, UserError
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from helpers import ladder
 from helpers.background import gone_owner
 from helpers.inline import InlineWorker

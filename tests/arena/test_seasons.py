@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import update
 
-from deepsea_arena.reports.bots import bot_profile
-from deepsea_arena.reports.standings import order_report, show_standings
+from deepsea_arena.bots import bot_profile
 from deepsea_arena.seasons import (
     Unfinished,
     close_season,
@@ -20,10 +19,11 @@ from deepsea_arena.seasons import (
     seat_a_begins,
     without_cgroups,
 )
+from deepsea_arena.standings import order_report, show_standings
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.matchmaker import Matchmaker
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.rating import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import UserError

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_arena import rated_games
 from deepsea_arena.api.local import ladder_of
 from deepsea_arena.api.submissions import Archive
-from deepsea_arena.play import rated_games
-from deepsea_arena.play.background_work import do_now
-from deepsea_arena.play.handlers import CHECKS
-from deepsea_arena.play.rated_games import hosting
-from deepsea_arena.play.run_report import RunWatcher
-from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.background_work import do_now
+from deepsea_arena.handlers import CHECKS
+from deepsea_arena.rated_games import hosting
+from deepsea_arena.run_report import RunWatcher, Stop, StopRequest
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, read_bot
 from deepsea_ladder.errors import SubmissionError
@@ -28,7 +27,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable
-from deepsea_referee.system.gauge import BotGauge, WallGauge
+from deepsea_referee.system.linux import BotGauge, WallGauge
 from deepsea_sdk.entropy import fresh_token
 from helpers import ladder
 from helpers.tiers import daily

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from deepsea_arena.play.tasks import (
+from deepsea_arena.tasks import (
     MOST_DECISIONS,
     HostTrouble,
     Outcome,

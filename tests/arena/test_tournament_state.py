@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_arena.reports.tournament_state import (
+from deepsea_arena.tournament_state import (
     Kind,
     Table,
     TournamentPlan,
@@ -16,9 +16,9 @@ from deepsea_arena.reports.tournament_state import (
     tournament_state,
 )
 from deepsea_ladder.model import QueuedJob
-from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.scheduling.random_stream import RandomStream
-from deepsea_ladder.scheduling.tournament import scores
+from deepsea_ladder.pairing import RandomStream
+from deepsea_ladder.rating import SeatResult
+from deepsea_ladder.tournament import scores
 
 
 @st.composite

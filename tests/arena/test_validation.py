@@ -7,18 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from deepsea_arena.play.background_work import in_background
-from deepsea_arena.play.check_worker import (
-    AdmissionPlayed,
-    PlayAdmission,
-    ReadArchive,
-)
-from deepsea_arena.play.handlers import CHECKS
-from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.admission import AdmissionPlayed, PlayAdmission, ReadArchive
+from deepsea_arena.background_work import in_background
+from deepsea_arena.handlers import CHECKS
+from deepsea_arena.run_report import Stop, StopRequest
 from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
+from deepsea_bundle.archive import collect_zip
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
-from deepsea_bundle.unzip import collect_zip
 from deepsea_ladder.errors import LimitReached, StoreUnavailable
 from deepsea_ladder.model import Submission, SubmissionRefusal, TaskState
 from deepsea_ladder.season import Season

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from deepsea_arena.coach.weaknesses import FEWEST, WORTH, Deviation, find_weaknesses
+from deepsea_arena.weaknesses import FEWEST, WORTH, Deviation, find_weaknesses
 from helpers.games import rng
 from helpers.tiers import daily
 

@@ -20,17 +20,16 @@ from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.clock import SystemClock
 from deepsea_referee.match import MatchSettings, run_match
 from deepsea_referee.play_game import play_game
 from deepsea_referee.sandbox.interface import ResourceLimits
-from deepsea_referee.timing.clock import SystemClock
 from deepsea_rules.faults import FaultReport
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.randomness import game_seed, seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 
 RULES = PRESETS["manual"]
 HONEST, HOSTILE = 0, 1

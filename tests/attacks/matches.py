@@ -32,25 +32,24 @@ from deepsea_bots.greedy import Greedy
 from deepsea_referee.bots.output import BotOutput, joined
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.clock import SystemClock
 from deepsea_referee.errors import BotFault
+from deepsea_referee.pauses import Freezer, OffTurn
 from deepsea_referee.play_game import play_to_end
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
-from deepsea_referee.timing.clock import SystemClock
-from deepsea_referee.timing.pauses import Freezer, OffTurn
-from deepsea_referee.transport.server import answers_of
-from deepsea_referee.transport.session import Session
+from deepsea_referee.server import answers_of
+from deepsea_referee.session import Session
 from deepsea_rules.faults import Fault, FaultReport
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.randomness import game_seed, seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import Bot
 from deepsea_sdk.client import Player
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 from deepsea_sdk.table import play as play_at_table
 from deepsea_sdk.wire import Answer
 from helpers.in_loop import run

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.play.admission import play_admission
-from deepsea_arena.play.comparison_worker import BlockPlayed, play_on
-from deepsea_arena.play.rated_games import hosting
+from deepsea_arena.admission import play_admission
+from deepsea_arena.rated_games import hosting
+from deepsea_arena.task_workers import BlockPlayed, play_on
 from deepsea_ladder.model import BotVersion, ComparisonLease
 from deepsea_ladder.season import Season, VerdictSettings
 from deepsea_referee.bots import pool as pools
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.resolve import bundle_for_ladder, resolve
+from deepsea_referee.clock import SystemClock
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.shared_match import run_match
-from deepsea_referee.timing.clock import SystemClock
 from deepsea_referee.workbench.blocks import BlockSettings, GroupSettings, PlayedBlock, play_blocks
 from deepsea_referee.workbench.checks import examine
 from deepsea_referee.workbench.ranking import RankSettings

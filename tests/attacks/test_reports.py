@@ -24,7 +24,7 @@ from attacks import guard, raw
 from attacks.harness import PROGRAMS
 from attacks.matches import CANARY_VARIABLE
 from deepsea_rules.faults import Fault
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.game import GameRecord, verify
 from helpers.commands import Run
 
 CLOCK = "300ms+500ms"

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.play.admission import play_admission
-from deepsea_arena.play.comparison_worker import play_on
-from deepsea_arena.play.person_worker import PlayedOn, Tables
-from deepsea_arena.play.rated_games import hosting, worker
-from deepsea_arena.play.tasks import FinishedGame
-from deepsea_bundle.bot_cache import BotCache
+from deepsea_arena.admission import play_admission
+from deepsea_arena.rated_games import hosting, worker
+from deepsea_arena.task_workers import PlayedOn, Tables, play_on
+from deepsea_arena.tasks import FinishedGame
+from deepsea_bundle.atomic import BotCache
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.model import (
     BotVersion,

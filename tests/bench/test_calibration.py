@@ -5,9 +5,9 @@ import math
 import pytest
 
 from calibration import PACKAGE_DEFAULTS, calibrate, fit, pair_loss
-from deepsea_ladder.rating.gaussian import quantile
-from deepsea_ladder.rating.trueskill_fold import GameOutcome, RatingParameters
-from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.gaussian import quantile
+from deepsea_ladder.pairing import RandomStream
+from deepsea_ladder.rating import GameOutcome, RatingParameters
 
 PARAMETERS = RatingParameters()
 

@@ -9,10 +9,10 @@ import pytest
 import ladder  # noqa: TID251  (the benchmark)
 import season
 import web_store
-from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.rating import Rating
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.database import damages
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from helpers.ladder import claim
 
 

@@ -12,7 +12,7 @@ import pytest
 from deepsea_bundle import names
 from deepsea_bundle.archive import LIMITS, SKIPPED, digest
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.manifest import LONGEST_MANIFEST
+from deepsea_bundle.program import LONGEST_MANIFEST
 from deepsea_ladder.season import BotLimits
 from helpers.bundles import bundle_of
 

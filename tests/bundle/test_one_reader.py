@@ -22,7 +22,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from deepsea_bundle import reader_process
-from deepsea_bundle.bot_cache import unpack
+from deepsea_bundle.atomic import unpack
 from deepsea_bundle.errors import BundleError
 from deepsea_referee.bots.resolve import bundle_for_ladder, resolve, unpacked_bot
 from deepsea_referee.errors import UserError

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from deepsea_bundle.archive import SKIPPED, BundleLimits
-from deepsea_bundle.bot_cache import BotCache, unpack
+from deepsea_bundle.atomic import BotCache, unpack
 from deepsea_bundle.errors import BundleDamaged, BundleError
-from deepsea_bundle.manifest import read_manifest
+from deepsea_bundle.program import read_manifest
 from deepsea_bundle.reader import read_bot
 from deepsea_referee.bots.resolve import resolve
 

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_bundle.archive import LIMITS, BundleLimits, pack
+from deepsea_bundle.archive import LIMITS, BundleLimits, collect_zip, pack
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.unzip import collect_zip
 
 
 def read_zip(data: bytes, limits: BundleLimits = LIMITS) -> dict[str, bytes]:

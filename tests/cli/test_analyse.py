@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_cli.progress import Progress
+from deepsea_cli.output import Progress
 from deepsea_rules.actions import BACK, TAKE
 from deepsea_rules.view import View
 from deepsea_sdk.bot import AnyBot

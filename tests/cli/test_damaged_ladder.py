@@ -22,16 +22,14 @@ from sqlalchemy import (
     insert,
 )
 
-from deepsea_arena.coach import ladder_analyses
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.play import runner
-from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
-from deepsea_arena.play.handlers import ANALYSES, CHECKS, COMPARISONS, STEPS
-from deepsea_arena.play.run_report import RunWatcher
-from deepsea_arena.play.runner import RunRequest
-from deepsea_arena.play.runner import run as run_ladder
-from deepsea_arena.play.shutdown import Stop, StopRequest
-from deepsea_arena.play.tasks import FinishedGame, Outcome
+from deepsea_arena import ladder_analyses, runner
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.handlers import ANALYSES, CHECKS, COMPARISONS, STEPS
+from deepsea_arena.run_report import RunWatcher, Stop, StopRequest
+from deepsea_arena.runner import RunRequest
+from deepsea_arena.runner import run as run_ladder
+from deepsea_arena.task_workers import AnalyseGame, analyse
+from deepsea_arena.tasks import FinishedGame, Outcome
 from deepsea_cli import main
 from deepsea_ladder.accounts import MACHINE, NewToken, Scope
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, SeatLog
@@ -40,8 +38,8 @@ from deepsea_ladder.store.columns import Choice, Record, packed
 from deepsea_ladder.store.database import damages
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
+from deepsea_web.http_api import http_api
 from deepsea_web.serve import with_api
-from deepsea_web.server.http_api import http_api
 from helpers import comparisons, ladder, submissions
 from helpers.commands import Run, one_line
 from helpers.damage import damage

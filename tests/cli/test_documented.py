@@ -12,11 +12,11 @@ import click
 import pytest
 from msgspec import Struct
 
-from deepsea_arena.reports.bots import BotProfile
-from deepsea_arena.reports.games import GamesPage
-from deepsea_arena.reports.standings import Standings
-from deepsea_arena.reports.status import LadderStatus
-from deepsea_arena.tournaments import TournamentResult
+from deepsea_arena.bots import BotProfile
+from deepsea_arena.games import GamesPage
+from deepsea_arena.standings import Standings
+from deepsea_arena.status import LadderStatus
+from deepsea_arena.tournament_run import TournamentResult
 from deepsea_cli import COMMANDS
 from deepsea_cli.ladder import COMMANDS as LADDER
 from deepsea_cli.ladder import SECTIONS as HEADINGS

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from deepsea_rules.reasons import NO_TREASURE_NO_ENTRY, OUT_FOR_THIS_DIVE
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.state import NO_TREASURE_NO_ENTRY, OUT_FOR_THIS_DIVE
 from helpers.commands import Run, one_line
 from helpers.positions import opening
 

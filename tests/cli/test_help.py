@@ -13,7 +13,7 @@ import click
 import pytest
 
 from deepsea_cli import main
-from deepsea_cli.usage import EXAMPLES, RARE
+from deepsea_cli.lazy import EXAMPLES, RARE
 from helpers.commands import Run, environment, every_command
 
 ALL = every_command()

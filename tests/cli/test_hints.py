@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.bots.hints import MOST_HINTS, NOT_KEPT, Hints, hints_of
+from deepsea_referee.bots.output import MOST_HINTS, NOT_KEPT, Hints, hints_of
 from deepsea_referee.bots.resolve import resolve
 from helpers.commands import Run, played, start, written
 from helpers.tiers import daily

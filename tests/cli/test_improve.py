@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.coach.analysis import Analysis
+from deepsea_arena.analysis import Analysis
 from deepsea_referee.bots.resolve import sample_bots
 from deepsea_referee.workbench.versions import SAMPLES
 from helpers.commands import Run

@@ -18,12 +18,12 @@ import pytest
 from deepsea_arena.seasons import seat_a_begins
 from deepsea_cli.ladder import options
 from deepsea_cli.output import Column, table
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.rating import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season
 from deepsea_ladder.store import Database, Store
 from deepsea_ladder.store.schema import REVISION
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import commitment
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from helpers import ladder
 from helpers.commands import Run, one_line

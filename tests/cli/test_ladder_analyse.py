@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.coach import ladder_analyses
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena import ladder_analyses
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.ladder_analyses import plan
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import TaskState
 from deepsea_ladder.store import Store

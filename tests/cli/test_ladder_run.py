@@ -21,14 +21,14 @@ from typing import Literal
 import pytest
 from msgspec import structs
 
-from deepsea_arena.play import rated_games
-from deepsea_arena.play.rated_games import RatedGamePlayer, worker
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome
-from deepsea_arena.play.workers import local_workers
-from deepsea_arena.reports.tournaments import RankCertainty, ScoreLine, TournamentTable
-from deepsea_arena.tournaments import TournamentResult
-from deepsea_bundle.bot_cache import BotCache
+from deepsea_arena import rated_games
+from deepsea_arena.rated_games import RatedGamePlayer, worker
+from deepsea_arena.run_report import Stop
+from deepsea_arena.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome
+from deepsea_arena.tournament_run import TournamentResult
+from deepsea_arena.tournaments import RankCertainty, ScoreLine, TournamentTable
+from deepsea_arena.workers import local_workers
+from deepsea_bundle.atomic import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder.run import RunOutput, _show
 from deepsea_ladder.model import GameNote, Job, SeatLog, TaskState
@@ -40,7 +40,7 @@ from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.workers import Link, LocalWorkers
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from helpers import ladder
 from helpers.commands import Run, environment, program, start
 from helpers.programs import nothing_left_behind, opponent_in, program_in

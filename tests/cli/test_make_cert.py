@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.api import certificates
+from deepsea_arena.api import remote
+from deepsea_web.access import Certificate, access
 from deepsea_web.serve import ServeOptions
-from deepsea_web.server.access import access
-from deepsea_web.server.connections import Certificate
 from helpers.answering import Answering
 from helpers.commands import Run
 
@@ -27,7 +26,7 @@ def test_a_client_that_knows_the_certificate_trusts_the_server(run: Run, tmp_pat
     assert (done.status, done.err) == (0, "")
     certificate, key = folder / "cert.pem", folder / "key.pem"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    assert certificates.fingerprint(certificate.read_text()) in done.out
+    assert remote.fingerprint(certificate.read_text()) in done.out
     assert "PRIVATE" not in done.out
     context = Certificate(certificate, key).context()
     with Answering(lambda _asked: b"x", context) as server:

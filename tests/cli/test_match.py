@@ -16,12 +16,11 @@ import pytest
 from deepsea_referee import match as referee
 from deepsea_referee.bots.resolve import sample_bots
 from deepsea_referee.match import MatchSettings, OnGame, OnVoid
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.interface import SandboxUnavailable
-from deepsea_rules.game import Decision
+from deepsea_referee.summary import GameResult, MatchResult, VoidGame
+from deepsea_rules.game import Decision, GameRecord, verify
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from helpers.commands import Process, Run, one_line, start
 from helpers.programs import opponent_in, program_in, soon
 from helpers.results import ILLEGAL

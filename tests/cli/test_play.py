@@ -13,21 +13,20 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from deepsea_arena.coach.document import read_analysis
+from deepsea_arena.analysis_document import read_analysis
 from deepsea_cli.person import TerminalPerson
-from deepsea_referee.choices import choices
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.person import Asked
-from deepsea_rules.game import Game
+from deepsea_referee.play_game import Asked
+from deepsea_referee.script import choices
+from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.notation import read_position
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.reasons import NO_TREASURE_NO_TURN
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.state import NO_TREASURE_NO_TURN
 from deepsea_rules.view import view_for
-from deepsea_sdk.clock import NO_CLOCK
+from deepsea_sdk.bot import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 from helpers.commands import NAMES, Done, Run, called, one_line, start
 from helpers.games import Chooser, other_values
 from helpers.programs import opponent_in

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.coach.document import read_analysis
+from deepsea_arena.analysis_document import read_analysis
 from deepsea_rules.faults import Fault
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.game import GameRecord, verify
 from helpers.commands import Run, one_line, start
 from helpers.games import Chooser
 from helpers.programs import program_in

@@ -13,9 +13,8 @@ from pathlib import Path
 import click
 import pytest
 
-from deepsea_cli.output import echo
-from deepsea_cli.progress import PATIENCE_US, REDRAW_US, Progress
-from deepsea_referee.timing.clock import SystemClock
+from deepsea_cli.output import PATIENCE_US, REDRAW_US, Progress, echo
+from deepsea_referee.clock import SystemClock
 from helpers.commands import Run, Tty, environment
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -197,7 +196,7 @@ def test_nothing_where_it_is_not_wanted(
 
 CODE = """
 import sys
-from deepsea_cli.progress import Progress
+from deepsea_cli.output import Progress
 at = iter(range(0, 10**9, 10**7))
 with Progress(9, now_us=lambda: next(at)) as progress:
     progress.advance()

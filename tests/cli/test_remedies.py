@@ -11,7 +11,7 @@ import click
 import pytest
 
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.scheduling.pairing import Candidate, choose
+from deepsea_ladder.pairing import Candidate, choose
 from deepsea_ladder.season import Season
 from deepsea_referee.workbench.advice import ladder_remedy
 from deepsea_rules.faults import REMEDIES, Fault

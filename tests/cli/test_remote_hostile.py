@@ -14,10 +14,10 @@ import pytest
 
 from deepsea_arena.api.errors import Unreachable
 from deepsea_arena.api.remote import LARGEST, LARGEST_LINE, MOST_EVENTS, RemoteLadder
+from deepsea_arena.bots import bot_profile
 from deepsea_arena.documents import to_object
-from deepsea_arena.reports.bots import bot_profile
-from deepsea_arena.reports.games import newest_games
-from deepsea_arena.reports.standings import show_standings
+from deepsea_arena.games import newest_games
+from deepsea_arena.standings import show_standings
 from deepsea_ladder.store import Store
 from deepsea_rules.printable import printable
 from helpers import ladder

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.api.remote import RemoteLadder
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.play.analysis_worker import AnalyseGame, analyse
+from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.task_workers import AnalyseGame, analyse
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import USUAL_LIMITS

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.api.certificates import context, fingerprint, same_fingerprint
-from deepsea_cli.ladder.logins import (
+from deepsea_arena.api.remote import context, fingerprint, same_fingerprint
+from deepsea_cli.ladder.options import (
     Login,
     Logins,
     logins_file,
@@ -555,7 +555,7 @@ def test_reading_a_ladder_here_loads_no_client_no_sdk_and_no_analysis(tmp_path: 
         "grpc",
         "starlette",
         "deepsea_sdk",
-        "deepsea_arena.coach.analysis",
+        "deepsea_arena.analysis",
     }
 
 

@@ -19,7 +19,7 @@ from deepsea_arena.api.remote import RemoteLadder
 from deepsea_arena.api.submissions import Archive
 from deepsea_bundle.reader import BotBundle
 from deepsea_cli.errors import Interrupted
-from deepsea_cli.ladder.logins import Target
+from deepsea_cli.ladder.options import Target
 from deepsea_cli.ladder.submit import CHUNK, RETRIES, followed, reporting, submit_bot
 from deepsea_ladder.model import Submission
 from deepsea_referee.bots.resolve import bundle_for_ladder

@@ -14,7 +14,7 @@ from deepsea_cli.match_report import report
 from deepsea_cli.output import print_command
 from deepsea_referee.bots.output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import PRESETS

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.play import runner
-from deepsea_arena.play.run_report import RunWatcher
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.workers import local_workers
+from deepsea_arena import runner
+from deepsea_arena.run_report import RunWatcher, Stop
+from deepsea_arena.workers import local_workers
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from deepsea_cli.verdict_report import comparison_document, report_comparison
 from deepsea_referee.bots.process import Hosting
-from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox.plain_process import PlainProcess
+from deepsea_referee.summary import GameResult
 from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_referee.workbench.confidence import Interval, elo_difference, elo_of

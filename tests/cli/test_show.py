@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from deepsea_arena.reports.frames import frames
+from deepsea_arena.frames import frames
 from deepsea_cli.terminal_board import draw_board
 from deepsea_rules import narration
 from deepsea_rules.events import TurnPlayed, event_for

@@ -14,7 +14,7 @@ import pytest
 from deepsea_cli.options import LARGEST_FILE
 from deepsea_ladder.chain import next_head
 from deepsea_ladder.export import LONGEST_LINE
-from deepsea_referee.results.folder import ResultsJson
+from deepsea_referee.results_folder import ResultsJson
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import commitment, game_seed, seed_from_text
 from deepsea_rules.ruleset import PRESETS

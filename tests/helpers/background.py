@@ -6,11 +6,10 @@ import threading
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from deepsea_arena.background_work import Handler, TaskLoop
 from deepsea_arena.lease_owner import own_name
-from deepsea_arena.play.background_work import Handler, TaskLoop
-from deepsea_arena.play.run_report import RunWatcher
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import Times
+from deepsea_arena.run_report import RunWatcher, Stop
+from deepsea_arena.tasks import Times
 from deepsea_ladder.model import StoredComparison
 from deepsea_ladder.store import Store
 from deepsea_referee.interrupts import WakePipe

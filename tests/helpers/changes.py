@@ -1,4 +1,4 @@
-"""What steps of a game changed, by any evaluation: the plain form of what chance_sum.py does fast.
+"""What steps of a game changed, by any evaluation: the plain form of what formula.py does fast.
 
 For an evaluation that knows the results of finished games
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from deepsea_rules.actions import LEVEL_OF, values_of_level
 from deepsea_rules.game import Game
-from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, Step, game_steps, rolls
+from deepsea_sdk.coach.decisions import Evaluation, Number, Outlook, Step, game_steps, rolls
 
 
 def value(outlook: Outlook, evaluate: Evaluation) -> Sequence[Number]:

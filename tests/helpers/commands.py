@@ -20,9 +20,8 @@ import click
 
 from deepsea_cli import main
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS
 from helpers.games import Chooser, play_out
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from deepsea_arena.play.tasks import FinishedGame, Outcome
+from deepsea_arena.tasks import FinishedGame, Outcome
 from deepsea_ladder.model import Job
 from deepsea_referee.errors import UserError
 from deepsea_referee.workers import Link

@@ -39,7 +39,7 @@ from deepsea_ladder.model import (
     SubmissionRefusal,
     Verdict,
 )
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.rating import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import seed_from_text

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from deepsea_arena.play.run_report import RunReport, RunWatcher
-from deepsea_arena.play.runner import Runner, RunnerSettings
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import Outcome, VoidOutcome
-from deepsea_arena.play.workers import JobWorkers
+from deepsea_arena.run_report import RunReport, RunWatcher, Stop
+from deepsea_arena.runner import Runner, RunnerSettings
+from deepsea_arena.tasks import Outcome, VoidOutcome
+from deepsea_arena.workers import JobWorkers
 from deepsea_ladder.model import Job, Receipt
 from deepsea_ladder.store import Store
 from deepsea_rules.printable import one_line

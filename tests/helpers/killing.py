@@ -26,7 +26,7 @@ from deepsea_ladder.store import Store
 context = multiprocessing.get_context("forkserver")
 # Only what the server finds without the tests' path; else every process imports it anew.
 context.set_forkserver_preload(
-    ["pytest", "psycopg", "alembic.command", "deepsea_ladder.store", "deepsea_arena.play.runner"]
+    ["pytest", "psycopg", "alembic.command", "deepsea_ladder.store", "deepsea_arena.runner"]
 )
 
 NEVER = 1_000_000

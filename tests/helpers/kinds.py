@@ -10,28 +10,26 @@ from typing import Any, TypeVar
 from msgspec import structs
 from sqlalchemy import func, select
 
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.admission import AdmissionPlayed, ReadArchive
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.background_work import Handler, TaskLoop
+from deepsea_arena.handlers import ANALYSES, CHECKS, COMPARISONS, STEPS
+from deepsea_arena.ladder_analyses import plan
 from deepsea_arena.lease_owner import own_name, take_back
-from deepsea_arena.play.analysis_worker import Analysed
-from deepsea_arena.play.background_work import Handler, TaskLoop
-from deepsea_arena.play.check_worker import AdmissionPlayed, ReadArchive
-from deepsea_arena.play.comparison_worker import BlockPlayed
-from deepsea_arena.play.handlers import ANALYSES, CHECKS, COMPARISONS, STEPS
-from deepsea_arena.play.run_report import RunWatcher
-from deepsea_arena.play.runner import Runner, RunnerSettings
-from deepsea_arena.play.shutdown import Stop, retry_until_available
-from deepsea_arena.play.tasks import FinishedGame
-from deepsea_arena.play.workers import JobWorkers
+from deepsea_arena.run_report import RunWatcher, Stop, retry_until_available
+from deepsea_arena.runner import Runner, RunnerSettings
+from deepsea_arena.task_workers import Analysed, BlockPlayed
+from deepsea_arena.tasks import FinishedGame
+from deepsea_arena.workers import JobWorkers
 from deepsea_bundle.archive import LIMITS as BUNDLE_LIMITS
+from deepsea_bundle.archive import collect_zip
 from deepsea_bundle.reader import bundle_of
-from deepsea_bundle.unzip import collect_zip
 from deepsea_ladder.model import ComparisonStanding, Presence, TaskState
 from deepsea_ladder.season import VerdictSettings
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.workers import Died, Done, Event, Sent, Task
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.game import GameRecord, verify
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 

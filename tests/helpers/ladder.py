@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import AuditEntry, AuditKind
+from deepsea_ladder.bot_states import StrikeRules
 from deepsea_ladder.model import BotVersion, Job, StoredSeason
 from deepsea_ladder.season import Season
-from deepsea_ladder.strikes import StrikeRules
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
 

@@ -53,10 +53,10 @@ class Application(NamedTuple):
 def application(store: Store, clock: ManualClock, how: Serving) -> Application:
     """The HTTP API of a ladder, as `ladder serve` makes it."""
     from deepsea_arena.api.service import LadderService
+    from deepsea_web.access import access
+    from deepsea_web.gateway import Gateway
+    from deepsea_web.http_api import http_api
     from deepsea_web.serve import with_api
-    from deepsea_web.server.access import access
-    from deepsea_web.server.gateway import Gateway
-    from deepsea_web.server.http_api import http_api
 
     numbers = itertools.count()
     service = LadderService(

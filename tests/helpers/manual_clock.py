@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deepsea_referee.timing.clock import Alarm
+from deepsea_referee.clock import Alarm
 
 
 class ManualClock:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-from deepsea_rules.record import GameRecord
+from deepsea_referee.summary import GameResult, MatchResult, VoidGame
+from deepsea_rules.game import GameRecord
 
 
 class Played(NamedTuple):

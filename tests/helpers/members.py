@@ -15,7 +15,7 @@ from deepsea_arena.api.service import MACHINE, LadderService, visitor
 from deepsea_ladder.accounts import Caller
 from deepsea_ladder.store import Store
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.server.access import Access
+from deepsea_web.access import Access
 from deepsea_web.site.app import Site
 
 from .site import LOCAL, Answer, ask

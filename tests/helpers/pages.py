@@ -6,7 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Final
 
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from helpers.commands import faulty, record_of
 
 HOSTILE: Final = (

@@ -16,10 +16,10 @@ from typing import TypeAlias, TypeVar
 import grpc
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.transport.server import SeatServer
-from deepsea_referee.transport.session import Session, TimedAnswer
+from deepsea_referee.server import SeatServer
+from deepsea_referee.session import Session, TimedAnswer
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import TimeLeft
 
 from .manual_clock import ManualClock
 

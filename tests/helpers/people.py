@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
-from deepsea_arena.play.background_work import TaskLoop
-from deepsea_arena.play.handlers import STEPS
-from deepsea_arena.play.person_worker import PlayedOn
-from deepsea_arena.play.shutdown import Stop
-from deepsea_arena.play.tasks import Times
+from deepsea_arena.background_work import TaskLoop
+from deepsea_arena.handlers import STEPS
+from deepsea_arena.run_report import Stop
+from deepsea_arena.task_workers import PlayedOn
+from deepsea_arena.tasks import Times
 from deepsea_ladder.model import PersonGame, Presence
 from deepsea_ladder.store import Store
 from deepsea_referee.workers import Done, Event, Task
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
-from deepsea_rules.record import GameRecord
 
 from .background import OneWorker, Watcher
 

@@ -15,11 +15,11 @@ from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import STATUS
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.service import LadderService
-from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.clock import Clock, SystemClock
+from deepsea_web.access import Access
+from deepsea_web.gateway import Gateway
+from deepsea_web.http_api import http_api
 from deepsea_web.serve import with_api
-from deepsea_web.server.access import Access
-from deepsea_web.server.gateway import Gateway
-from deepsea_web.server.http_api import http_api
 
 from . import members
 from .listening import listening

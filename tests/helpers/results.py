@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from deepsea_referee.bots.output import BotLog
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
+from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 from deepsea_rules.faults import Fault, FaultReport
-from deepsea_rules.game import Decision, Forfeit, Game
+from deepsea_rules.game import Decision, Forfeit, Game, GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 

@@ -20,8 +20,7 @@ from deepsea_rules.game import Game
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk._pb.play_pb2_grpc import PlayServiceServicer, add_PlayServiceServicer_to_server
-from deepsea_sdk.bot import GameEnd, GameInfo
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import GameEnd, GameInfo, TimeLeft
 
 T = TypeVar("T")
 Stream = Any

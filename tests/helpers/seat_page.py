@@ -13,17 +13,16 @@ from http.client import HTTPConnection, HTTPMessage
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from deepsea_arena.play.stored_person import StoredPerson
+from deepsea_arena.seat import StoredPerson
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.person import PersonSeat
-from deepsea_referee.play_game import play_to_end
+from deepsea_referee.play_game import PersonSeat, play_to_end
 from deepsea_referee.workbench.checks import AtRandom
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 from deepsea_web.throwaway import ThrowawayLadder
 
 from .games import Chooser

@@ -14,10 +14,10 @@ from starlette.datastructures import Headers
 
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.clock import Clock, SystemClock
 from deepsea_sdk.entropy import fresh_seed
-from deepsea_web.server.access import Access
-from deepsea_web.server.gateway import Gateway
+from deepsea_web.access import Access
+from deepsea_web.gateway import Gateway
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from deepsea_referee.errors import BotFault
 from deepsea_referee.play_game import play_to_end
-from deepsea_referee.transport.server import answers_of
-from deepsea_referee.transport.session import Session
+from deepsea_referee.server import answers_of
+from deepsea_referee.session import Session
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 
 from .manual_clock import ManualClock
 

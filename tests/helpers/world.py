@@ -10,18 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE, LadderService
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.play.analysis_worker import Analysed, AnalyseGame, analyse
+from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.task_workers import Analysed, AnalyseGame, analyse
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import AnalysisPlan, SeatLog
 from deepsea_ladder.store import Store
 from deepsea_sdk.coach.decisions import Effort
-from deepsea_web.server.access import Access
+from deepsea_web.access import Access
 from deepsea_web.site.app import Site
-from deepsea_web.site.sessions import Cookie
+from deepsea_web.site.forms import Cookie
 
 from . import ladder, submissions
 from .manual_clock import ManualClock

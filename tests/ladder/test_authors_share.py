@@ -12,8 +12,7 @@ import pytest
 
 from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import BotState, BotVersion, PairingQueue, RatedVersion, StoredSeason
-from deepsea_ladder.rating.totals import RatingTotals
-from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.rating import Rating, RatingTotals
 from deepsea_ladder.season import Season
 from deepsea_ladder.standings import LEARNT
 from deepsea_ladder.store import Store

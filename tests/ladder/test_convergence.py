@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from calibration import odds
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
+from deepsea_ladder.rating import Rating, RatingParameters
 from deepsea_ladder.standings import certainty, is_settled, level_difference, order
 
 PARAMETERS = RatingParameters(beta=12.5)

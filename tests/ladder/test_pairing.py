@@ -15,9 +15,8 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.limits import DAY_MS
 from deepsea_ladder.matchmaker import Matchmaker
-from deepsea_ladder.rating.trueskill_fold import Rating, RatingParameters
-from deepsea_ladder.scheduling.pairing import Candidate, LineUp, choose
-from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.pairing import Candidate, LineUp, RandomStream, choose
+from deepsea_ladder.rating import Rating, RatingParameters
 from deepsea_ladder.season import PairingSettings
 from deepsea_ladder.store import Store
 from helpers import ladder

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from deepsea_ladder.scheduling.random_stream import RandomStream
+from deepsea_ladder.pairing import RandomStream
 
 
 def test_numbers_are_those_of_the_definition() -> None:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from calibration import PACKAGE_DEFAULTS
-from deepsea_ladder import standings
+from deepsea_ladder import gaussian, standings
+from deepsea_ladder import rating as trueskill_fold
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.rating import gaussian, trueskill_fold
-from deepsea_ladder.rating.gaussian import above, cdf, exp, pdf, quantile, within
-from deepsea_ladder.rating.trueskill_fold import (
+from deepsea_ladder.gaussian import above, cdf, exp, pdf, quantile, within
+from deepsea_ladder.pairing import RandomStream
+from deepsea_ladder.rating import (
     METHOD,
     TOLERANCE,
     Fold,
@@ -29,7 +30,6 @@ from deepsea_ladder.rating.trueskill_fold import (
     rate_by_package,
     updated,
 )
-from deepsea_ladder.scheduling.random_stream import RandomStream
 from deepsea_ladder.season import Season
 
 PARAMETERS = RatingParameters()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import SeasonError
-from deepsea_ladder.rating.trueskill_fold import RatingParameters
+from deepsea_ladder.rating import RatingParameters
 from deepsea_ladder.season import BotLimits, PairingSettings, Season
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.games import rule_sets

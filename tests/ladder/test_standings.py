@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
+from deepsea_ladder.gaussian import quantile
 from deepsea_ladder.model import BotState, BotVersion, RatedVersion, utc_time
-from deepsea_ladder.rating.gaussian import quantile
-from deepsea_ladder.rating.totals import RatingTotals
-from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.rating import Rating, RatingTotals
 from deepsea_ladder.standings import CONFIDENCE, certainty, ranges_of, standings
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import select, update
 
-from deepsea_bundle.bot_cache import stored_files
+from deepsea_bundle.atomic import stored_files
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import SeasonError, StoreDamaged, StoreError, SubmissionError

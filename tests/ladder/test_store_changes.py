@@ -11,7 +11,7 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import AnalysisPlan
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.changes import LastChanges
+from deepsea_ladder.store.counts import LastChanges
 from helpers import ladder
 
 pytestmark = pytest.mark.databases

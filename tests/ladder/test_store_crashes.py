@@ -12,10 +12,9 @@ from typing import TypeVar
 
 import pytest
 
-from deepsea_arena.play.run_report import RunWatcher
-from deepsea_arena.play.runner import Runner, RunnerSettings
-from deepsea_arena.play.shutdown import Stop, retry_until_available
-from deepsea_arena.play.tasks import FinishedGame, Outcome
+from deepsea_arena.run_report import RunWatcher, Stop, retry_until_available
+from deepsea_arena.runner import Runner, RunnerSettings
+from deepsea_arena.tasks import FinishedGame, Outcome
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store

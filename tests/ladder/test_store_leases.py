@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 from sqlalchemy import select
 
-from deepsea_arena.reports.status import ladder_status
+from deepsea_arena.status import ladder_status
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model import KINDS as RULES
 from deepsea_ladder.model import AnalysisPlan, Job, TaskKind

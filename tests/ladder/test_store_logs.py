@@ -10,7 +10,8 @@ import pytest
 
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import GameNote, SeatLog, StoredSeason
-from deepsea_ladder.store import Database, RetryPolicy, Store, logs
+from deepsea_ladder.store import Database, RetryPolicy, Store
+from deepsea_ladder.store import games as logs
 from helpers import ladder
 
 

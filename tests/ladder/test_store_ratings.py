@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Update, update
 
+from deepsea_ladder import rating
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.model import GameFilter, StoredSeason
-from deepsea_ladder.rating import trueskill_fold
-from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.rating import Rating
 from deepsea_ladder.standings import CoursePoint
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
@@ -130,7 +130,7 @@ def test_ratings_of_another_arithmetic_are_not_continued(
     with pytest.raises(StoreError, match=r"was rated by older/1, .* compute the season's ratings"):
         store.games.report(job, ladder.play(job))
     store.ratings.rewrite(season)
-    assert store.seasons.get("s1").method == trueskill_fold.METHOD
+    assert store.seasons.get("s1").method == rating.METHOD
     assert store.games.report(job, ladder.play(job)).seq == 13
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.strikes import Appearance, StrikeRules, conduct
+from deepsea_ladder.bot_states import Appearance, StrikeRules, conduct
+from deepsea_ladder.rating import SeatResult
 
 RULES = StrikeRules()
 SPOILED = "5 of its last 10 games it forfeited, or had two faults in"

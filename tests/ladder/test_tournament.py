@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_ladder.errors import PairingError
-from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.scheduling.pairing import LineUp
-from deepsea_ladder.scheduling.tournament import Score, elimination, gauntlet, round_robin, scores
+from deepsea_ladder.pairing import LineUp
+from deepsea_ladder.rating import SeatResult
+from deepsea_ladder.tournament import Score, elimination, gauntlet, round_robin, scores
 
 seat_counts = st.integers(2, 6)
 

@@ -12,16 +12,15 @@ from typing import cast
 
 import pytest
 
-from deepsea_bundle import folder, reader_process
+from deepsea_bundle import reader, reader_process
 from deepsea_referee.bots.output import OutputCapture
+from deepsea_referee.decision_timer import DecisionTimer, TimedOut
 from deepsea_referee.interrupts import first_ready
+from deepsea_referee.pauses import AGAIN_US
 from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
 from deepsea_referee.system import System, portable
-from deepsea_referee.system.portable import PortableSystem, WallGauge
-from deepsea_referee.system.threads import exit_signal
-from deepsea_referee.timing.decision_timer import DecisionTimer, TimedOut
-from deepsea_referee.timing.host_load import AGAIN_US
-from deepsea_sdk.clock import TimeLeft
+from deepsea_referee.system.portable import PortableSystem, WallGauge, exit_signal
+from deepsea_sdk.bot import TimeLeft
 
 PORTABLE: System = PortableSystem()
 
@@ -181,7 +180,7 @@ def test_a_sandbox_is_refused_in_a_line() -> None:
 # Files
 
 
-@pytest.mark.parametrize("open_it", [folder._open_by_parts, folder._open_checked])
+@pytest.mark.parametrize("open_it", [reader._open_by_parts, reader._open_checked])
 def test_no_part_of_a_path_is_a_link(open_it: Callable[[Path, str], int], tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "file").write_bytes(b"1\r\n")

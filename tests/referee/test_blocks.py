@@ -14,20 +14,22 @@ import pytest
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import OnGame, OnVoid
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.shared_match import run_match
+from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.workbench.blocks import (
     BlockSettings,
     CompareGames,
+    KeptBlock,
     PlayedBlock,
     _Enough,
     _InOrder,
+    block_line,
     play_blocks,
+    read_block,
     seated,
 )
-from deepsea_referee.workbench.folder import KeptBlock, block_line, read_block
+from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import game_seed, seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.time_control import TimeControl
 from helpers.commands import played, record_of
 from helpers.programs import PATIENT, program_in, workers

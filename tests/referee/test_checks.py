@@ -14,15 +14,15 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.play_game import play_to_end
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
+from deepsea_referee.session import OnAnswer, Session, TimedAnswer
 from deepsea_referee.workbench.advice import CheckResult
 from deepsea_referee.workbench.checks import AtRandom, CheckReport, TooLate, examine
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.clock import TimeLeft
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.table import RefereedGame
 from deepsea_sdk.table import play_to_end as play_in_process
 from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT, lines_bot, program, program_in, written

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_referee.timing.clock import (
+from deepsea_referee.clock import (
     BEAT_US,
     LATE_US,
     PULSE,
@@ -20,14 +20,14 @@ from deepsea_referee.timing.clock import (
     ThreadTimes,
     time_limit,
 )
-from deepsea_referee.timing.decision_timer import (
+from deepsea_referee.decision_timer import (
     STALL_US,
     Charged,
     DecisionTimer,
     SharedTime,
     TimedOut,
 )
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import TimeLeft
 from helpers.manual_clock import ManualClock
 
 

@@ -10,18 +10,17 @@ import pytest
 
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import resolve
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.summary import GameResult
 from deepsea_referee.workbench.blocks import BlockLuck, BlockSettings, PlayedBlock, seated
 from deepsea_referee.workbench.comparison import LARGEST_LEAD, MOST_POINTS, Comparison, largest_lead
 from deepsea_referee.workbench.confidence import AdjustedSequence
 from deepsea_rules.faults import Fault, FaultReport
-from deepsea_rules.game import Forfeit
+from deepsea_rules.game import Forfeit, GameRecord
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.view import View
 from deepsea_sdk import Bot
 from deepsea_sdk.bot import AnyBot
-from deepsea_sdk.coach.chance_sum import Luck
+from deepsea_sdk.coach.formula import Luck
 from deepsea_sdk.table import play_to_end
 from helpers.games import rng
 from helpers.programs import PATIENT

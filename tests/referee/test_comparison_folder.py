@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import ResultsFolder, WriteBehind
-from deepsea_referee.results.summary import GameResult
-from deepsea_referee.workbench.folder import ComparisonFolder, kept_seed
+from deepsea_referee.results_folder import ResultsFolder, WriteBehind
+from deepsea_referee.summary import GameResult
+from deepsea_referee.workbench.blocks import ComparisonFolder, kept_seed
 from deepsea_rules.faults import Fault, FaultReport
-from deepsea_rules.game import Forfeit
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import Forfeit, GameRecord
 from helpers.commands import played, record_of
 from helpers.results import ILLEGAL
 

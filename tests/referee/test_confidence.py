@@ -18,7 +18,7 @@ from deepsea_referee.workbench.confidence import (
     holm,
     mean_of,
 )
-from deepsea_sdk.coach.chance_sum import Luck
+from deepsea_sdk.coach.formula import Luck
 from helpers.games import rng
 from helpers.tiers import daily
 

@@ -18,11 +18,11 @@ from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.results.summary import GameResult, MatchResult
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.shared_match import run_match
-from deepsea_rules.record import GameRecord
+from deepsea_referee.summary import GameResult, MatchResult
+from deepsea_rules.game import GameRecord
 from deepsea_rules.time_control import TimeControl
 from helpers.commands import Run
 from helpers.programs import opponent

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.folder import (
+from deepsea_referee.results_folder import (
     _LONGEST_QUEUE,
     LOCK,
     FolderWriter,
@@ -27,8 +27,8 @@ from deepsea_referee.results.folder import (
     ResultsJson,
     WriteBehind,
 )
-from deepsea_referee.results.summary import GameResult, MatchResult, VoidGame
-from deepsea_rules.record import GameRecord
+from deepsea_referee.summary import GameResult, MatchResult, VoidGame
+from deepsea_rules.game import GameRecord
 from deepsea_rules.ruleset import PRESETS
 from helpers.commands import environment
 from helpers.results import FORFEITED, SEED, SHARED, VOID, decisions, empty, match, record
@@ -120,7 +120,7 @@ def test_a_folder_that_is_written_is_refused_with_who_has_it(tmp_path: Path) -> 
 def test_a_folder_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     holds = (
         "import sys; from pathlib import Path\n"
-        "from deepsea_referee.results.folder import FolderWriter\n"
+        "from deepsea_referee.results_folder import FolderWriter\n"
         f"FolderWriter(Path({str(tmp_path)!r})); print(flush=True); sys.stdin.read()\n"
     )
     with subprocess.Popen(

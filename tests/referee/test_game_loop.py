@@ -10,14 +10,13 @@ import pytest
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.play_game import play_to_end
 from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault, FaultReport
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.randomness import game_seed, seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 from helpers.streams import Decide, Table, first_legal, last_legal
 
 SEED = seed_from_text("match")

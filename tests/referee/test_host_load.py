@@ -7,11 +7,8 @@ from typing import cast
 
 import pytest
 
-from deepsea_referee.sandbox import process_tree
-from deepsea_referee.sandbox.interface import IsolatedProcess, ThreadTimes
-from deepsea_referee.system.gauge import BotGauge, WallGauge
-from deepsea_referee.timing.decision_timer import Charged, DecisionTimer, Starved, TimedOut
-from deepsea_referee.timing.host_load import (
+from deepsea_referee.decision_timer import Charged, DecisionTimer, Starved, TimedOut
+from deepsea_referee.pauses import (
     AGAIN_US,
     GRACE_US,
     LONGEST_READY_US,
@@ -25,7 +22,10 @@ from deepsea_referee.timing.host_load import (
     longest_wait_us,
     may_be_starved,
 )
-from deepsea_sdk.clock import TimeLeft
+from deepsea_referee.sandbox import process_tree
+from deepsea_referee.sandbox.interface import IsolatedProcess, ThreadTimes
+from deepsea_referee.system.linux import BotGauge, WallGauge
+from deepsea_sdk.bot import TimeLeft
 
 BUDGET_US = 100_000
 LEFT = TimeLeft(BUDGET_US, 0)

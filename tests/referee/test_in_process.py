@@ -14,14 +14,14 @@ import pytest
 
 from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import BotSpec, resolve
+from deepsea_referee.clock import Pulse, ThreadClock
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import StopRequests
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import BotHangs, GameResult
-from deepsea_referee.timing.clock import Pulse, ThreadClock
+from deepsea_referee.summary import BotHangs, GameResult
 from deepsea_rules.faults import Fault
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from helpers.manual_clock import ManualClock

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from deepsea_referee.errors import BotFault
-from deepsea_referee.transport.lines import LinesServer
-from deepsea_referee.transport.session import WRITE_LIMIT_US, Session, TimedAnswer
+from deepsea_referee.server import LinesServer
+from deepsea_referee.session import WRITE_LIMIT_US, Session, TimedAnswer
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb

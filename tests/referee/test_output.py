@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from deepsea_referee import in_process
-from deepsea_referee.bots.hints import Hints
 from deepsea_referee.bots.output import (
     BotOutput,
+    Hints,
     OutputCapture,
     OutputPlan,
     OutputTail,
@@ -27,8 +27,8 @@ from deepsea_referee.bots.output import (
 )
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings, run_match
-from deepsea_referee.results.folder import log_names
-from deepsea_referee.results.summary import MatchResult
+from deepsea_referee.results_folder import log_names
+from deepsea_referee.summary import MatchResult
 from deepsea_rules.randomness import seed_from_text
 from helpers.in_loop import run
 from helpers.programs import PATIENT, lines_bot, opponent, program, written

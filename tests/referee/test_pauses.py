@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from deepsea_referee.timing.clock import Alarm
-from deepsea_referee.timing.pauses import LAZY_US, BotTurns, Freezer, OffTurn
+from deepsea_referee.clock import Alarm
+from deepsea_referee.pauses import LAZY_US, BotTurns, Freezer, OffTurn
 from helpers.manual_clock import ManualClock
 
 

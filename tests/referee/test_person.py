@@ -8,17 +8,15 @@ import threading
 import pytest
 
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.person import LATE, Asked, PersonSeat
-from deepsea_referee.play_game import play_to_end
+from deepsea_referee.play_game import LATE, Asked, PersonSeat, play_to_end
 from deepsea_referee.workbench.checks import AtRandom
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, verify
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.clock import NO_CLOCK
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.bot import NO_CLOCK
+from deepsea_sdk.table import RefereedGame
 from helpers.manual_clock import ManualClock
 
 BOTS_CLOCK = TimeControl(1_000)

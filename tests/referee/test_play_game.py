@@ -11,15 +11,14 @@ from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import BotFault, HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.play_game import play_game
-from deepsea_referee.transport.session import OnAnswer, Session
+from deepsea_referee.session import OnAnswer, Session
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, verify
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.clock import TimeLeft
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.bot import TimeLeft
+from deepsea_sdk.table import RefereedGame
 from helpers.streams import CONTROL, Table, last_legal
 
 BOTH = [Slot(0), Slot(1)]

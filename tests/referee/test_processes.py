@@ -16,19 +16,19 @@ from pathlib import Path
 
 import pytest
 
+from deepsea_referee import server
 from deepsea_referee.bots.output import OutputPlan
 from deepsea_referee.bots.pool import RESTARTS_IN_A_ROW
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox import interface
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
-from deepsea_referee.transport import lines
+from deepsea_referee.summary import GameResult
 from deepsea_rules.faults import Fault
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk._pb import play_pb2 as pb
@@ -356,7 +356,7 @@ def test_an_error_of_the_referee_in_a_stream_is_nobodys_fault_however_often(
                 raise ZeroDivisionError("a bug")
         return lines_of(message)
 
-    monkeypatch.setattr(lines, "lines_of", lines_or_error)
+    monkeypatch.setattr(server, "lines_of", lines_or_error)
     result, games, _ = play([lines_bot(tmp_path, "lines"), opponent(tmp_path)], games=failing + 1)
     assert [void.game for void in result.voids] == [*range(1, failing + 1)]
     assert all("ZeroDivisionError: a bug" in void.reason for void in result.voids)

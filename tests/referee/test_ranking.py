@@ -11,8 +11,8 @@ import pytest
 
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.summary import GameResult, MatchResult
-from deepsea_referee.workbench.folder import ComparisonFolder
+from deepsea_referee.summary import GameResult, MatchResult
+from deepsea_referee.workbench.blocks import ComparisonFolder
 from deepsea_referee.workbench.ranking import (
     RankGames,
     Ranking,

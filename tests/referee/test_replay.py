@@ -13,12 +13,10 @@ from deepsea_referee.workbench.replay import Replay, deciding_line
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Game
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
-from deepsea_sdk.bot import Bot, GameEnd, GameInfo
-from deepsea_sdk.clock import NO_CLOCK, TimeLeft
+from deepsea_sdk.bot import NO_CLOCK, Bot, GameEnd, GameInfo, TimeLeft
 from deepsea_sdk.table import play
 
 

@@ -9,12 +9,12 @@ import pytest
 from deepsea_bundle.archive import Collection
 from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
-from deepsea_referee.workbench.advice import requirements
-from deepsea_referee.workbench.requirements import (
+from deepsea_referee.workbench.advice import (
     checked_package,
     missing_here,
     not_offered,
     parse_requirements,
+    requirements,
 )
 from helpers.bundles import bundle_of
 

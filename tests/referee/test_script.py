@@ -22,7 +22,7 @@ from deepsea_referee import (
     run_match,
 )
 from deepsea_rules.errors import RulesError
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.game import GameRecord, verify
 from helpers.tiers import daily
 
 

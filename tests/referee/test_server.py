@@ -17,8 +17,8 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from attacks import raw
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.transport.server import LOCAL_PINGS, SeatServer
-from deepsea_referee.transport.session import Session
+from deepsea_referee.server import LOCAL_PINGS, SeatServer
+from deepsea_referee.session import Session
 from deepsea_sdk._pb import play_pb2 as pb
 from helpers.in_loop import run
 from helpers.manual_clock import ManualClock

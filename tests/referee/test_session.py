@@ -12,9 +12,8 @@ import grpc
 import pytest
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.timing.host_load import Gauge
-from deepsea_referee.timing.pauses import Pauses
-from deepsea_referee.transport.session import (
+from deepsea_referee.pauses import Gauge, Pauses
+from deepsea_referee.session import (
     HELD_BYTES,
     MESSAGE_BYTES,
     TRANSITIONS,

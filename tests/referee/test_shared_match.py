@@ -21,13 +21,13 @@ from deepsea_referee.bots.output import OutputPlan, log_name
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.results.folder import ResultsJson, log_names
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.results_folder import ResultsJson, log_names
 from deepsea_referee.shared_match import run_match
+from deepsea_referee.summary import GameResult
 from deepsea_referee.system import ALL_CPUS, CpuShare
 from deepsea_referee.system.linux import core_of, cpus_of
+from deepsea_rules.game import GameRecord, replay
 from deepsea_rules.randomness import commitment, game_seed, seed_from_text
-from deepsea_rules.record import GameRecord, replay
 from deepsea_rules.ruleset import DIVES
 from deepsea_rules.time_control import TimeControl
 from helpers.matches import Listener, Played, without_times

@@ -13,9 +13,9 @@ from itertools import cycle, islice, permutations
 import pytest
 
 from deepsea_referee.errors import BotFault, RefereeError
-from deepsea_referee.timing.pauses import LAZY_US, Freezer, Pauses
-from deepsea_referee.transport.server import answers_of
-from deepsea_referee.transport.session import (
+from deepsea_referee.pauses import LAZY_US, Freezer, Pauses
+from deepsea_referee.server import answers_of
+from deepsea_referee.session import (
     HELD_BYTES,
     MESSAGE_BYTES,
     WRITE_LIMIT_US,
@@ -25,7 +25,7 @@ from deepsea_referee.transport.session import (
 from deepsea_rules.faults import Fault
 from deepsea_sdk import wire
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import TimeLeft
 from helpers.manual_clock import ManualClock
 from helpers.peers import one_pass
 from helpers.tiers import daily

@@ -12,9 +12,9 @@ from deepsea_referee import in_process
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import bundle_for_ladder, resolve
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import MatchResult
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.sandbox.probe import choose
+from deepsea_referee.summary import MatchResult
 from deepsea_rules.time_control import TimeControl
 from helpers.programs import opponent
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_bundle.manifest import Protocol
+from deepsea_bundle.program import Protocol
 from deepsea_referee.bots.pool import STARTS_UNDER_LOAD, BotPool, Slot
 from deepsea_referee.bots.process import START_PATIENCE, Hosting
 from deepsea_referee.errors import BotFault, HostTooBusy
+from deepsea_referee.pauses import Gauge, Reading, Usage
 from deepsea_referee.sandbox.interface import IsolatedProcess, LaunchSpec
 from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
-from deepsea_referee.timing.host_load import Gauge, Reading, Usage
 from deepsea_rules.faults import Fault
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import TimeLeft
 from helpers.manual_clock import ManualClock
 from helpers.programs import never_ready
 

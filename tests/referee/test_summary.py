@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deepsea_referee.bots.output import log_name
-from deepsea_referee.results.summary import EXPLAINED, MOST_KINDS, FaultKinds, LatencyHistogram
+from deepsea_referee.summary import EXPLAINED, MOST_KINDS, FaultKinds, LatencyHistogram
 from deepsea_rules.faults import Fault
 from helpers.games import rng
 from helpers.results import FAULT, FORFEITED, SHARED, VOID, decisions, empty, match

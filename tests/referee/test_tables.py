@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.tables import GAMES, MOST, QUICK_US, Tables
+from deepsea_referee.match import GAMES, MOST, QUICK_US, MatchSettings, Tables, play_match
 from deepsea_rules.faults import Fault
 from deepsea_rules.randomness import commitment, game_seed, seed_from_text
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.refereed_game import PlayedGame
+from deepsea_sdk.table import PlayedGame
 from helpers.in_loop import run
 from helpers.manual_clock import ManualClock
 from helpers.matches import Listener, Played, without_times

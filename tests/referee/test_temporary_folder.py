@@ -11,10 +11,10 @@ import pytest
 
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox import cleanup, probe
 from deepsea_referee.sandbox.interface import IsolationLevel
-from deepsea_rules.record import GameRecord
+from deepsea_referee.summary import GameResult
+from deepsea_rules.game import GameRecord
 from deepsea_rules.time_control import TimeControl
 from helpers.in_loop import run
 from helpers.programs import lines_bot, opponent, program

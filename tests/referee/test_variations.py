@@ -10,10 +10,10 @@ from deepsea_referee import in_process
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.workbench.variations import branch, futures, original_bots
+from deepsea_referee.workbench.replay import branch, futures, original_bots
 from deepsea_rules.faults import Fault
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from helpers.programs import PATIENT
 
 

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 
 from deepsea_rules.cleanup import LISTED_ORDERS
 from deepsea_rules.errors import IllegalAction, RulesError
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord, replay, verify
 from deepsea_rules.notation import format_position
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, replay, verify
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.games import (
     Chooser,

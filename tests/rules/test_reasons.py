@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from deepsea_rules import reasons
+from deepsea_rules import state as reasons
 from deepsea_rules.actions import BACK
 from deepsea_rules.errors import IllegalAction
 from deepsea_rules.events import TurnPlayed, event_for

@@ -11,10 +11,9 @@ import pytest
 
 from deepsea_rules.errors import InvalidRecord, RulesError
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.notation import format_position, parse_position
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.games import Chooser
 from helpers.positions import ALL, custom

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import mounts, python_paths
+from deepsea_referee.sandbox import mounts
 from deepsea_referee.sandbox.interface import LaunchSpec
 
 
@@ -34,7 +34,7 @@ def test_outer_folders_come_first_and_hide_inner_ones() -> None:
 def test_the_interpreter_and_the_sdk_are_shown_where_they_are() -> None:
     plan = mounts.layout_for(launch(("true",), None))
     targets = [Path(one.target) for one in plan.shown]
-    for needed in (*python_paths.python_folders(), *python_paths.sdk_folders()):
+    for needed in (*mounts.python_folders(), *mounts.sdk_folders()):
         for path in (needed.absolute(), needed.resolve()):
             assert any(path.is_relative_to(target) for target in targets), path
     # The interpreter is a file, or a link that leads to one.
@@ -155,8 +155,8 @@ def test_of_a_folder_of_libraries_only_what_was_installed_is_shown(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: grpcio\nVersion: 1.0\n")
     (info / "RECORD").write_text("grpc/__init__.py,,\ngrpcio-1.0.dist-info/METADATA,,\n")
     found = {"grpc": [tmp_path / "grpc"], "deepsea_sdk": [], "deepsea_rules": []}
-    monkeypatch.setattr(python_paths, "_package_folders", found.__getitem__)
-    assert python_paths.sdk_folders.__wrapped__() == (tmp_path / "grpc", info)
+    monkeypatch.setattr(mounts, "_package_folders", found.__getitem__)
+    assert mounts.sdk_folders.__wrapped__() == (tmp_path / "grpc", info)
 
 
 @pytest.mark.parametrize("name", ["python", "python3", "python3.11"])
@@ -173,7 +173,7 @@ def test_an_interpreter_is_found_once_by_whichever_name_it_was_started(
     for link in ("python", "python3.11"):
         (folder / link).symlink_to("python3")
     monkeypatch.setattr(sys, "executable", str(folder / name))
-    files, links = python_paths.interpreter.__wrapped__()
+    files, links = mounts.interpreter.__wrapped__()
     assert real in files
     paths = [path for _, path in links]
     assert sorted(paths) == sorted({folder / name, folder / "python3", folder / "python3.11"})

@@ -49,8 +49,7 @@ from deepsea_sdk.batch import (
     state_of,
     worth,
 )
-from deepsea_sdk.batch.clean_up import BELOW
-from deepsea_sdk.batch.units import Array
+from deepsea_sdk.batch.units import BELOW, Array
 from deepsea_sdk.coach.roll_outs import halves
 from deepsea_sdk.features import features, mask
 from deepsea_sdk.features_many import (

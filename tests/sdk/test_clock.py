@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from deepsea_sdk.clock import NO_LIMIT, Clock
+from deepsea_sdk.bot import NO_LIMIT, Clock
 
 
 class Time:

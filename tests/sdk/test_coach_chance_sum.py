@@ -23,9 +23,8 @@ from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 from deepsea_sdk import Bot, Event, GameInfo
 from deepsea_sdk.bot import AnyBot
-from deepsea_sdk.coach.chance_sum import Luck, chance_sum
-from deepsea_sdk.coach.formula import final_scores, formula
-from deepsea_sdk.coach.luck import Evaluation, Number, Outlook, game_steps
+from deepsea_sdk.coach.decisions import Evaluation, Number, Outlook, game_steps
+from deepsea_sdk.coach.formula import Luck, chance_sum, final_scores, formula
 from deepsea_sdk.coach.roll_outs import halves
 from deepsea_sdk.table import play
 from helpers import games

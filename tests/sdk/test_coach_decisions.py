@@ -17,10 +17,10 @@ from deepsea_sdk.coach.decisions import (
     Judgement,
     PlayedDecision,
     Race,
+    game_steps,
     judge,
     mark_of,
 )
-from deepsea_sdk.coach.luck import game_steps
 from deepsea_sdk.coach.roll_outs import COACH_VERSION, Luck, Stream
 from deepsea_sdk.policies import steady
 from helpers.commands import played

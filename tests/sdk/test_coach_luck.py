@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given, settings
 
 from deepsea_rules.game import Game
-from deepsea_sdk.coach.decisions import Estimate
-from deepsea_sdk.coach.luck import Outlook, Step, game_steps, known_to_any, luck_of_many, rolls
+from deepsea_sdk.coach.decisions import (
+    Estimate,
+    Outlook,
+    Step,
+    game_steps,
+    known_to_any,
+    luck_of_many,
+    rolls,
+)
 from deepsea_sdk.coach.roll_outs import LEADS, Stream
 from helpers import games
 from helpers.commands import faulty, played

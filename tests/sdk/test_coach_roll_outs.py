@@ -9,8 +9,14 @@ from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.view import view_for
-from deepsea_sdk.coach.decisions import Effort, PlayedDecision, judge, judge_many, try_out
-from deepsea_sdk.coach.luck import game_steps
+from deepsea_sdk.coach.decisions import (
+    Effort,
+    PlayedDecision,
+    game_steps,
+    judge,
+    judge_many,
+    try_out,
+)
 from deepsea_sdk.coach.roll_outs import LEADS, ONE, Stream, Trials, lead_shares, one_by_one
 from helpers import games
 from helpers.games import Chooser, play_out

@@ -28,7 +28,7 @@ from deepsea_sdk import steady
 from deepsea_sdk.batch import Batch, RandomDice, RandomPolicy, open_random, state_of
 from deepsea_sdk.batch.units import Array
 from deepsea_sdk.evaluation.arrays import Evaluated, Net
-from deepsea_sdk.evaluation.net import sdk_weights
+from deepsea_sdk.evaluation.plain import sdk_weights
 from deepsea_sdk.features import LENGTH, Features
 from deepsea_sdk.features_many import TURN_ACTIONS
 from deepsea_sdk.gymnasium_env import ID, ModelPolicy, SeatEnv, SeatVectorEnv

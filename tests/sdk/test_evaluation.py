@@ -30,11 +30,11 @@ from deepsea_sdk.evaluation import (
     standings,
     values,
 )
-from deepsea_sdk.evaluation.ahead import look_ahead
 from deepsea_sdk.evaluation.arrays import (
     Evaluated,
     columns,
     facts_of,
+    look_ahead,
     mover_values,
     sdk_policy,
     standings_of,

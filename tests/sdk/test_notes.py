@@ -10,11 +10,10 @@ import pytest
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
-from deepsea_sdk import LEAVE, Bot, View, notes, refereed_game, wire
+from deepsea_sdk import LEAVE, Bot, View, bot, table, wire
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.notes import GAME_BYTES, MOST_READ, NAME_BYTES, TEXT_BYTES, Note, note_of
-from deepsea_sdk.refereed_game import RefereedGame
-from deepsea_sdk.table import play_to_end
+from deepsea_sdk.bot import GAME_BYTES, MOST_READ, NAME_BYTES, TEXT_BYTES, Note, note_of
+from deepsea_sdk.table import RefereedGame, play_to_end
 from deepsea_sdk.wire import decision_from_wire
 from deepsea_sdk.wire.lines import answer_from_line
 
@@ -58,7 +57,7 @@ def test_no_record_has_notes() -> None:
 def test_a_game_keeps_so_much_of_each_seat(monkeypatch: pytest.MonkeyPatch) -> None:
     longest = note_of("x" * TEXT_BYTES, [(f"{n}" * NAME_BYTES, n) for n in range(20)])
     assert longest.size * 20 < GAME_BYTES
-    monkeypatch.setattr(refereed_game, "GAME_BYTES", longest.size * 5)
+    monkeypatch.setattr(table, "GAME_BYTES", longest.size * 5)
     refereed = RefereedGame(Game(PRESETS["manual"], 2, seed_from_text("notes")), "g")
     while (question := refereed.game.pending()) is not None:
         note = note_of("short") if question.seat else longest
@@ -77,7 +76,7 @@ def test_a_flood_of_numbers_is_not_read(speaks: str, monkeypatch: pytest.MonkeyP
         read.append(name)
         return name[:limit]
 
-    monkeypatch.setattr(notes, "_cut", count)
+    monkeypatch.setattr(bot, "_cut", count)
     if speaks == "gRPC":
         flood = pb.Note(numbers=[pb.NamedNumber() for _ in range(30_000)])
         answer = decision_from_wire(pb.Decision(request_id=7, action="down", note=flood))

@@ -19,9 +19,8 @@ with warnings.catch_warnings():
     from pettingzoo.test import api_test, render_test, seed_test
 
 from deepsea_rules.errors import IllegalAction, InvalidAction, RulesError
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_sdk import features as row
 from deepsea_sdk.features import ACTIONS, LENGTH, action_of, mask, number_of, numbered

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault, FaultReport
-from deepsea_rules.game import Game, Question
+from deepsea_rules.game import Game, GameRecord, Question, verify
 from deepsea_rules.randomness import seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.clock import NO_CLOCK, TimeLeft
+from deepsea_sdk.bot import NO_CLOCK, TimeLeft
 from deepsea_sdk.errors import summary
-from deepsea_sdk.refereed_game import RefereedGame
+from deepsea_sdk.table import RefereedGame
 
 SEED = seed_from_text("refereed")
 CONTROL = TimeControl(100, 1_000)

@@ -16,15 +16,13 @@ import pytest
 import deepsea_sdk
 from deepsea_rules.events import Event
 from deepsea_rules.faults import Fault
-from deepsea_rules.game import Decision, Game
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.game import Decision, Game, GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk.bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo
 from deepsea_sdk.errors import IllegalAnswer
-from deepsea_sdk.refereed_game import RefereedGame
-from deepsea_sdk.table import LocalGame, play_to_end
+from deepsea_sdk.table import LocalGame, RefereedGame, play_to_end
 
 
 def play(

@@ -23,9 +23,10 @@ from deepsea_rules.state import GameState
 from deepsea_rules.view import View, view_for
 from deepsea_sdk import FaultNotice, GameEnd, GameInfo, Unit, WireError, wire
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import TimeLeft
 from deepsea_sdk.wire import decision_from_wire, framing
 from deepsea_sdk.wire.games import (
+    ViewWriter,
     event_from_wire,
     event_to_wire,
     events_from_wire,
@@ -35,8 +36,8 @@ from deepsea_sdk.wire.games import (
     rules_from_wire,
     rules_to_wire,
     start_from_wire,
+    view_from_wire,
 )
-from deepsea_sdk.wire.views import ViewWriter, view_from_wire
 from helpers import games
 from helpers.positions import at
 

@@ -27,12 +27,12 @@ from deepsea_bots.greedy import Greedy
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, play_match
-from deepsea_referee.results.summary import GameResult
 from deepsea_referee.sandbox import probe
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.interface import MIB
+from deepsea_referee.summary import GameResult
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import game_seed, seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.table import play
 from helpers.programs import open_descriptors

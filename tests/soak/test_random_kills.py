@@ -23,12 +23,11 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import make_url
 
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.coach.ladder_analyses import plan
-from deepsea_arena.play.run_report import RunWatcher
-from deepsea_arena.play.runner import RunRequest, run
-from deepsea_arena.play.shutdown import Stop, StopRequest, retry_until_available
-from deepsea_arena.play.workers import local_workers
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.ladder_analyses import plan
+from deepsea_arena.run_report import RunWatcher, Stop, StopRequest, retry_until_available
+from deepsea_arena.runner import RunRequest, run
+from deepsea_arena.workers import local_workers
 from deepsea_bundle.archive import pack
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.limits import RemoteLimits
@@ -42,8 +41,8 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.season import Season, VerdictSettings
 from deepsea_ladder.store import RetryPolicy, Store
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import Stream, seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from deepsea_sdk.coach.decisions import Effort
 from helpers import ladder, submissions
 from helpers.bundles import bundle_of

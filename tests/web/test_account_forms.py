@@ -17,10 +17,9 @@ from starlette.types import Message
 
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_referee.errors import UserError
-from deepsea_web.server.access import Access
-from deepsea_web.site.forms import read_upload
+from deepsea_web.access import Access
+from deepsea_web.site.forms import Cookie, read_upload
 from deepsea_web.site.pages import ENDPOINTS, PAGES
-from deepsea_web.site.sessions import Cookie
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import Person, multipart

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_web.server.access import HEADERS
+from deepsea_web.access import HEADERS
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 from deepsea_web.site.words import may
 from helpers.members import Person

@@ -19,8 +19,8 @@ from deepsea_bundle import names
 from deepsea_ladder.model import SubmissionRefusal
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.columns import packed
-from deepsea_rules.record import GameRecord
-from deepsea_web.server.access import CSP
+from deepsea_rules.game import GameRecord
+from deepsea_web.access import CSP
 from helpers import ladder, submissions
 from helpers.chromium import (
     SCHEMES,

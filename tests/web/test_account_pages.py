@@ -13,8 +13,8 @@ from sqlalchemy import text as sql
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import DAY_MS
 from deepsea_ladder.model import GameNote, SeatLog, SubmissionRefusal
-from deepsea_rules.record import GameRecord
-from deepsea_web.server.access import HEADERS
+from deepsea_rules.game import GameRecord
+from deepsea_web.access import HEADERS
 from deepsea_web.site.pages import MEMBERS
 from deepsea_web.site.pages.members import HOME, local
 from helpers import ladder, submissions

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from deepsea_arena.coach.analysis import Analysis, AnalysisSettings, ChanceEvent
+from deepsea_arena.analysis import Analysis, AnalysisSettings, ChanceEvent
 from deepsea_sdk.coach.decisions import Effort, Estimate
-from deepsea_web.viewer.game_page import PageGame, game_page
+from deepsea_web.assets import PageGame, game_page
 from helpers.chromium import keep_screenshot, visited, without_violations
 from helpers.planted import SEAT, planted
 

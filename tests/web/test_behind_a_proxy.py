@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deepsea_arena.api.certificates import fingerprint
+from deepsea_arena.api.remote import fingerprint
 from deepsea_cli.ladder import options
 from deepsea_ladder.season import Season
 from helpers import certificates, ladder

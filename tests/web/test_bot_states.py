@@ -16,7 +16,7 @@ from sqlalchemy import update
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.remote import RemoteLadder
 from deepsea_arena.api.submissions import Archive
-from deepsea_bundle.bot_cache import stored_files
+from deepsea_bundle.atomic import stored_files
 from deepsea_cli.ladder.submit import followed
 from deepsea_ladder.bot_states import RIGHTS, BotDeed, changes_state
 from deepsea_ladder.errors import SubmissionError

@@ -13,10 +13,10 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from deepsea_arena.reports.plot_data import BotFigures, Depth, PlotData
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
-from deepsea_web.charts.files import charts_html, charts_of, charts_svg
-from deepsea_web.charts.svg import short, wrapped
+from deepsea_web.bars import BotFigures, Depth, PlotData
+from deepsea_web.plots import charts_html, charts_of, charts_svg
+from deepsea_web.svg import short, wrapped
 from helpers.pages import elements_of
 from helpers.tiers import daily
 

@@ -11,7 +11,7 @@ from html import unescape
 
 import pytest
 
-from deepsea_arena.reports.overview import COLUMNS
+from deepsea_arena.status import OVERVIEW_COLUMNS
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model import SubmissionRefusal, parse_time
 from deepsea_ladder.store import schema
@@ -83,13 +83,13 @@ def test_page_command_and_csv_have_the_same_rows_and_columns(
     html = school.person("admin").get("/admin").text
     assert html.index("<table") < html.index('id="queue"')
     heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', html.partition("</thead>")[0])
-    assert [head.lower() for head in heads] == [column.head for column in COLUMNS]
+    assert [head.lower() for head in heads] == [column.head for column in OVERVIEW_COLUMNS]
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.setenv("DEEPSEA_LADDER", str(school.service.store.database.path))
     printed = run("ladder", "overview").out
     table = printed[printed.index("author ") :].splitlines()
     assert table[0].split("  ")[0] == "author"
-    assert re.split(r"  +", table[0].strip()) == [column.head for column in COLUMNS]
+    assert re.split(r"  +", table[0].strip()) == [column.head for column in OVERVIEW_COLUMNS]
     found = rows(run("ladder", "overview", "--csv").out)
     assert found == rows(school.person("admin").get("/admin/overview.csv").text)
     assert [*seen(html)] == [*found] == [line.split()[0] for line in table[1:]]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import pytest
 from msgspec import Struct
 
+from deepsea_arena import standings, status
 from deepsea_arena.documents import TableColumn
-from deepsea_arena.reports import overview, standings
-from deepsea_arena.reports.overview import AuthorOverview
+from deepsea_arena.status import AuthorOverview
 from deepsea_ladder.standings import StandingLine
 from deepsea_web.site import words
 from helpers.commands import Run
@@ -42,7 +42,13 @@ TABLES = {
         standings.COLUMNS, StandingLine, "standings", "/", "Standings", "rating.md", "Standings"
     ),
     "overview": Table(
-        overview.COLUMNS, AuthorOverview, "overview", "/admin", "authors", "ladder.md", "overview"
+        status.OVERVIEW_COLUMNS,
+        AuthorOverview,
+        "overview",
+        "/admin",
+        "authors",
+        "ladder.md",
+        "overview",
     ),
 }
 EACH = pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

@@ -18,12 +18,11 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page
 
-from deepsea_arena.reports.frames import Frames, Viewer, frames
+from deepsea_arena.frames import Frames, Viewer, frames
 from deepsea_rules.narration import is_turn
 from deepsea_rules.notation import read_position
 from deepsea_rules.ruleset import ABOARD, HOME, PRESETS, SEAT_LETTERS, RuleSet
-from deepsea_web.viewer.assets import LAYOUT, script
-from deepsea_web.viewer.game_page import pack
+from deepsea_web.assets import LAYOUT, pack, script
 from helpers.chromium import visited
 from helpers.commands import played, record_of
 

@@ -27,12 +27,12 @@ from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE
-from deepsea_arena.reports.seat import choosing_of
+from deepsea_arena.seat import choosing_of
 from deepsea_ladder.accounts import Caller, Role, SecretKind
 from deepsea_ladder.limits import RemoteLimits
+from deepsea_web.gateway import RECHECK_US, Gateway
+from deepsea_web.http_api import http_api
 from deepsea_web.serve import with_api
-from deepsea_web.server.gateway import RECHECK_US, Gateway
-from deepsea_web.server.http_api import http_api
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS
 from helpers import ladder, submissions
 from helpers.manual_clock import ManualClock

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.coach.ladder_analyses import plan
+from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.documents import json_text
+from deepsea_arena.ladder_analyses import plan
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import TaskState
 from deepsea_ladder.store import Store
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers import ladder

@@ -7,11 +7,11 @@ import re
 import pytest
 from playwright.sync_api import Browser, expect
 
-from deepsea_arena.coach import ladder_analyses
-from deepsea_arena.coach.analysis import AnalysisSettings
-from deepsea_arena.play.background_work import in_background
-from deepsea_arena.play.handlers import ANALYSES
-from deepsea_arena.play.shutdown import Stop
+from deepsea_arena import ladder_analyses
+from deepsea_arena.analysis import AnalysisSettings
+from deepsea_arena.background_work import in_background
+from deepsea_arena.handlers import ANALYSES
+from deepsea_arena.run_report import Stop
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 from helpers.background import Watcher

@@ -14,12 +14,11 @@ from itertools import product
 
 import pytest
 
-from deepsea_arena.reports.frames import frames
+from deepsea_arena.frames import frames
 from deepsea_rules import narration
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import GameRecord
 from deepsea_rules.ruleset import PRESETS
-from deepsea_web.viewer.assets import MODULES, script, styles
-from deepsea_web.viewer.game_page import PageGame, game_page
+from deepsea_web.assets import MODULES, PageGame, game_page, script, styles
 from helpers.commands import faulty, played, record_of
 from helpers.pages import DAILY, HOSTILE, hostile_record
 from helpers.tiers import daily

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deepsea_arena.reports.frames import frames
-from deepsea_rules.record import GameRecord
-from deepsea_web.viewer.game_page import PageGame, game_page
+from deepsea_arena.frames import frames
+from deepsea_rules.game import GameRecord
+from deepsea_web.assets import PageGame, game_page
 from helpers.chromium import SCHEMES, fits, keep_screenshot, visited, without_violations
 from helpers.commands import faulty, played, record_of
 from helpers.pages import HOSTILE, hostile_record

@@ -12,8 +12,8 @@ import pytest
 
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE as OPERATOR
-from deepsea_arena.coach.ladder_analyses import plan
 from deepsea_arena.documents import json_text
+from deepsea_arena.ladder_analyses import plan
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import USUAL_LIMITS

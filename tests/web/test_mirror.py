@@ -16,7 +16,7 @@ import pytest
 
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.store import Store
-from deepsea_rules.record import GameRecord, verify
+from deepsea_rules.game import GameRecord, verify
 from helpers import ladder
 from helpers.commands import serving
 from helpers.pages import elements_of

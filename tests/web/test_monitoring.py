@@ -16,10 +16,9 @@ from sqlalchemy import event
 from deepsea_ladder import backup
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Alarm
+from deepsea_referee.clock import Alarm
+from deepsea_web.http_api import READY_US, http_api, monitored
 from deepsea_web.serve import with_api
-from deepsea_web.server.http_api import http_api
-from deepsea_web.server.monitoring import READY_US, monitored
 from deepsea_web.site.app import Site
 from helpers import ladder
 from helpers.manual_clock import ManualClock

@@ -14,8 +14,8 @@ import pytest
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
+from deepsea_web.http_api import http_api
 from deepsea_web.serve import with_api
-from deepsea_web.server.http_api import http_api
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 from helpers import ladder

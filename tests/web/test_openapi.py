@@ -17,9 +17,9 @@ from deepsea_arena.api.openapi import openapi
 from deepsea_arena.documents import json_text
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
+from deepsea_web import http_api
+from deepsea_web.access import Access
 from deepsea_web.serve import with_api
-from deepsea_web.server import http_api
-from deepsea_web.server.access import Access
 from helpers.members import a_service
 from helpers.remote import Server, served
 from helpers.site import a_site, get

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deepsea_rules.record import verify
+from deepsea_rules.game import verify
 from helpers.chromium import SCHEMES, WIDTHS, fits, keep_screenshot, visited, without_violations
 from helpers.pages import RUN
 from helpers.seat_page import sitting

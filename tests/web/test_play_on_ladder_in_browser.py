@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deepsea_arena.reports.seat import choosing_of
+from deepsea_arena.seat import choosing_of
 from helpers.chromium import SCHEMES, fits, visited, without_violations
 from helpers.people import Runner
 from helpers.tiers import daily

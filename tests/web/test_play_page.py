@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from deepsea_arena.play import stored_person
-from deepsea_referee.results.summary import VoidGame
+from deepsea_arena import seat as stored_person
+from deepsea_referee.summary import VoidGame
 from deepsea_rules import randomness
-from deepsea_rules.game import Game
-from deepsea_rules.record import verify
+from deepsea_rules.game import Game, verify
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
-from deepsea_sdk.refereed_game import RefereedGame
-from deepsea_web.server.access import HEADERS
-from deepsea_web.site.pages.play import Deed, board_words, deed_of, place_of
+from deepsea_sdk.table import RefereedGame
+from deepsea_web.access import HEADERS
+from deepsea_web.site.pages.games import Deed, board_words, deed_of, place_of
 from deepsea_web.throwaway import GRACE_US
 from helpers.games import Chooser, other_values
 from helpers.pages import RUN
@@ -29,7 +28,7 @@ from helpers.seat_page import ASKED, CHOICE, Sitting, Visitor, sitting
 from helpers.tiers import daily
 
 if TYPE_CHECKING:
-    from deepsea_arena.coach.analysis import GameAnalysis
+    from deepsea_arena.analysis import GameAnalysis
 
 
 @contextmanager

@@ -17,15 +17,14 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.documents import json_text
-from deepsea_arena.reports.games import read_record
+from deepsea_arena.games import read_record
 from deepsea_ladder.season import PlaySettings
 from deepsea_ladder.store import Store
 from deepsea_rules import randomness
-from deepsea_rules.game import Game
+from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.randomness import Stream, seed_from_text
-from deepsea_rules.reasons import NO_TREASURE_NO_ENTRY, NO_TREASURE_NO_TURN
-from deepsea_rules.record import GameRecord, verify
 from deepsea_rules.ruleset import PRESETS
+from deepsea_rules.state import NO_TREASURE_NO_ENTRY, NO_TREASURE_NO_TURN
 from helpers import ladder
 from helpers.full_ladder import StoreClock
 from helpers.games import other_values

@@ -16,8 +16,8 @@ import pytest
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
+from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import Stream, seed_from_text
-from deepsea_rules.record import GameRecord, verify
 from helpers import ladder
 from helpers.commands import serving
 from helpers.members import a_service, a_token

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from deepsea_arena.reports.plot_data import PlotData, PlotSums
-from deepsea_referee.results.summary import GameResult
+from deepsea_referee.summary import GameResult
 from deepsea_referee.workbench.comparison import Lead, LeadPoint
-from deepsea_web.charts.files import charts_html, charts_of
+from deepsea_web.bars import PlotData, PlotSums
+from deepsea_web.plots import charts_html, charts_of
 from helpers.chromium import WIDTHS, Scheme, fits, visited, without_violations
 from helpers.commands import played, record_of
 

@@ -21,13 +21,13 @@ from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE
 from deepsea_arena.api.submissions import Archive
-from deepsea_arena.reports.games import newest_games
+from deepsea_arena.games import newest_games
 from deepsea_ladder.accounts import SecretKind, new_secret
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_web.server.access import Access
-from deepsea_web.server.gateway import PLAIN, Gateway
-from deepsea_web.server.http_api import DESCRIPTION, http_api
+from deepsea_web.access import Access
+from deepsea_web.gateway import PLAIN, Gateway
+from deepsea_web.http_api import DESCRIPTION, http_api
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token
 from helpers.remote import OK, PATIENCE_S, Remote, served

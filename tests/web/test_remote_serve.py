@@ -21,15 +21,9 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_web.server.access import Access
-from deepsea_web.server.connections import Certificate
-from deepsea_web.server.gateway import Slots
-from deepsea_web.server.runner_process import (
-    FIRST_PAUSE_S,
-    HEALTHY_S,
-    RunnerProcess,
-    runner_command,
-)
+from deepsea_web.access import Access, Certificate
+from deepsea_web.gateway import Slots
+from deepsea_web.serve import FIRST_PAUSE_S, HEALTHY_S, RunnerProcess, runner_command
 from helpers import certificates, ladder
 from helpers.commands import Run, one_line, serving
 from helpers.manual_clock import ManualClock

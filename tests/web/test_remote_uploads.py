@@ -17,7 +17,7 @@ import pytest
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.model import SubmissionLease
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Clock
+from deepsea_referee.clock import Clock
 from helpers import ladder, submissions
 from helpers.commands import serving
 from helpers.manual_clock import ManualClock

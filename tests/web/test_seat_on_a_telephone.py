@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Browser
 
-from deepsea_web.site.sessions import Cookie
+from deepsea_web.site.forms import Cookie
 from helpers.chromium import visited
 from helpers.people import Runner
 from helpers.world import ANNA, HERS, World

@@ -13,8 +13,8 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE, visitor
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Alarm
-from deepsea_web.server.access import Access
+from deepsea_referee.clock import Alarm
+from deepsea_web.access import Access
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token, caller_of
 from helpers.site import a_site, ask, get

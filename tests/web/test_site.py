@@ -11,11 +11,11 @@ import pytest
 
 from deepsea_ladder.errors import StoreDamaged, StoreUnavailable
 from deepsea_ladder.store import Store
-from deepsea_web.server.access import HEADERS, Access
-from deepsea_web.server.gateway import MOST_WAITING, Gateway
+from deepsea_web.access import HEADERS, Access
+from deepsea_web.assets import static_names
+from deepsea_web.gateway import MOST_WAITING, Gateway
 from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
-from deepsea_web.viewer.assets import static_names
 from helpers.ladder import a_cup, created, no_writes, play_all, stocked
 from helpers.people import Runner, new_game
 from helpers.site import Answer, a_site, ask, get

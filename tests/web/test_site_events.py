@@ -17,7 +17,7 @@ from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import GameLine
 from deepsea_ladder.store import Store
-from deepsea_web.server.connections import listen
+from deepsea_web.access import listen
 from deepsea_web.site.app import Site
 from deepsea_web.site.broadcast import BEAT, END_MS, KEPT, POLL_US, REST_US
 from helpers import ladder

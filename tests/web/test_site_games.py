@@ -13,16 +13,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from deepsea_arena.reports.frames import frames
-from deepsea_arena.reports.games import read_record
+from deepsea_arena.frames import frames
+from deepsea_arena.games import read_record
 from deepsea_ladder.store import Store, schema
-from deepsea_rules.game import Game
-from deepsea_rules.record import GameRecord
+from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.ruleset import RuleSet
-from deepsea_web.server.access import HEADERS
+from deepsea_web.access import HEADERS
+from deepsea_web.assets import static_names
 from deepsea_web.site.app import Site
 from deepsea_web.site.page import static_files
-from deepsea_web.viewer.assets import static_names
 from helpers import ladder
 from helpers.pages import DAILY, saying
 from helpers.site import Answer, a_site, get

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text as sql
 
-from deepsea_arena.reports.bots import bot_profile
-from deepsea_arena.reports.standings import show_standings
+from deepsea_arena.bots import bot_profile
+from deepsea_arena.standings import show_standings
 from deepsea_ladder.store import Store
 from deepsea_web.site.app import Site
 from helpers import comparisons, ladder

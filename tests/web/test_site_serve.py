@@ -27,8 +27,7 @@ from deepsea_ladder.accounts import is_loopback
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import UserError
-from deepsea_web.server.access import HEADERS, Access, Gate, access
-from deepsea_web.server.connections import PATIENCE_S, Connection
+from deepsea_web.access import HEADERS, PATIENCE_S, Access, Connection, Gate, access
 from helpers import certificates, ladder
 from helpers.commands import Run, free_port, one_line, serving
 from helpers.members import a_service, an_admin_token

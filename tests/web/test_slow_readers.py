@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deepsea_arena.api.service import LadderService
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
+from deepsea_web.access import Access
+from deepsea_web.gateway import BATCH, THREADS, Gateway
 from deepsea_web.http import PATIENCE_US
-from deepsea_web.server.access import Access
-from deepsea_web.server.gateway import BATCH, THREADS, Gateway
-from deepsea_web.server.http_api import http_api
+from deepsea_web.http_api import http_api
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token
 from helpers.site import ask, scope_of

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsea_arena.reports.bots import VersionCourse
+from deepsea_arena.bots import VersionCourse
 from deepsea_ladder.model import Int64
 from deepsea_ladder.standings import CoursePoint
-from deepsea_web.charts.course import WIDE, area, course, moments
-from deepsea_web.charts.files import charts_svg
-from deepsea_web.charts.svg import (
+from deepsea_web.plots import WIDE, area, charts_svg, course, moments
+from deepsea_web.svg import (
     BAR_WIDTH,
     NARROW,
     SPARK_HEIGHT,

@@ -20,7 +20,7 @@ from deepsea_cli import main
 from deepsea_ladder.store import Store
 from deepsea_referee.workbench.scaffold import create
 from deepsea_rules.ruleset import OPTIONS, PRESETS, RuleSet
-from deepsea_web.server.access import Access
+from deepsea_web.access import Access
 from deepsea_web.site.app import Site
 from helpers import ladder
 from helpers.site import LOCAL, a_site, get

@@ -26,12 +26,11 @@ from deepsea_arena.api.ladder_api import KEY, ROOT, SHA256
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import DISK_FULL
 from deepsea_ladder.limits import RemoteLimits
+from deepsea_web import gateway
+from deepsea_web.gateway import PART, Gateway, archive_in, upload_parts
 from deepsea_web.http import BodyTooLong, at_most, body_parts
+from deepsea_web.http_api import http_api
 from deepsea_web.serve import with_api
-from deepsea_web.server import gateway
-from deepsea_web.server.gateway import Gateway
-from deepsea_web.server.http_api import http_api
-from deepsea_web.server.uploads import PART, archive_in, upload_parts
 from helpers import submissions
 from helpers.manual_clock import ManualClock
 from helpers.members import multipart

@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from deepsea_referee.clock import Clock, time_limit
 from deepsea_referee.errors import UserError
-from deepsea_referee.timing.clock import Clock, time_limit
 
 NO_STORE = {"Cache-Control": "no-store"}
 FILE_KINDS = {

@@ -22,7 +22,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.service import LadderService
-from deepsea_arena.play.stored_person import StoredPerson
+from deepsea_arena.seat import StoredPerson
 from deepsea_bundle.archive import Collection
 from deepsea_bundle.names import name_from
 from deepsea_bundle.reader import BotBundle
@@ -30,21 +30,29 @@ from deepsea_ladder.accounts import MACHINE, SecretKind, new_secret
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import BotSpec
-from deepsea_referee.choices import HINT_EFFORT
+from deepsea_referee.clock import Alarm, Clock, SystemClock
 from deepsea_referee.match import MatchSettings
+from deepsea_referee.script import HINT_EFFORT
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.timing.clock import Alarm, Clock, SystemClock
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.entropy import fresh_seed
+from deepsea_web.access import access
+from deepsea_web.gateway import Gateway
 from deepsea_web.http import NO_STORE
-from deepsea_web.server.access import access
-from deepsea_web.server.gateway import Gateway
 from deepsea_web.site.app import Site
-from deepsea_web.site.forms import SIGNED_OUT, Action, Form, LoggedIn, OwnPage, Redirect
+from deepsea_web.site.forms import (
+    SIGNED_OUT,
+    Action,
+    Form,
+    LoggedIn,
+    OwnPage,
+    Redirect,
+    Seen,
+    SessionAuth,
+)
 from deepsea_web.site.members import Members
 from deepsea_web.site.page import Visit
-from deepsea_web.site.pages import games, play
-from deepsea_web.site.sessions import Seen, SessionAuth
+from deepsea_web.site.pages import games
 
 AUTHOR = "you"
 NO_LIMIT = 1_000_000
@@ -129,8 +137,8 @@ class ThrowawayLadder:
         reach = access("127.0.0.1", listening.getsockname()[1])
         self._origin = reach.origin
         members = Members(
-            pages=(ENTER, play.SEAT),
-            actions=(self._entering(), play.DEED),
+            pages=(ENTER, games.SEAT),
+            actions=(self._entering(), games.DEED),
             endpoints={"/play/{id}/news": self._news},
         )
         endpoints = {
@@ -138,7 +146,7 @@ class ThrowawayLadder:
             "/games/{id}/frames.json": games.game_frames,
             "/games/{id}/record.json": games.game_record,
         }
-        site = Site(gateway, reach, (play.PERSON_GAME,), endpoints, members)
+        site = Site(gateway, reach, (games.PERSON_GAME,), endpoints, members)
         server = uvicorn.Server(_http_config(site.app))
         serving = partial(self.loop.run_until_complete, server.serve(sockets=[listening]))
         thread = threading.Thread(target=serving, name="page", daemon=True)
@@ -165,7 +173,7 @@ class ThrowawayLadder:
         return Action(path=ENTER.path, page=ENTER, act=enter, fields=("code",), secrets=("code",))
 
     async def _news(self, sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
-        return self.readers.counting(await play.seat_news(sessions, seen, request))
+        return self.readers.counting(await games.seat_news(sessions, seen, request))
 
     async def _to_seat(self, site: Site, request: Request) -> Response:
         return RedirectResponse(site.access.url(f"/play/{self.person.game_id}"), 303, NO_STORE)

@@ -2,22 +2,45 @@
 
 Invariants: a method touches the caller's author and nobody else; a secret is shown once, in the
 response that makes it, and stored as its hash; a token never gives more than the one that made it.
+
+The methods of admins: codes, authors, seasons, disabled bots, games in quarantine.
+
+Invariant: every method needs the role and the scope of an admin, and whatever it changes stands in
+the audit log with who did it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import Done, LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.submissions import BotPlace, bot_place
+from deepsea_arena.seasons import (
+    ClosedSeason,
+    SeasonInfo,
+    close_season,
+    find_season,
+    open_season,
+    season_info,
+    season_settings,
+)
+from deepsea_arena.status import LadderStatus, Overview, ladder_status, overview
+from deepsea_arena.tournament_state import Kind as TournamentKind
+from deepsea_arena.tournaments import TournamentReport, tournament_report
 from deepsea_ladder.accounts import (
     MACHINE,
     SHOWN,
     USUAL_SCOPES,
     AuditEntry,
+    AuthorLine,
     Caller,
+    CodeLine,
     NewToken,
     Role,
     Scope,
@@ -29,7 +52,20 @@ from deepsea_ladder.accounts import (
     secret_digest,
 )
 from deepsea_ladder.errors import CodeRefused
-from deepsea_ladder.model import Int64, Time, utc_time
+from deepsea_ladder.limits import CODE_DAYS
+from deepsea_ladder.model import (
+    NO_TIME,
+    BotState,
+    Extension,
+    Int64,
+    TaskState,
+    Time,
+    milliseconds,
+    parse_time,
+    utc_time,
+)
+from deepsea_ladder.season import Season
+from deepsea_ladder.tournament import MOST_GAMES
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable, quoted
 
@@ -180,3 +216,236 @@ def _scope(word: str) -> Scope:
     except ValueError:
         choices = ", ".join(Scope)
         raise UserError(f"there is no scope {quoted(word)}; choose from {choices}") from None
+
+
+MOST_MEETINGS = 1000
+
+
+class SeasonControl(Struct, frozen=True):
+    """A season, as admins direct it."""
+
+    season: SeasonInfo
+    extensions: tuple[Extension, ...]
+    """The authors who may submit after the deadline, by name."""
+
+
+class QuarantinedJob(Struct, frozen=True):
+    """A job that failed too often."""
+
+    game_id: str
+    bots: tuple[str, ...]
+    failures: int
+    note: str
+
+
+class AdminMethods(LadderPart):
+    """The methods of admins."""
+
+    @method("POST", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN, key="codes")
+    def create_codes(
+        self, *, count: int = 0, authors: Sequence[str] = (), days: int = 0
+    ) -> tuple[CodeLine, ...]:
+        """Create codes for new authors, and one for each of `authors`, who are added if need be."""
+        most, longest = self.limits.codes, self.limits.code_days
+        if count < 0 or not 1 <= count + len(authors) <= most:
+            raise UserError(f"from 1 to {most} codes are made at once")
+        if not 0 <= days <= longest:
+            raise UserError(f"days is a number from 1 to {longest}")
+        if not all(authors):
+            raise UserError("an author's name is missing")
+        names = [*[""] * count, *authors]
+        secrets, digests = zip(*(self._new_code() for _ in names), strict=True)
+        stored = self.store.accounts.make_codes(
+            [*zip(digests, names, strict=True)], days or CODE_DAYS, self.caller.by
+        )
+        return tuple(replace(one, code=code) for one, code in zip(stored, secrets, strict=True))
+
+    @method("GET", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN, key="codes")
+    def codes(self) -> tuple[CodeLine, ...]:
+        """List the codes that may be redeemed, without their secrets."""
+        return tuple(self.store.accounts.codes())
+
+    @method("DELETE", "/admin/codes/{id}", role=Role.ADMIN, scope=Scope.ADMIN)
+    def revoke_code(self, *, id: int) -> Done:  # noqa: A002
+        """End a code."""
+        self.store.accounts.revoke(SecretKind.CODE, id, self.caller.by)
+        return Done()
+
+    @method("GET", "/admin/authors", role=Role.ADMIN, scope=Scope.ADMIN, key="authors")
+    def authors(self) -> tuple[AuthorLine, ...]:
+        """List all authors."""
+        return tuple(self.store.authors.all())
+
+    @method("GET", "/admin/overview", role=Role.ADMIN, scope=Scope.ADMIN)
+    def overview(self, *, season: str = "") -> Overview:
+        """List who has joined, what each author submitted, what was refused, and where they stand
+        in a season."""
+        return overview(self.store, season or None)
+
+    @method("POST", "/admin/authors/{author}/reset", role=Role.ADMIN, scope=Scope.ADMIN, key="code")
+    def reset_author(self, *, author: str) -> CodeLine:
+        """End all tokens and logins of an author, and create a code for new ones."""
+        secret, digest = self._new_code()
+        stored = self.store.accounts.reset(author, digest, CODE_DAYS, self.caller.by)
+        return replace(stored, code=secret)
+
+    @method(
+        "POST", "/admin/authors/{author}/rename", role=Role.ADMIN, scope=Scope.ADMIN, key="author"
+    )
+    def rename_author(self, *, author: str, to: str = "") -> AuthorLine:
+        """Give an author another name."""
+        return self.store.authors.rename(author, to, self.caller.by)
+
+    @method(
+        "POST",
+        "/admin/authors/{author}/anonymise",
+        role=Role.ADMIN,
+        scope=Scope.ADMIN,
+        key="author",
+    )
+    def anonymise_author(self, *, author: str) -> AuthorLine:
+        """Remove an author's name and rights for good; games stay."""
+        return self.store.authors.anonymise(author, self.caller.by)
+
+    @method(
+        "POST", "/admin/authors/{author}/blocked", role=Role.ADMIN, scope=Scope.ADMIN, key="author"
+    )
+    def block_author(self, *, author: str, blocked: bool = False) -> AuthorLine:
+        """Block an author, or lift that."""
+        return self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
+
+    @method("POST", "/admin/settings/{name}", role=Role.ADMIN, scope=Scope.ADMIN)
+    def set_setting(self, *, name: str, value: int | None = None) -> Done:
+        """Change a setting of the ladder, or without `value` give it its default again; it is in
+        force within 5 seconds."""
+        self.store.settings.change(name, value, self.caller.by)
+        return Done()
+
+    @method("GET", "/admin/season", role=Role.ADMIN, scope=Scope.ADMIN)
+    def season_control(self, *, season: str = "") -> SeasonControl:
+        """Describe a season with what admins direct: its deadline, and who has more time."""
+        stored = find_season(self.store, season or None)
+        return SeasonControl(season_info(stored), tuple(self.store.seasons.extensions()[stored.id]))
+
+    @method("POST", "/admin/season/deadline", role=Role.ADMIN, scope=Scope.ADMIN)
+    def set_deadline(self, *, season: str = "", until: str = "", author: str = "") -> SeasonControl:
+        """Let everybody submit to a season until a time such as 2027-01-31T18:00Z, or `author`
+        alone until a later one; `none` is until the season is closed, or no longer than others."""
+        name = find_season(self.store, season or None).name
+        time = parse_time(until)
+        if time is None and until != "none":
+            raise UserError(f"until: {until!r} is {NO_TIME}, and not none")
+        ms = None if time is None else milliseconds(time)
+        if author:
+            self.store.seasons.extend(name, author, ms, self.caller.by)
+        else:
+            self.store.seasons.set_deadline(name, ms, self.caller.by)
+        return self.season_control(season=name)
+
+    @method("POST", "/admin/season/paused", role=Role.ADMIN, scope=Scope.ADMIN)
+    def pause_season(self, *, season: str = "", paused: bool = False) -> SeasonControl:
+        """Start no more games of a season, or start them again."""
+        name = find_season(self.store, season or None).name
+        self.store.seasons.set_paused(name, self.caller.by, paused=paused)
+        return self.season_control(season=name)
+
+    @method("POST", "/admin/seasons", role=Role.ADMIN, scope=Scope.ADMIN)
+    def open_season(
+        self, *, settings: Mapping[str, Any] | None = None, deadline: str = ""
+    ) -> SeasonInfo:
+        """Open a season; `settings` has its name, and what differs from the usual settings, as in a
+        settings file."""
+        opened = season_settings(Season.from_table(settings or {}))
+        if opened.isolation == "process" and not self.caller.is_machine:
+            raise ApiError(Kind.DENIED, "isolation `process` is chosen on the ladder's machine")
+        until, fresh = _time("deadline", deadline), self.service.entropy
+        return open_season(self.store, opened, fresh, submissions_until=until, by=self.caller.by)
+
+    @method("POST", "/admin/season/close", role=Role.ADMIN, scope=Scope.ADMIN)
+    def close_season(self, *, season: str = "", at_once: bool = False) -> ClosedSeason:
+        """Close a season, unless bots that were submitted are still to be checked and to play, or
+        `at_once` in any case; call it again as long as there is no seed."""
+        return close_season(self.store, season, self.caller.by, at_once=at_once)
+
+    @method("POST", "/admin/tournaments", role=Role.ADMIN, scope=Scope.ADMIN)
+    def begin_tournament(
+        self,
+        *,
+        kind: TournamentKind = "round-robin",
+        name: str = "",
+        bots: Sequence[str] = (),
+        seats: int = 2,
+        meetings: int = 1,
+        top: int = 0,
+        games: int = 0,
+        season: str = "",
+    ) -> TournamentReport:
+        """Begin a tournament, which the ladder's runner plays before all else, with the settings of
+        `season`; without `bots` it is between all that play. `top` and `games` are of a final."""
+        if not 1 <= meetings <= MOST_MEETINGS:
+            raise UserError(f"meetings is a number from 1 to {MOST_MEETINGS}")
+        if top < 0 or not 0 <= games <= MOST_GAMES:
+            raise UserError(
+                f"games is a number up to {MOST_GAMES}, and top one from 1; 0: the usual"
+            )
+        from deepsea_arena.tournament_run import TournamentRequest, begin_tournament  # plays games
+
+        request = TournamentRequest(
+            kind=kind,
+            name=name,
+            bots=tuple(bots),
+            seats=seats,
+            meetings=meetings,
+            top=top,
+            games=games,
+            season=season or None,
+        )
+        begin_tournament(self.store, request, self.service.entropy, self.caller.by)
+        return tournament_report(self.store, name)
+
+    @method("GET", "/admin/status", role=Role.ADMIN, scope=Scope.ADMIN)
+    def status(self) -> LadderStatus:
+        """Describe the ladder's queues, leases and problems, season by season."""
+        return ladder_status(self.store)
+
+    @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN, key="bot")
+    def set_bot_state(self, *, bot: str, state: str = "", reason: str = "") -> BotPlace:
+        """Disable a bot with a reason, which its author cannot undo, or enable it again: `state` is
+        disabled or active."""
+        if state == BotState.ACTIVE:
+            found = self.store.bots.enable(bot, self.caller.by)
+        elif state == BotState.DISABLED:
+            if not reason.strip():
+                raise UserError("say the reason, for the bot's author")
+            found = self.store.bots.disable(bot, reason, self.caller.by)
+        else:
+            raise UserError("state is active or disabled")
+        return bot_place(found)
+
+    @method("GET", "/admin/quarantine", role=Role.ADMIN, scope=Scope.ADMIN, key="jobs")
+    def quarantine(self) -> tuple[QuarantinedJob, ...]:
+        """List the games that failed too often, oldest first."""
+        store = self.store
+        return tuple(
+            QuarantinedJob(job.game_id, job.lineup, job.failures, job.note or "")
+            for season in store.seasons.all()
+            for job in store.queue.listed(season, TaskState.QUARANTINED)
+        )
+
+    @method("POST", "/admin/quarantine/{game_id}", role=Role.ADMIN, scope=Scope.ADMIN)
+    def requeue(self, *, game_id: str) -> Done:
+        """Give a game in quarantine another try."""
+        self.store.jobs.requeue(game_id, self.caller.by)
+        return Done()
+
+    def _new_code(self) -> tuple[str, str]:
+        """A new code, and the digest that is stored of it."""
+        return new_secret(SecretKind.CODE, self.service.entropy())
+
+
+def _time(name: str, text: str) -> datetime | None:
+    """The time in a parameter; None if it was left out."""
+    time = parse_time(text) if text else None
+    if text and time is None:
+        raise UserError(f"{name}: {text!r} is {NO_TIME}")
+    return time

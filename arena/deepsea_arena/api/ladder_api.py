@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deepsea_arena.api.accounts import AccountMethods
-from deepsea_arena.api.administration import AdminMethods
+from deepsea_arena.api.accounts import AccountMethods, AdminMethods
 from deepsea_arena.api.declarations import Method, methods_of
 from deepsea_arena.api.person_games import PersonGameMethods
 from deepsea_arena.api.reads import ReadMethods

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from deepsea_arena.api.declarations import Done, LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind, refusal_of
-from deepsea_arena.reports.games import (
+from deepsea_arena.games import (
     PersonGameLine,
     PersonGameList,
     PersonGameReport,
@@ -21,8 +21,8 @@ from deepsea_arena.reports.games import (
     person_game_report,
     read_record,
 )
-from deepsea_arena.reports.standings import eligible, listed
 from deepsea_arena.seasons import find_season, open_seasons, preset_of
+from deepsea_arena.standings import eligible, listed
 from deepsea_ladder.accounts import Scope, address_prefix
 from deepsea_ladder.errors import LadderError, NotOnLadder, PersonGameError
 from deepsea_ladder.model import BotVersion, PersonGame, StoredSeason, TaskState
@@ -104,7 +104,7 @@ class PersonGameMethods(LadderPart):
     @method("POST", "/play/{game_id}/answer")
     def decide(self, *, game_id: str, asked: int = 0, action: str = "") -> Done:
         """Answer the question with the number `asked`, by the key of a choice or a whole action."""
-        from deepsea_arena.reports.seat import PICKS, choosing_of  # loads the SDK
+        from deepsea_arena.seat import PICKS, choosing_of  # loads the SDK
 
         game, host = self._own_game(game_id), self.service.host
         number, whole, found = asked // PICKS, None, choosing_of(game)
@@ -176,7 +176,7 @@ class PersonGameMethods(LadderPart):
         return game
 
     def _steps_of(self, game: PersonGame) -> Iterator[SeatText | None]:
-        from deepsea_arena.reports.seat import seat_document  # loads the SDK
+        from deepsea_arena.seat import seat_document  # loads the SDK
 
         news = None
         while True:

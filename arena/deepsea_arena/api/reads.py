@@ -11,10 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import LadderPart, method
-from deepsea_arena.coach.ladder_analyses import document_of
+from deepsea_arena.bots import BotProfile, Verdicts, bot_profile, show_verdicts
 from deepsea_arena.documents import json_text
-from deepsea_arena.reports.bots import BotProfile, Verdicts, bot_profile, show_verdicts
-from deepsea_arena.reports.games import (
+from deepsea_arena.games import (
     GAMES,
     MOST_GAMES,
     GameReport,
@@ -24,14 +23,15 @@ from deepsea_arena.reports.games import (
     newest_games,
     read_record,
 )
-from deepsea_arena.reports.standings import PairTable, Standings, pair_table, show_standings
-from deepsea_arena.reports.tournaments import (
+from deepsea_arena.ladder_analyses import document_of
+from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
+from deepsea_arena.standings import PairTable, Standings, pair_table, show_standings
+from deepsea_arena.tournaments import (
     TournamentLine,
     TournamentReport,
     tournament_report,
     tournaments,
 )
-from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
 from deepsea_ladder.accounts import Role
 from deepsea_ladder.limits import Limit, check_setting, limits_in_force
 from deepsea_ladder.model import (
@@ -223,7 +223,7 @@ class ReadMethods(LadderPart):
             last = len(record.seats) - 1
             raise UserError(f"seat is a number from 0 to {last} ({SEAT_LETTERS[last]})")
         text = document_of(self.store, game_id)
-        from deepsea_arena.reports.analysis_frames import analysed_frames  # loads the SDK
+        from deepsea_arena.frames import analysed_frames  # loads the SDK
 
         return json_text(analysed_frames(record, seat, text))
 

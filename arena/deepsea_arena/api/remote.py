@@ -5,10 +5,16 @@ certificate is accepted, a redirection is not followed, and a ladder on this mac
 without the environment's proxies, so that those carry TLS alone; an answer has at most LARGEST
 bytes, a line of a stream has at most LARGEST_LINE, and each of its parts has a timeout; an answer
 that makes no sense is BadServer, with the path to the value.
+
+Certificates that a client accepts: those that the system trusts, or the one that is pinned.
+
+Invariants: nothing is sent before the certificate is accepted; a pinned ladder accepts that one
+certificate and no other, under whatever name it is reached.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -18,18 +24,17 @@ from urllib.parse import quote
 
 import httpx
 
-from deepsea_arena.api.certificates import context, fingerprint
 from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import ApiError, BadServer, Kind, UnknownCertificate, Unreachable
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256, LadderApi
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import read_json, to_json
-from deepsea_arena.reports.games import GAMES, GamesPage
+from deepsea_arena.games import GAMES, GamesPage
 from deepsea_ladder.accounts import is_loopback
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import RulesError
+from deepsea_rules.game import GameRecord
 from deepsea_rules.printable import one_line
-from deepsea_rules.record import GameRecord
 
 LARGEST = 8 << 20
 LARGEST_LINE = 1 << 20
@@ -408,3 +413,34 @@ def offered_certificate(url: str) -> str:
     except _Certificate as shown:
         return str(shown)
     raise Unreachable(f"{url} shows no certificate")
+
+
+def context(pinned: str | None) -> ssl.SSLContext:
+    """The settings of connections; `pinned` is a certificate as PEM."""
+    if pinned is None:
+        return ssl.create_default_context()
+    try:
+        settings = ssl.create_default_context(cadata=pinned)
+    except (ssl.SSLError, ValueError):
+        raise UserError("the pinned certificate is damaged: log in again") from None
+    settings.check_hostname = False  # it is that one certificate, whatever it is called
+    # A certificate that makes itself need not have all that those of an authority have.
+    settings.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    settings.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return settings
+
+
+def fingerprint(certificate: str) -> str:
+    """The SHA-256 of a certificate, in groups of four hex digits, for people to compare."""
+    digits = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()
+    return " ".join(digits[start : start + 4] for start in range(0, len(digits), 4))
+
+
+def same_fingerprint(one: str, other: str) -> bool:
+    """True if two fingerprints are equal; spaces, colons and dashes do not count."""
+    return _digits(one) == _digits(other)
+
+
+def _digits(text: str) -> str:
+    text = text.lower().removeprefix("sha256").removeprefix("sha-256")
+    return "".join(c for c in text if c not in ": \t-")

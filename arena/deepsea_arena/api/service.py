@@ -12,8 +12,15 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind, refused_as_api_error
-from deepsea_arena.api.rates import HOUR_US, Rate
+from deepsea_arena.api.errors import (
+    ENDED,
+    HOUR_US,
+    INVALID,
+    ApiError,
+    Kind,
+    Rate,
+    refused_as_api_error,
+)
 from deepsea_ladder.accounts import (
     Caller,
     Role,
@@ -26,7 +33,7 @@ from deepsea_ladder.accounts import (
 )
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
-from deepsea_referee.timing.clock import Clock, SystemClock
+from deepsea_referee.clock import Clock, SystemClock
 
 MACHINE = Caller(role=Role.ADMIN, scopes=frozenset(Scope), is_machine=True)
 """Commands on the ladder's machine, which may do everything."""

@@ -16,13 +16,8 @@ from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import LadderPart, method
 from deepsea_arena.api.errors import ApiError, Kind, refusal_of, refused_as_api_error
-from deepsea_arena.coach.ladder_analyses import (
-    AnalysisFound,
-    analyses_of,
-    found_of,
-    plan,
-)
-from deepsea_arena.reports.overview import copies
+from deepsea_arena.ladder_analyses import AnalysisFound, analyses_of, found_of, plan
+from deepsea_arena.status import copies
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import LadderError, NotOnLadder
 from deepsea_ladder.limits import size_in_words

@@ -16,7 +16,7 @@ SECTIONS = {
         "bot": ("standings", "Show everything about a bot."),
         "games": ("standings", "List the newest games."),
         "log": ("standings", "Print what bots left of a game for their authors."),
-        "analyse": ("analyse", "Ask what each decision of a game was worth."),
+        "analyse": ("standings", "Ask what each decision of a game was worth."),
         "withdraw": ("standings", "Withdraw a bot, for its author."),
         "login": ("login", "Log in to a ladder on another machine."),
     },

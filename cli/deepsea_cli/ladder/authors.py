@@ -19,10 +19,9 @@ from deepsea_cli.ladder.options import (
     season_option,
     store_option,
 )
-from deepsea_cli.ladder.tables import columns_of, minute
 from deepsea_cli.lazy import LazyCommand, LazyGroup
 from deepsea_cli.options import number_option, path_option, read_text
-from deepsea_cli.output import Column, count, echo, grid, print_document
+from deepsea_cli.output import Column, columns_of, count, echo, grid, minute, print_document
 from deepsea_ladder.limits import CODE_DAYS
 from deepsea_referee.errors import UserError
 
@@ -86,7 +85,7 @@ def overview(*, place: Place, season_name: str | None, as_csv: bool, as_json: bo
     have the same files.
     """
     from deepsea_arena.documents import csv_lines, to_object
-    from deepsea_arena.reports.overview import COLUMNS, CSV_COLUMNS
+    from deepsea_arena.status import CSV_COLUMNS, OVERVIEW_COLUMNS
 
     if as_csv and as_json:
         raise UserError("choose one of --csv and --json")
@@ -101,7 +100,7 @@ def overview(*, place: Place, season_name: str | None, as_csv: bool, as_json: bo
         return
     echo(f"season {page.season}; times are UTC")
     click.echo()
-    grid(*columns_of(COLUMNS, page.authors))
+    grid(*columns_of(OVERVIEW_COLUMNS, page.authors))
 
 
 @click.command("tokens")

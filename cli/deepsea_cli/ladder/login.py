@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder import logins
+from deepsea_cli.ladder import options
 from deepsea_cli.ladder.options import VARIABLE, default_store
-from deepsea_cli.ladder.tables import minute
-from deepsea_cli.output import echo, print_document
+from deepsea_cli.output import echo, minute, print_document
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable
 
@@ -63,25 +62,25 @@ def login(
         raise UserError("--author and --label belong to --code")
     from deepsea_arena.api.remote import RemoteLadder
 
-    known = logins.read_logins()
-    url = logins.read_url(url)
+    known = options.read_logins()
+    url = options.read_url(url)
     pinned = _certificate(url, fingerprint)
     with RemoteLadder(url, None, pinned) as ladder:
         ladder.server()  # before a secret is typed in vain
-        logins.write_logins(known)  # and before a code is spent whose token could not be kept
+        options.write_logins(known)  # and before a code is spent whose token could not be kept
         secret = _secret("invite code" if code else "token")
         if code is not None:
             token, account = _redeem(ladder, secret, author or "", label)
         else:
-            token = logins.checked_token(secret, "what was typed")
+            token = options.checked_token(secret, "what was typed")
             with RemoteLadder(url, token, pinned) as own:
                 account = own.who_am_i()
-    login = logins.Login(token=token, author=account.author, certificate=pinned)
-    logins.write_logins(known.with_login(url, login))
+    login = options.Login(token=token, author=account.author, certificate=pinned)
+    options.write_logins(known.with_login(url, login))
     echo(f"logged in at {url} as {_described(account)}")
-    echo(f"the token is in {logins.logins_file()}")
+    echo(f"the token is in {options.logins_file()}")
     if VARIABLE in os.environ or Path(default_store()).exists():
-        name = logins.name_of(url)
+        name = options.name_of(url)
         echo(f"there is a ladder on this machine, too: name this one with --remote {name}")
 
 
@@ -98,7 +97,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
     from deepsea_arena.api.errors import ApiError, Kind, RemoteError
     from deepsea_arena.api.remote import RemoteLadder
 
-    target = logins.default_target() if url is None else logins.find_target(url)
+    target = options.default_target() if url is None else options.find_target(url)
     if target is None or target.login is None:
         raise UserError("you are not logged in there" if url else "you are not logged in anywhere")
     trouble = ""
@@ -111,7 +110,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
         trouble = "" if error.kind is Kind.UNAUTHENTICATED else str(error)
     except (RemoteError, UserError) as error:
         trouble = str(error)
-    logins.write_logins(logins.read_logins().without(target.url))
+    options.write_logins(options.read_logins().without(target.url))
     echo(f"logged out of {target.url}")
     if trouble:
         echo(f"its token could not be ended, and is valid until you revoke it: {trouble}")
@@ -123,7 +122,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def whoami(*, remote: str | None, as_json: bool) -> None:
     """Say who you are at a ladder on another machine, and until when."""
-    target = logins.default_target() if remote is None else logins.find_target(remote)
+    target = options.default_target() if remote is None else options.find_target(remote)
     if target is None:
         raise UserError("you are not logged in anywhere: run `deepsea-referee ladder login URL`")
     with target.authorised().opened() as ladder:
@@ -136,7 +135,7 @@ def whoami(*, remote: str | None, as_json: bool) -> None:
 
 def _certificate(url: str, wanted: str | None) -> str | None:
     """The certificate to pin, if the system does not trust it; asks the user."""
-    from deepsea_arena.api import certificates
+    from deepsea_arena.api import remote as certificates
     from deepsea_arena.api.errors import UnknownCertificate
     from deepsea_arena.api.remote import RemoteLadder, offered_certificate
 
@@ -193,7 +192,7 @@ def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tup
         if author or "choose a name" not in str(error):
             raise
         raise UserError(f"{error}, with --author NAME") from None
-    return logins.checked_token(found.token, "what the ladder gave"), found.account
+    return options.checked_token(found.token, "what the ladder gave"), found.account
 
 
 def _described(account: Account) -> str:

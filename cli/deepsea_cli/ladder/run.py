@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepsea_arena.play.run_report import RunEnd, RunReport, RunWatcher
-from deepsea_arena.play.shutdown import Stop, StopRequest
+from deepsea_arena.run_report import RunEnd, RunReport, RunWatcher, Stop, StopRequest
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
     SETTLED,
@@ -36,6 +35,7 @@ from deepsea_cli.options import (
 )
 from deepsea_cli.output import (
     Column,
+    Progress,
     count,
     echo,
     grid,
@@ -45,19 +45,17 @@ from deepsea_cli.output import (
     print_error,
     shared_wins,
 )
-from deepsea_cli.progress import Progress
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, TaskState
-from deepsea_ladder.scheduling.tournament import FINAL_GAMES
 from deepsea_ladder.standings import CONFIDENCE
+from deepsea_ladder.tournament import FINAL_GAMES
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 
 if TYPE_CHECKING:
-    from deepsea_arena.reports.finals import FinalReport
-    from deepsea_arena.reports.standings import OrderReport
-    from deepsea_arena.reports.tournament_state import Kind
-    from deepsea_arena.reports.tournaments import TournamentLine
-    from deepsea_arena.tournaments import TournamentResult
+    from deepsea_arena.standings import OrderReport
+    from deepsea_arena.tournament_run import TournamentResult
+    from deepsea_arena.tournament_state import FinalReport, Kind
+    from deepsea_arena.tournaments import TournamentLine
     from deepsea_ladder.model import StoredComparison
 
 
@@ -78,7 +76,7 @@ class RunOutput(RunWatcher):
 
     def expects(self, order: OrderReport) -> None:
         """Say about how many games a run until the order is settled will take."""
-        from deepsea_arena.reports.standings import games_in_words
+        from deepsea_arena.standings import games_in_words
 
         games = games_in_words(order.least_games, order.most_games)
         print_error(f"until the order is settled: about {games} (by the ratings' uncertainty)")
@@ -93,7 +91,7 @@ class RunOutput(RunWatcher):
         print_error(f"analysis of game {game_id}: {state}, {note}")
 
     def compared(self, found: StoredComparison) -> None:
-        from deepsea_arena.reports.bots import verdict_line
+        from deepsea_arena.bots import verdict_line
 
         print_error(f"{found.version.label}: {verdict_line(found).words}")
 
@@ -228,8 +226,8 @@ def run(
     check_is_here(store_text)
     if games is not None and (forever or until is not None):
         raise UserError("--games excludes --until and --forever")
-    from deepsea_arena.play import runner
-    from deepsea_arena.tournaments import play_begun
+    from deepsea_arena import runner
+    from deepsea_arena.tournament_run import play_begun
 
     request = runner.RunRequest(
         season=season_name,
@@ -327,8 +325,8 @@ def tournament(
             _show_begun(begun.tournament, place.remote.url)
         return
     plays_here("ladder tournament")
-    from deepsea_arena.play.runner import RunStopped, open_ladder
-    from deepsea_arena.tournaments import TournamentRequest, play_tournament
+    from deepsea_arena.runner import RunStopped, open_ladder
+    from deepsea_arena.tournament_run import TournamentRequest, play_tournament
 
     request = TournamentRequest(**given, season=season_name)
     try:

@@ -27,21 +27,24 @@ from deepsea_cli.ladder.options import (
     settings_options,
     store_option,
 )
-from deepsea_cli.ladder.tables import (
+from deepsea_cli.output import (
     beginning,
+    count,
+    echo,
     minute,
     peculiarities,
+    percent,
+    print_document,
     print_extensions,
     print_table,
 )
-from deepsea_cli.output import count, echo, percent, print_document
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.api.administration import SeasonControl
+    from deepsea_arena.api.accounts import SeasonControl
     from deepsea_arena.api.ladder_api import LadderApi
-    from deepsea_arena.reports.standings import Standings
     from deepsea_arena.seasons import SeasonInfo, Unfinished
+    from deepsea_arena.standings import Standings
 
 
 deadline_option = click.option(
@@ -144,7 +147,7 @@ def deadline(
 
 def _shown_deadline(ladder: LadderApi, season: str) -> tuple[SeasonControl, bool]:
     """The deadline for everybody with all extensions, and True; or the caller's own, and False."""
-    from deepsea_arena.api.administration import SeasonControl
+    from deepsea_arena.api.accounts import SeasonControl
 
     try:
         return ladder.season_control(season=season), True
@@ -213,7 +216,7 @@ def _print_unfinished(name: str, unfinished: Unfinished) -> None:
 
 def _print_winner(table: Standings) -> None:
     """Say who stands first, and how probably that bot is more skilled than the second."""
-    from deepsea_ladder.rating.trueskill_fold import Rating
+    from deepsea_ladder.rating import Rating
     from deepsea_ladder.standings import certainty
 
     season = table.season.name

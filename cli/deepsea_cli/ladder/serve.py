@@ -142,7 +142,7 @@ def make_cert(*, folder: Path, hosts: tuple[str, ...], days: int) -> None:
 
     Nobody vouches for it but you: whoever logs in compares the fingerprint.
     """
-    from deepsea_arena.api.certificates import fingerprint
+    from deepsea_arena.api.remote import fingerprint
 
     names = ",".join(map(_alternative, hosts))
     certificate, key = folder / CERTIFICATE, folder / KEY

@@ -1,41 +1,59 @@
 """Results of a ladder: standings, bots, games, records, logs; and bots taken out or back in.
 
 JSON and CSV have the numbers without rounding.
+
+`ladder analyse`: what each decision of a game of the ladder was worth.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from deepsea_cli.errors import NEGATIVE
-from deepsea_cli.ladder.options import Place, open_store, place_option, season_option, store_option
-from deepsea_cli.ladder.tables import minute, print_table, standing_columns
-from deepsea_cli.options import SEAT, number_option
+from deepsea_arena.run_report import RunWatcher, Stop
+from deepsea_cli.errors import NEGATIVE, Interrupted
+from deepsea_cli.ladder.options import (
+    Place,
+    open_store,
+    place_option,
+    season_option,
+    store_option,
+)
+from deepsea_cli.options import SEAT, needs_linux, number_option
 from deepsea_cli.output import (
     Column,
     count,
     echo,
     echo_lines,
     grid,
+    minute,
     number,
     percent,
     print_document,
+    print_error,
     print_json,
+    print_table,
+    standing_columns,
 )
 from deepsea_cli.pages import plot_option, write_plot
 from deepsea_ladder.accounts import MACHINE
 from deepsea_referee.errors import UserError
+from deepsea_rules.game import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
-    from deepsea_arena.reports.bots import BotProfile
-    from deepsea_arena.reports.games import GamesPage
-    from deepsea_ladder.model import GameLine, SeatLog
+    from deepsea_arena.bots import BotProfile
+    from deepsea_arena.games import GamesPage
+    from deepsea_arena.ladder_analyses import AnalysisFound
+    from deepsea_ladder.model import GameLine, LadderAnalysis, SeatLog
+    from deepsea_ladder.store import Store
+
 
 POINTS = 8
 """Points of a rating's history that are shown."""
@@ -67,7 +85,7 @@ def standings(
     if as_json and as_csv:
         raise UserError("--json and --csv exclude each other")
     from deepsea_arena.documents import csv_lines
-    from deepsea_arena.reports.standings import CSV_COLUMNS, csv_rows
+    from deepsea_arena.standings import CSV_COLUMNS, csv_rows
 
     with place.opened() as ladder:
         page = ladder.standings(
@@ -112,7 +130,7 @@ def bot(
 
 
 def _draw(page: BotProfile, plot: Path) -> None:
-    from deepsea_web.charts.course import course
+    from deepsea_web.plots import course
 
     season = page.season
     facts = f"season {season.name}, rules {season.rules!r}, clock {season.clock}"
@@ -134,8 +152,8 @@ def _show(page: BotProfile) -> None:
     if not courses:
         echo("it has not played yet")
         return
-    from deepsea_arena.reports.bots import spread
-    from deepsea_ladder.rating.trueskill_fold import Rating
+    from deepsea_arena.bots import spread
+    from deepsea_ladder.rating import Rating
 
     points = spread(courses[0], POINTS)
     click.echo()
@@ -209,8 +227,8 @@ def verdicts(
     """
     if as_json and as_csv:
         raise UserError("--json and --csv exclude each other")
+    from deepsea_arena.bots import VERDICT_COLUMNS
     from deepsea_arena.documents import csv_lines, to_json, to_object
-    from deepsea_arena.reports.bots import VERDICT_COLUMNS
 
     with place.opened() as ladder:
         page = ladder.verdicts(bot=name or "", season=season_name or "")
@@ -311,7 +329,7 @@ def _newest(ask: Callable[..., GamesPage], limit: int) -> GamesPage:
     """The newest games, asked for page by page."""
     from msgspec import structs
 
-    from deepsea_arena.reports.games import MOST_GAMES
+    from deepsea_arena.games import MOST_GAMES
 
     page = ask(limit=min(limit, MOST_GAMES))
     while page.older is not None and len(page.games) < limit:
@@ -348,7 +366,7 @@ def record(*, place: Place, game_id: str) -> None:
 @store_option
 def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
     """Print every game of all seasons, or of one, as JSON Lines; docs/ladder.md has the keys."""
-    from deepsea_arena.reports.games import csv_lines, json_lines
+    from deepsea_arena.games import csv_lines, json_lines
 
     with open_store(store_text) as store:
         for line in (csv_lines if as_csv else json_lines)(store, season_name):
@@ -386,7 +404,7 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_
 
 
 def _show_log(log: SeatLog) -> None:
-    from deepsea_sdk.notes import Note
+    from deepsea_sdk.bot import Note
 
     echo(f"seat {SEAT_LETTERS[log.seat]}, {log.bot}:")
     if log.error:
@@ -394,3 +412,95 @@ def _show_log(log: SeatLog) -> None:
         echo_lines(log.output or "(it printed nothing)", "  ")
     for note in log.notes:
         echo(f"  decision {note.decision}: {Note(note.text, note.numbers).line()}")
+
+
+@click.command("analyse")
+@click.argument("game_id", metavar="GAME")
+@click.option("--wait", is_flag=True, help="Wait until it is done; a ladder here does it at once.")
+@click.option("--all", "show_all", is_flag=True, help="Show every decision, not only marked ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@place_option
+@click.pass_context
+def analyse(
+    ctx: click.Context, *, game_id: str, wait: bool, show_all: bool, as_json: bool, place: Place
+) -> None:
+    """Ask for the analysis of GAME, or print what was found.
+
+    It is that of `deepsea-referee analyse --luck`, made once and kept for everybody: `ladder run`
+    and `ladder serve` make those that wait, while games leave CPU time for it.
+
+    Exit status: 0 asked for or printed, 1 it could not be made.
+    """
+    if place.remote is not None:
+        found, record = _from_afar(place, game_id, wait=wait)
+    else:
+        with open_store(place.store_text) as store:
+            found, record = _here(store, game_id, wait=wait), store.games.record(game_id)
+    if as_json:
+        document = json.loads(found.document) if found.document else None
+        print_document({"done": found.done, "last": found.last, "document": document})
+    else:
+        _print(found, game_id, record, show_all=show_all)
+    if found.last is not None and found.last.state == "failed":
+        ctx.exit(NEGATIVE)
+
+
+def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
+    from deepsea_arena.ladder_analyses import found_of, plan
+
+    asked = store.analyses.request(game_id, None, plan(), store.settings.limits())
+    if wait and not asked.state.is_final:
+        needs_linux("ladder analyse --wait with a ladder here")
+        from deepsea_arena.background_work import do_now
+        from deepsea_arena.handlers import ANALYSES
+
+        with closing(Stop()) as stop:
+            ended = do_now(ANALYSES, store, asked.id, _Said(), stop)
+        if not ended:
+            raise Interrupted("; the analysis waits for `ladder run`")
+    return found_of(store, game_id)
+
+
+class _Said(RunWatcher):
+    """Says what goes wrong while an analysis is made."""
+
+    def trouble(self, message: str) -> None:
+        print_error(message)
+
+
+def _from_afar(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound, str]:
+    with place.opened() as ladder:
+        if ladder.analysis(game_id=game_id).may_be_asked:
+            with place.opened(own=True) as own:  # only this needs a token
+                own.request_analysis(game_id=game_id)
+        if wait:
+            for step in filter(None, ladder.watch_analysis(game_id=game_id)):
+                ahead = f", {step.ahead} before it" if step.ahead else ""
+                place.note(f"analysis of {game_id}: {step.state}{ahead}")
+        return ladder.analysis(game_id=game_id), ladder.record(game_id=game_id)
+
+
+def _print(found: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
+    if found.document:
+        from deepsea_arena.analysis_document import read_analysis
+        from deepsea_arena.documents import DocumentError
+        from deepsea_cli.analysis_report import report_game
+
+        try:
+            document = read_analysis(found.document)
+            analysis = document.analysis(GameRecord.from_json(record))
+        except DocumentError as error:
+            raise UserError(f"the analysis of {game_id} cannot be read: {error}") from None
+        report_game(analysis, document.settings, show_all=show_all, policy=document.policy)
+    last = found.last
+    if last is not None and last.state != "done":
+        if found.document:
+            click.echo()
+        echo(f"analysis of {game_id}: {_words(last)}")
+
+
+def _words(last: LadderAnalysis) -> str:
+    """How far an analysis is that has no result."""
+    if last.state == "queued":
+        return f"queued, {last.ahead} before it" if last.ahead else "queued, it is next"
+    return f"{last.state}: {last.reason}" if last.state == "failed" else str(last.state)

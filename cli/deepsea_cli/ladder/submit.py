@@ -18,22 +18,22 @@ from click.core import ParameterSource
 
 from deepsea_arena.api.errors import ApiError, BadServer, Kind, Unreachable
 from deepsea_arena.api.submissions import MOST_SUBMISSIONS, Archive
-from deepsea_arena.play.run_report import RunWatcher
+from deepsea_arena.run_report import RunWatcher
 from deepsea_cli.errors import NEGATIVE, Interrupted
-from deepsea_cli.ladder.logins import Target
-from deepsea_cli.ladder.options import Place, open_store, place_option
-from deepsea_cli.ladder.tables import beginning, minute
+from deepsea_cli.ladder.options import Place, Target, open_store, place_option
 from deepsea_cli.options import bot_uids_option, complete_bot, number_option, plays_here
 from deepsea_cli.output import (
     Column,
+    Progress,
+    beginning,
     echo,
     echo_lines,
     grid,
+    minute,
     print_command,
     print_document,
     print_error,
 )
-from deepsea_cli.progress import Progress
 from deepsea_referee.errors import UserError
 from deepsea_sdk.entropy import fresh_token
 
@@ -101,9 +101,9 @@ def submit(
 def _submit_here(place: Place, bundle: BotBundle, author: str) -> Submission:
     """The submission in its last state, after its check on this machine."""
     from deepsea_arena.api.local import ladder_of
-    from deepsea_arena.play.background_work import do_now
-    from deepsea_arena.play.handlers import CHECKS
-    from deepsea_arena.play.shutdown import Stop
+    from deepsea_arena.background_work import do_now
+    from deepsea_arena.handlers import CHECKS
+    from deepsea_arena.run_report import Stop
 
     with open_store(place.store_text) as store:
         store.authors.ensure(author)
@@ -325,7 +325,7 @@ def submissions(
     """
     if place.remote is None and number is None and author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
-    from deepsea_arena.reports.overview import same_files_as
+    from deepsea_arena.status import same_files_as
 
     with place.opened(own=True) as ladder:
         if number is None:
@@ -352,7 +352,7 @@ def submissions(
 
 
 def _print_submission(one: Submission) -> None:
-    from deepsea_arena.reports.overview import same_files_as
+    from deepsea_arena.status import same_files_as
 
     games = f", game {one.games} of {one.of_games}" if one.of_games else ""
     version = f" version {one.version}" if one.version else ""

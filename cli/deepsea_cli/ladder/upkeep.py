@@ -18,28 +18,26 @@ from deepsea_cli.ladder.options import (
     season_option,
     store_option,
 )
-from deepsea_cli.ladder.tables import (
-    closed_or_paused,
-    minute,
-    peculiarities,
-    print_extensions,
-)
 from deepsea_cli.options import needs_linux, number_option, path_option
 from deepsea_cli.output import (
+    closed_or_paused,
     count,
+    counting,
     echo,
+    minute,
+    peculiarities,
     print_check,
+    print_extensions,
     print_json,
 )
-from deepsea_cli.progress import counting
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import size_in_words
-from deepsea_ladder.rating.trueskill_fold import TOLERANCE, Audit
+from deepsea_ladder.rating import TOLERANCE, Audit
 from deepsea_referee.errors import UserError
 
 if TYPE_CHECKING:
-    from deepsea_arena.refold import RatingCheck
-    from deepsea_arena.reports.status import LadderStatus, SeasonStatus
+    from deepsea_arena.doctor import RatingCheck
+    from deepsea_arena.status import LadderStatus, SeasonStatus
     from deepsea_ladder.model import BotConduct, LadderCounts
 
 LISTED = 10
@@ -54,7 +52,7 @@ def status(ctx: click.Context, *, place: Place, as_json: bool) -> None:
 
     Exit status: 0, or 1 if something that is stored is damaged.
     """
-    from deepsea_arena.reports.status import status_document
+    from deepsea_arena.status import status_document
 
     with place.opened(own=True) as ladder:
         found = ladder.status()
@@ -79,7 +77,7 @@ def doctor(
     Exit status: 0 all is well, 1 something must be done.
     """
     needs_linux("ladder doctor")
-    from deepsea_arena.reports.doctor import examine
+    from deepsea_arena.doctor import examine
 
     with open_store(store_text) as store:
         checks = list(examine(store, tls_cert, tls_key))
@@ -128,7 +126,7 @@ def _show_status(found: LadderStatus) -> None:
 
 def _show_counts(found: LadderCounts) -> None:
     """Sizes, runners and decisions, with what to do where something is wrong."""
-    from deepsea_arena.reports.status import upkeep
+    from deepsea_arena.status import upkeep
 
     free = found.disk_free_bytes
     room = "" if free is None else f", {size_in_words(free)} free on its disk"
@@ -311,7 +309,7 @@ def refold(
     """
     if (check or records) + trueskill + rewrite > 1:
         raise UserError("a check, --trueskill and --rewrite exclude each other")
-    from deepsea_arena.refold import audit_ratings, check_ratings
+    from deepsea_arena.doctor import audit_ratings, check_ratings
     from deepsea_arena.seasons import find_season
     from deepsea_referee.system import SYSTEM
 

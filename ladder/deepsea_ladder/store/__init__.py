@@ -11,28 +11,25 @@ from __future__ import annotations
 
 import os
 
+from deepsea_ladder.bot_states import RetryPolicy
 from deepsea_ladder.store import migrate
 from deepsea_ladder.store.accounts import Accounts
 from deepsea_ladder.store.analyses import Analyses
 from deepsea_ladder.store.audit import Audit
 from deepsea_ladder.store.authors import Authors
 from deepsea_ladder.store.bots import Bots
-from deepsea_ladder.store.changes import Changes
 from deepsea_ladder.store.comparisons import Comparisons
-from deepsea_ladder.store.counts import Counts
+from deepsea_ladder.store.counts import Changes, Counts
 from deepsea_ladder.store.database import Database, now
-from deepsea_ladder.store.games import Games
+from deepsea_ladder.store.games import Games, Logs
 from deepsea_ladder.store.history import History
 from deepsea_ladder.store.jobs import Jobs, Queue
-from deepsea_ladder.store.logs import Logs
 from deepsea_ladder.store.person_games import PersonGames
 from deepsea_ladder.store.ratings import Ratings
-from deepsea_ladder.store.seasons import Seasons
-from deepsea_ladder.store.settings import Settings
+from deepsea_ladder.store.seasons import Seasons, Settings
 from deepsea_ladder.store.submissions import Submissions
 from deepsea_ladder.store.sums import Sums
 from deepsea_ladder.store.tasks import AllTasks
-from deepsea_ladder.strikes import RetryPolicy
 
 __all__ = ["Database", "RetryPolicy", "Store"]
 

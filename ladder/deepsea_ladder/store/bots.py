@@ -33,10 +33,10 @@ from sqlalchemy import (
 )
 
 from deepsea_bundle import names
-from deepsea_bundle.bot_cache import stored_files
+from deepsea_bundle.atomic import stored_files
 from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
-from deepsea_ladder.bot_states import BotDeed, state_after
+from deepsea_ladder.bot_states import Appearance, BotDeed, StrikeRules, conduct, state_after
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
 from deepsea_ladder.limits import RemoteLimits, check_bots
 from deepsea_ladder.model import (
@@ -49,7 +49,6 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.attempts import cancel_games_of
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import check_window, ensure_author
 from deepsea_ladder.store.database import StorePart, added, now
@@ -61,7 +60,7 @@ from deepsea_ladder.store.history import (
     version_of,
     versions_by_id,
 )
-from deepsea_ladder.strikes import Appearance, StrikeRules, conduct
+from deepsea_ladder.store.tasks import cancel_games_of
 from deepsea_rules.printable import printable
 
 if TYPE_CHECKING:

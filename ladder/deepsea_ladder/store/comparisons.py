@@ -43,8 +43,7 @@ from deepsea_ladder.model import (
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import IS_CURRENT, SELECT_BOTS, versions_by_id
-from deepsea_ladder.store.seasons import by_id
-from deepsea_ladder.store.settings import limits_now
+from deepsea_ladder.store.seasons import by_id, limits_now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 
 _rows, _blocks = schema.comparisons, schema.comparison_blocks

@@ -64,6 +64,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.functions import FunctionElement
 
+from deepsea_ladder.bot_states import RetryPolicy
 from deepsea_ladder.errors import (
     DISK_FULL,
     LadderError,
@@ -75,7 +76,6 @@ from deepsea_ladder.errors import (
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.columns import IS_UTF_8, is_wrong, unpacked
-from deepsea_ladder.strikes import RetryPolicy
 from deepsea_rules.printable import printable, quoted
 
 T = TypeVar("T")

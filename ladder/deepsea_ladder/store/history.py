@@ -36,8 +36,7 @@ from deepsea_ladder.model import (
     StoredSeason,
     utc_time,
 )
-from deepsea_ladder.rating.totals import SeatResult
-from deepsea_ladder.rating.trueskill_fold import Rating
+from deepsea_ladder.rating import Rating, SeatResult
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 

@@ -42,19 +42,23 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.attempts import (
-    GAMES,
-    end_attempt,
-    game_id_of,
-    give_back,
-    lost_counts,
-)
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import suspend_damaged, suspend_strikers
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import PORTION, versions_by_id, versions_of
 from deepsea_ladder.store.seasons import seed_of
-from deepsea_ladder.store.tasks import NO_LOAD, UNREADABLE_TASK, TaskQueue, is_sound, loads
+from deepsea_ladder.store.tasks import (
+    GAMES,
+    NO_LOAD,
+    UNREADABLE_TASK,
+    TaskQueue,
+    end_attempt,
+    game_id_of,
+    give_back,
+    is_sound,
+    loads,
+    lost_counts,
+)
 from deepsea_rules.randomness import game_seed
 
 _jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts

@@ -29,8 +29,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import added, now
 from deepsea_ladder.store.history import SELECT_VERSIONS, version_of
-from deepsea_ladder.store.seasons import by_id
-from deepsea_ladder.store.settings import limits_now
+from deepsea_ladder.store.seasons import by_id, limits_now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_rules.game import Decision
 

@@ -31,13 +31,16 @@ from deepsea_ladder.accounts import MACHINE, AuditKind
 from deepsea_ladder.chain import Prove, RecordedGame, prove
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model import Int64, RatedVersion, StoredSeason
-from deepsea_ladder.rating.totals import RatingTotals, SeatResult, after_game, outcome_of
-from deepsea_ladder.rating.trueskill_fold import (
+from deepsea_ladder.rating import (
     METHOD,
     Audit,
     Rating,
     RatingParameters,
+    RatingTotals,
+    SeatResult,
+    after_game,
     audit,
+    outcome_of,
 )
 from deepsea_ladder.standings import CoursePoint
 from deepsea_ladder.store import schema

@@ -4,6 +4,11 @@ Invariants: game n of a season has the seed `game_seed(season's seed, n)`, and a
 without a result `game_seed(season's seed, n, k)`; the commitment to the season's seed is shown when
 it opens, and the seed when it is closed and its last game has ended, so that the games' seeds
 cannot have been chosen later; a closed season gets no new games.
+
+The settings of the ladder that an operator has changed.
+
+Invariants: each is a number within its range, and every change of it is in the audit log; one that
+this program does not know is left alone; for one that is damaged the default is in force.
 """
 
 from __future__ import annotations
@@ -13,7 +18,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Row,
+    Select,
+    String,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 
 from deepsea_ladder.accounts import MACHINE, Actor, AuditKind
 from deepsea_ladder.errors import (
@@ -23,6 +41,7 @@ from deepsea_ladder.errors import (
     StoreDamaged,
     StoreError,
 )
+from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits, check_setting, limits_in_force
 from deepsea_ladder.model import (
     AttemptEnd,
     BotState,
@@ -31,10 +50,9 @@ from deepsea_ladder.model import (
     SubmissionWindow,
     utc_time,
 )
-from deepsea_ladder.rating.trueskill_fold import METHOD
+from deepsea_ladder.rating import METHOD
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.attempts import GAMES, end_attempt, give_back
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import deadlines_of, find_author, submission_window
 from deepsea_ladder.store.bots import active_bots
@@ -42,6 +60,7 @@ from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import versions_by_id
 from deepsea_ladder.store.submissions import IS_OPEN, bots_from_afar
 from deepsea_ladder.store.sums import read_tallies
+from deepsea_ladder.store.tasks import GAMES, end_attempt, give_back
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 
@@ -386,3 +405,52 @@ def _constants(settings: str, seed: str) -> tuple[Season, str]:
     """The settings, and the commitment to the seed. They never change and are read once, since
     every result is compared with them."""
     return Season.from_json(settings), commitment(bytes.fromhex(seed))
+
+
+_rows = schema.settings
+_UNCHECKED = select(type_coerce(_rows.c.name, String()), type_coerce(_rows.c.value, Integer()))
+
+
+class Settings(StorePart):
+    def changed(self) -> dict[str, int]:
+        """The settings that do not have their default."""
+        with self._database.read() as connection:
+            return _changed(connection)
+
+    def limits(self, usual: RemoteLimits = USUAL_LIMITS) -> RemoteLimits:
+        """The limits in force; `usual` has the defaults."""
+        return limits_in_force(self.changed(), usual)
+
+    def change(self, name: str, value: int | None, by: Actor) -> None:
+        """Set a setting; None: its default again. `SeasonError` for what cannot be."""
+        check_setting(name, value)
+        with self._database.write() as connection:
+            before = _changed(connection).get(name)
+            if value == before:
+                return
+            connection.execute(delete(_rows).where(_rows.c.name == name))
+            if value is not None:
+                connection.execute(insert(_rows).values(name=name, value=value))
+            new, old = ("the default" if one is None else f"{one}" for one in (value, before))
+            words = f"{new}, was {old}"
+            note(connection, now(connection), AuditKind.SETTING, name, words, by=by)
+
+
+def limits_now(connection: Connection) -> RemoteLimits:
+    """The limits in force in the running transaction."""
+    return limits_in_force(_changed(connection))
+
+
+def _changed(connection: Connection) -> dict[str, int]:
+    return {name: value for name, value in connection.execute(_UNCHECKED) if _is_one(name, value)}
+
+
+def _is_one(name: object, value: object) -> bool:
+    """True if this can be a setting: for a damaged one the default is in force."""
+    if type(name) is not str or type(value) is not int:
+        return False
+    try:
+        check_setting(name, value)
+    except SeasonError:
+        return False
+    return True

@@ -32,12 +32,11 @@ from sqlalchemy import (
 )
 
 from deepsea_ladder.model import StoredSeason
-from deepsea_ladder.rating.totals import RatingTotals
-from deepsea_ladder.rating.trueskill_fold import Rating
-from deepsea_ladder.scheduling.tournament import Score, summed_scores
+from deepsea_ladder.rating import Rating, RatingTotals
 from deepsea_ladder.standings import OpponentLine, PairCell, SeatLine
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
+from deepsea_ladder.tournament import Score, summed_scores
 
 _ratings, _pairs, _seats = schema.ratings, schema.pair_sums, schema.seat_sums
 # Two selects, of which each has its index.

@@ -11,10 +11,16 @@ has the request and the result. `Tasks` has the statements of a kind. `TaskQueue
 the part of the store for a kind: its methods write what else changes when a task waits again or
 has failed. `TaskLine` is that of all kinds but games, and reads a task, too. `AllTasks` gives up
 the leases of all kinds at once, and has the rests of runners, which hold no lease meanwhile.
+
+Games as tasks: how attempts at them end, and when they wait again.
+
+Invariants: every attempt at a game that ends without a result has a place in its season's chain; a
+game that is cancelled because a bot was taken out says so.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -40,13 +46,25 @@ from sqlalchemy.exc import IntegrityError, NoResultFound
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from deepsea_ladder.bot_states import RetryPolicy
+from deepsea_ladder.chain import lost_line
 from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.limits import check_order
-from deepsea_ladder.model import KINDS, UNDER_WAY, QueueLoad, TaskKind, TaskState
+from deepsea_ladder.model import (
+    KINDS,
+    UNDER_WAY,
+    AttemptEnd,
+    BotState,
+    LostAttempt,
+    QueueLoad,
+    TaskKind,
+    TaskState,
+)
 from deepsea_ladder.store import schema
+from deepsea_ladder.store.audit import add_link, last_link
 from deepsea_ladder.store.columns import is_wrong
 from deepsea_ladder.store.database import Database, StorePart, now
-from deepsea_ladder.strikes import RetryPolicy
+from deepsea_ladder.store.history import versions_of
 from deepsea_rules.printable import printable
 
 NO_LOAD = QueueLoad(0, 0, 0, 0)
@@ -498,3 +516,105 @@ class AllTasks(StorePart):
                 queue.lose_all(connection, queue.tasks.held_by(connection, owner))
                 for queue in self._queues
             )
+
+
+GAMES = Tasks(TaskKind.GAME)
+_OUT = [state for state in BotState if state is not BotState.ACTIVE]
+"""States of bots that were taken out. A bot whose state is damaged is in none of them."""
+_attempts = schema.attempts
+_OPEN = (
+    _attempts.c.job_id == bindparam("of_job"),
+    _attempts.c.attempt == bindparam("of_attempt"),
+    _attempts.c.ended.is_(None),
+)
+_IS_OPEN = select(_attempts.c.owner).where(*_OPEN)
+_END = update(_attempts).where(*_OPEN)
+_GAME_ID = select(schema.jobs.c.game_id).where(schema.jobs.c.id == bindparam("job"))
+_LOST = (
+    select(_attempts.c.season_id, _attempts.c.ended, func.count())
+    .where(_attempts.c.season_id.in_(select(schema.seasons.c.id)), _attempts.c.place > 0)
+    .group_by(_attempts.c.season_id, _attempts.c.ended)
+)
+
+
+def game_id_of(connection: Connection, task: Row[Any]) -> str:
+    """The id of a task's game."""
+    return str(connection.execute(_GAME_ID, {"job": task.subject}).scalar_one())
+
+
+def end_attempt(
+    connection: Connection,
+    task: Row[Any],
+    attempt: int,
+    ended: AttemptEnd,
+    words: str | None,
+    at: int,
+    seat: int | None = None,
+) -> None:
+    """Note how an attempt at a game ended, unless that is known."""
+    which = {"of_job": task.subject, "of_attempt": attempt}
+    reason = words and printable(words, schema.LONGEST_NOTE)
+    values = {"ended": ended, "ended_at": at, "seat": seat, "note": reason}
+    if ended is not AttemptEnd.DONE:  # a result has its place with its game
+        if connection.execute(_IS_OPEN, which).first() is None:
+            return
+        link = last_link(connection, task.season_id)
+        lost = LostAttempt(
+            place=link.place + 1,
+            game_id=game_id_of(connection, task),
+            attempt=attempt - 1,
+            ended=ended,
+            ended_at=at,
+            reason=reason,
+            seat=seat,
+            lineup=versions_of(connection, task.subject),
+        )
+        head = add_link(connection, task.season_id, link, lost_line(link.season, lost))
+        values |= {"place": lost.place, "head": head}
+    connection.execute(_END, which | values)
+
+
+def lost_counts(connection: Connection) -> dict[int, Counter[AttemptEnd]]:
+    """The number of attempts without a result of each season, by its id and by how they ended."""
+    found: dict[int, Counter[AttemptEnd]] = defaultdict(Counter)
+    for season, ended, count in connection.execute(_LOST):
+        found[season][ended] = count
+    return found
+
+
+def give_back(connection: Connection, task: Row[Any], at: int, **values: object) -> TaskState:
+    """Let a game wait again, unless a bot of its line-up was taken out or the season closed."""
+    seats, versions, bots = schema.job_seats, schema.bot_versions, schema.bots
+    out = connection.execute(
+        select(bots.c.name, bots.c.state)
+        .join(versions, versions.c.bot_id == bots.c.id)
+        .join(seats, seats.c.version_id == versions.c.id)
+        .where(seats.c.job_id == task.subject, bots.c.state.in_(_OUT))
+        .order_by(seats.c.seat)
+    ).first()
+    seasons = schema.seasons
+    closed_at = select(seasons.c.closed_at).where(seasons.c.id == task.season_id)
+    state = TaskState.QUEUED
+    if out:
+        state, values["words"] = TaskState.CANCELLED, f"{out.name} is {out.state}"
+    elif connection.execute(closed_at).scalar_one() is not None:
+        state, values["words"] = TaskState.CANCELLED, "the season was closed"
+    GAMES.end(connection, task.subject, at, state, **values)
+    return state
+
+
+def cancel_games_of(connection: Connection, bot_id: int, reason: str, at: int) -> None:
+    """Cancel waiting games with any version of a bot; those that are being played are finished."""
+    versions, seats = schema.bot_versions, schema.job_seats
+    ours = connection.execute(select(versions.c.id).where(versions.c.bot_id == bot_id))
+    sits = (
+        select(seats.c.job_id)
+        .where(
+            seats.c.version_id.in_(ours.scalars().all()),
+            seats.c.season_id == _tasks.c.season_id,
+            seats.c.job_id == _tasks.c.subject,
+        )
+        .correlate(_tasks)
+        .exists()
+    )
+    GAMES.cancel_waiting(connection, at, reason, sits)

@@ -1,32 +1,39 @@
 """The bot pool: processes for the bots of a match, reused from game to game.
 
 Invariants: no process meets a seed twice: a bot has a slot, with a process at a time, for each game
-on one seed (meetings.py), and only the pool assigns slots to a game. Each process plays a copy of
+on one seed (pool.py), and only the pool assigns slots to a game. Each process plays a copy of
 the files that were digested, also after a restart. The first processes of all bots are started at
 the same time, or as many as the limit allows; further ones are started for the game that needs
 them. A start that the host delayed is repeated, and is no fault. A process that exited is restarted
 for the next game; after RESTARTS_IN_A_ROW it is not restarted and forfeits the remaining games. If
 a cleaner of temporary files has removed its copy, it gets another one and is restarted for the next
 game. At the end no process, no socket, and no folder remains.
+
+The rule that no process of a bot meets a seed twice, counted while games begin.
+
+Invariants: a bot has a process for each game on one seed, numbered from 0: one process plays the
+first games of all blocks, the next one the second games. So a bot that remembers all messages knows
+nothing of future dice and values. Games on one seed begin soon after one another, in the order of a
+match, so that only recent seeds have to be remembered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NewType, Self
 
-from deepsea_bundle.manifest import MANIFEST
-from deepsea_referee.bots.meetings import Meetings
+from deepsea_bundle.program import MANIFEST
 from deepsea_referee.bots.output import BotLog, OutputPlan, joined
 from deepsea_referee.bots.process import BotProcess, EarlyEnd, Hosting
 from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.clock import Clock
 from deepsea_referee.errors import BotFault, BotStartError, HostTooBusy, RefereeError
+from deepsea_referee.pauses import Freezer, OffTurn
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.timing.clock import Clock
-from deepsea_referee.timing.pauses import Freezer, OffTurn
 from deepsea_rules.faults import Fault
 from deepsea_sdk.wire import CONCURRENT_GAMES
 
@@ -377,3 +384,27 @@ class _Slot:
         """The number of the pool's games when the last game in this slot began."""
         self.lock = asyncio.Lock()
         """Held while the process is started or ended."""
+
+
+RECENT_SEEDS = 10_000
+"""The number of seeds that are remembered; all games on a seed begin within some hundred games."""
+
+
+class Meetings:
+    """The number of games that the bots of a match have begun on each seed."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[bytes, dict[int, int]] = OrderedDict()
+
+    def begin(self, seed: bytes, line_up: Sequence[int]) -> list[int]:
+        """Count a game that begins, and return the earlier games on its seed of each seat's bot.
+
+        A bot that the line-up has in several seats is counted once.
+        """
+        counts = self._counts.setdefault(seed, {})
+        earlier = {bot: counts.get(bot, 0) for bot in line_up}
+        for bot, games in earlier.items():
+            counts[bot] = games + 1
+        if len(self._counts) > RECENT_SEEDS:
+            self._counts.popitem(last=False)
+        return [earlier[bot] for bot in line_up]

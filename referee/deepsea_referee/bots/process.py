@@ -28,7 +28,10 @@ from deepsea_referee.bots.output import (
     with_short_stack,
 )
 from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.clock import PULSE, Alarm, Clock, time_limit
+from deepsea_referee.decision_timer import DecisionTimer, Ended, Starved, TimedOut
 from deepsea_referee.errors import BotFault, HostOutOfMemory, HostTooBusy, RefereeError
+from deepsea_referee.pauses import BotTurns, Freezer, Gauge, OffTurn, Pauses
 from deepsea_referee.sandbox.interface import (
     ADDRESS_VARIABLE,
     MIB,
@@ -37,18 +40,12 @@ from deepsea_referee.sandbox.interface import (
     LaunchSpec,
     ResourceLimits,
 )
+from deepsea_referee.server import LinesServer, SeatServer
+from deepsea_referee.session import Session
 from deepsea_referee.system import SYSTEM
-from deepsea_referee.timing.clock import PULSE, Alarm, Clock, time_limit
-from deepsea_referee.timing.decision_timer import DecisionTimer, Ended, Starved, TimedOut
-from deepsea_referee.timing.host_load import Gauge
-from deepsea_referee.timing.pauses import BotTurns, Freezer, OffTurn, Pauses
-from deepsea_referee.transport.lines import LinesServer
-from deepsea_referee.transport.server import SeatServer
-from deepsea_referee.transport.session import Session
 from deepsea_rules.faults import Fault
 from deepsea_rules.printable import printable
-from deepsea_sdk.bot import HINT
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import HINT, TimeLeft
 from deepsea_sdk.entropy import fresh_token
 from deepsea_sdk.errors import explained
 from deepsea_sdk.launch import PARAMETERS, TOKEN

@@ -26,15 +26,13 @@ from pathlib import Path
 import deepsea_bundle
 from deepsea_bundle.archive import digest
 from deepsea_bundle.errors import BundleError
-from deepsea_bundle.folder import read_folder, write_folder
-from deepsea_bundle.manifest import Protocol, read_manifest
 from deepsea_bundle.names import name_from
-from deepsea_bundle.program import PYTHON, SINGLE
-from deepsea_bundle.reader import FORMS, BotBundle, read_bot
+from deepsea_bundle.program import PYTHON, SINGLE, Protocol, read_manifest
+from deepsea_bundle.reader import FORMS, BotBundle, read_bot, read_folder, write_folder
 from deepsea_bundle.reader_process import OUT_OF_MEMORY, bundle_from, request
 from deepsea_referee.errors import UserError
+from deepsea_rules.game import unique_names
 from deepsea_rules.printable import printable
-from deepsea_rules.record import unique_names
 from deepsea_sdk.launch import Parameters, split_parameters
 
 COMMAND_PREFIX = "cmd:"

@@ -26,15 +26,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from deepsea_referee.sandbox import (
-    bot_users,
-    cgroup,
-    cleanup,
-    mounts,
-    process_tree,
-    python_paths,
-    seccomp,
-)
+from deepsea_referee.sandbox import bot_users, cgroup, cleanup, mounts, process_tree, seccomp
 from deepsea_referee.sandbox.cgroup import Group
 from deepsea_referee.sandbox.interface import (
     ADDRESS_VARIABLE,
@@ -116,7 +108,7 @@ class Sandbox:
 def _options(launch: LaunchSpec) -> list[str]:
     """Return bubblewrap's options, except those of the file system."""
     environment = dict(ENVIRONMENT)
-    if search_path := python_paths.search_path():
+    if search_path := mounts.search_path():
         environment["PYTHONPATH"] = search_path
     environment.update(launch.environment)
     if launch.socket is not None:

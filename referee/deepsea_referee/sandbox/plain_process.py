@@ -26,7 +26,7 @@ from deepsea_referee.sandbox.interface import (
     ResourceLimits,
     ThreadTimes,
 )
-from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
+from deepsea_referee.sandbox.mounts import PASSED_ON, environment_for
 
 
 class PlainProcess:

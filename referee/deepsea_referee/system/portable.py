@@ -14,20 +14,35 @@ as its pulse shows it (timing/clock.py).
 Python's `subprocess` passes no descriptor but the standard streams on Windows: workers connect to
 this process over loopback, with a token that is used once and goes through the worker's stdin,
 which nobody else reads; a connection without the token is closed.
+
+The processes of a bot on macOS and Windows: found and killed with psutil.
+
+Invariants: psutil compares the time of a process's start before it kills it, so a reused number is
+never hit; what vanishes meanwhile counts as gone. A process belongs to a bot if it descends from
+the bot's first process, is in its process group, or has the bot's mark in its first environment.
+
+Threads that wait for exits and pipes, because some event loops cannot.
+
+Invariants: a thread changes no state of its owner; it passes data on and calls the event loop. All
+threads are daemons, so that waiting for a process that nobody can end does not block the exit.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import hmac
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+import time  # noqa: TID251  (gives killed processes a moment to vanish)
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -36,8 +51,11 @@ from typing import Any
 
 import psutil
 
+from deepsea_referee.clock import PULSE
 from deepsea_referee.interrupts import WakePipe
+from deepsea_referee.pauses import BUSY_US, Gauge, Reading, Usage
 from deepsea_referee.sandbox.interface import (
+    MARK_VARIABLE,
     IsolatedProcess,
     Isolation,
     IsolationLevel,
@@ -46,10 +64,8 @@ from deepsea_referee.sandbox.interface import (
     SandboxUnavailable,
     Watchdog,
 )
-from deepsea_referee.sandbox.python_paths import PASSED_ON, environment_for
-from deepsea_referee.system import OWN_GROUP_FLAGS, CpuShare, psutil_trees, threads
-from deepsea_referee.timing.clock import PULSE
-from deepsea_referee.timing.host_load import BUSY_US, Gauge, Reading, Usage
+from deepsea_referee.sandbox.mounts import PASSED_ON, environment_for
+from deepsea_referee.system import OWN_GROUP_FLAGS, CpuShare
 from deepsea_sdk.entropy import fresh_token
 
 NEEDS_LINUX = (
@@ -132,8 +148,8 @@ class PortableSystem:
     def gauge(self, process: IsolatedProcess) -> Gauge:
         return WallGauge(process, self.cpus())
 
-    def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> threads.ThreadReader:
-        return threads.ThreadReader(descriptor, ready)
+    def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> ThreadReader:
+        return ThreadReader(descriptor, ready)
 
     def private_folder(self, parent: str | None = None) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="deepsea-", dir=parent))
@@ -188,7 +204,7 @@ class PortableSystem:
             os.nice(19)
 
     def exit_signal(self, process: subprocess.Popen[bytes]) -> WakePipe:
-        return threads.exit_signal(process)
+        return exit_signal(process)
 
 
 # Bots
@@ -235,14 +251,14 @@ class PlainContained(IsolatedProcess):
         _watchdog.watch(self.check_limits)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
-        return threads.on_exit(self._process, call)
+        return on_exit(self._process, call)
 
     def kill(self) -> None:
         """Kill the process tree, children first, and the process group once."""
         exited = self._process.poll() is not None
-        psutil_trees.kill(reversed(self._tree()))
+        kill(reversed(self._tree()))
         if not self._group_ended:
-            psutil_trees.kill_group(self._process.pid)
+            kill_group(self._process.pid)
         if exited and not self._group_ended:
             # From now on another group may have this number.
             self._group_ended = True
@@ -264,14 +280,14 @@ class PlainContained(IsolatedProcess):
             return
         _watchdog.forget(self.check_limits)
         self.kill()
-        psutil_trees.end_marked(self._mark)
+        end_marked(self._mark)
         self._process.wait()
         self._closed = True
 
     def _tree(self) -> list[psutil.Process]:
         """Return the living processes of the bot, including those whose parents have ended."""
         with self._lock:
-            members = psutil_trees.tree(self._first) if self._first is not None else []
+            members = tree(self._first) if self._first is not None else []
             orphans = [
                 process for process in self._seen if process not in members and process.is_running()
             ]
@@ -361,3 +377,170 @@ def _receive(link: socket.socket, count: int) -> bytes:
     except OSError:
         return b""
     return data
+
+
+LONGEST_S = 2.0
+"""The longest wait for killed processes to vanish."""
+_PAUSE_S = 0.01
+_GONE = (psutil.Error, OSError)
+
+
+def tree(first: psutil.Process) -> list[psutil.Process]:
+    """Return a process and all its descendants that exist now; an empty list if it has ended."""
+    with suppress(*_GONE):
+        return [first, *first.children(recursive=True)]
+    return []
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Return the living processes of this user that have this mark in their environment."""
+    own_pid, processes = os.getpid(), []
+    for process in psutil.process_iter():
+        with suppress(*_GONE):
+            is_marked = process.pid != own_pid and process.environ().get(MARK_VARIABLE) == mark
+            if is_marked and process.status() != psutil.STATUS_ZOMBIE:
+                processes.append(process)
+    return processes
+
+
+def kill(processes: Iterable[psutil.Process]) -> None:
+    """Kill each of these processes; those that have ended are skipped."""
+    for process in processes:
+        with suppress(*_GONE):
+            process.kill()
+
+
+def kill_group(leader: int) -> None:
+    """Kill the process group with this leader, if the system has process groups."""
+    if hasattr(os, "killpg") and hasattr(signal, "SIGKILL"):
+        with suppress(OSError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def end_marked(mark: str) -> bool:
+    """Kill the processes with this mark until there is none; return False after LONGEST_S."""
+    deadline_s = time.monotonic() + LONGEST_S
+    while processes := marked(mark):
+        kill(processes)
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(_PAUSE_S)
+    return True
+
+
+_CHUNK = 16 * 1024
+"""The largest number of bytes that are read at once."""
+_LAST_CHUNKS = 16
+"""The number of chunks that are read after the end of a process."""
+_SETTLE_S = 0.25
+"""The longest wait for the last output of an ended process: a child may hold the pipe open."""
+
+
+def exit_signal(process: subprocess.Popen[bytes]) -> WakePipe:
+    """Return a pipe that rings when a process has exited; see `LinuxSystem.exit_signal`."""
+    wake = WakePipe()
+
+    def wait() -> None:
+        process.wait()
+        wake.ring()
+
+    threading.Thread(target=wait, name="exit", daemon=True).start()
+    return wake
+
+
+def on_exit(process: subprocess.Popen[bytes], call: Callable[[], object]) -> Callable[[], object]:
+    """Let the running event loop make a call once a process has exited.
+
+    Returns the function that cancels the call.
+    """
+    loop = asyncio.get_running_loop()
+    cancelled = threading.Event()
+
+    def exited() -> None:
+        if not cancelled.is_set():
+            call()
+
+    def wait() -> None:
+        process.wait()
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(exited)
+
+    threading.Thread(target=wait, name="exit", daemon=True).start()
+    return cancelled.set
+
+
+class ThreadReader:
+    """Reads a pipe in a thread; `linux.LoopReader` documents the methods.
+
+    The thread reads one chunk ahead, and then waits until the event loop has taken it.
+    """
+
+    def __init__(self, descriptor: int, ready: Callable[[], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = descriptor
+        self._ready = ready
+        self._changed = threading.Condition()
+        self._chunks: deque[bytes] = deque()
+        self._room = 1
+        """The number of chunks that may be read ahead: one, so that a bot that prints without end
+        has to wait."""
+        self._ended = False
+        self._closed = threading.Event()
+        self._pause_s = 0.0
+        threading.Thread(target=self._read, name="output", daemon=True).start()
+
+    def take(self) -> bytes | None:
+        with self._changed:
+            if not self._chunks:
+                return b"" if self._ended else None
+            self._changed.notify_all()
+            return self._chunks.popleft()
+
+    def pause(self, seconds: float) -> None:
+        self._pause_s = seconds
+
+    def settle(self) -> None:
+        """Wait shortly for the last bytes of an ended process."""
+        with self._changed:
+            self._room, self._pause_s = _LAST_CHUNKS, 0.0
+            self._changed.notify_all()
+            self._changed.wait_for(self._has_settled, _SETTLE_S)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed.set()
+            self._changed.notify_all()
+
+    def _has_settled(self) -> bool:
+        """Return True at the end of the pipe, or if enough was read."""
+        return self._ended or len(self._chunks) >= self._room
+
+    def _has_room(self) -> bool:
+        """Return True if another chunk may be read, or the reader is closed."""
+        return self._closed.is_set() or len(self._chunks) < self._room
+
+    def _read(self) -> None:
+        """Read the pipe until its end or `close`; runs in the thread.
+
+        After each chunk the event loop is called. Then the thread waits, first until there is room
+        for another chunk, and then for the time of `pause`.
+        """
+        # Only this thread closes the descriptor: its number could be another file's afterwards.
+        with os.fdopen(self._descriptor, "rb", buffering=0) as pipe, suppress(OSError):
+            while not self._closed.is_set() and (data := pipe.read(_CHUNK)):
+                with self._changed:
+                    self._chunks.append(data)
+                    self._changed.notify_all()
+                self._call_ready()
+                with self._changed:
+                    self._changed.wait_for(self._has_room)
+                self._closed.wait(self._pause_s)
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._call_ready()
+
+    def _call_ready(self) -> None:
+        """Let the event loop call `ready`, unless it is closed."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._ready)

@@ -2,14 +2,25 @@
 
 Invariants: every command and option that is named exists where the text is shown, which a test
 checks; nothing is said that needs a record where none was kept.
+
+Required packages of a bot: requirements.txt, compared with the installed and offered packages.
+
+Invariants: nothing is installed, downloaded or imported here; a line that only pip understands is
+refused, since a season's packages are compared by name and version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from deepsea_bundle.archive import LIMITS
+from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_rules.faults import REMEDIES, Fault
 
@@ -62,11 +73,6 @@ def requirements(bundle: BotBundle) -> list[CheckResult]:
     if bundle.requirements is None:
         return []
     # Most bots require none, and it takes a while to import.
-    from deepsea_referee.workbench.requirements import (
-        installed_version,
-        missing_here,
-        parse_requirements,
-    )
 
     needed = parse_requirements(bundle.requirements)
     missing = missing_here(needed)
@@ -100,3 +106,111 @@ def ladder_remedy(fault: Fault, clock: str) -> str:
     if fault is Fault.TIMEOUT:
         return f"keep to self.clock.deadline(): this season's clock is {clock}"
     return REMEDIES[fault]
+
+
+ALWAYS_THERE = frozenset({"deepsea-sdk", "deepsea-referee", "grpcio", "protobuf"})
+"""Packages that every bot may use, because the referee needs them."""
+LONGEST_LINE = 1000
+"""The largest number of characters of a requirement."""
+
+
+def parse_requirements(text: str) -> list[Requirement]:
+    """Read a requirements.txt, and return the requirements that apply to this Python.
+
+    Requirements whose marker excludes this Python or system are left out. Raises BundleError with
+    the number of the line for a line that is no package with versions.
+    """
+    requirements = []
+    for number, line in _lines(text):
+        where = f"the requirements, line {number}"
+        try:
+            requirement = _requirement(line)
+            applies = requirement.marker is None or requirement.marker.evaluate()
+        except ValueError as error:
+            why = str(error).partition("\n")[0]
+            raise BundleError(
+                f"{where}: {line[:60]!a} is no package such as numpy>=2: {why}"
+            ) from None
+        if requirement.url is not None:
+            raise BundleError(f"{where}: {requirement.name} comes from a URL; name a version")
+        if applies:
+            requirements.append(requirement)
+    return requirements
+
+
+def _requirement(line: str) -> Requirement:
+    """Parse one requirement. Raises InvalidRequirement if it is not valid or too long."""
+    # A version with thousands of digits can be parsed, but fails when versions are compared.
+    if len(line) > LONGEST_LINE:
+        raise InvalidRequirement(f"it is longer than {LONGEST_LINE} characters")
+    return Requirement(line)
+
+
+def installed_version(requirement: Requirement) -> str | None:
+    """Return the version of a package in this environment, or None if it is not installed."""
+    try:
+        return metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def missing_here(requirements: Sequence[Requirement]) -> list[str]:
+    """Return the requirements that this environment does not meet, as text.
+
+    If a package is installed in a version that does not fit, the text names that version.
+    """
+    missing = []
+    for requirement in requirements:
+        version = installed_version(requirement)
+        if version is None:
+            missing.append(str(requirement))
+        elif not requirement.specifier.contains(version, prereleases=True):
+            missing.append(f"{requirement} (here is {version})")
+    return missing
+
+
+def not_offered(requirements: Sequence[Requirement], offered: Sequence[str]) -> list[str]:
+    """Return the requirements that the packages of a season do not meet, as text.
+
+    offered  the season's packages, each `name`, which meets any version, or `name==version`
+    """
+    offered_packages = {
+        canonicalize_name(package.name): package for package in map(Requirement, offered)
+    }
+    lacking = []
+    for requirement in requirements:
+        name = canonicalize_name(requirement.name)
+        if name in ALWAYS_THERE:
+            continue
+        package = offered_packages.get(name)
+        # At most one version; without any, the package meets every requirement.
+        versions = [pin.version for pin in package.specifier] if package else []
+        if package is None or not all(
+            requirement.specifier.contains(version, prereleases=True) for version in versions
+        ):
+            lacking.append(str(requirement))
+    return lacking
+
+
+def checked_package(text: str) -> str:
+    """Check a package that a season offers, and return it in the form in which it is stored.
+
+    Raises BundleError unless it is a name such as `numpy`, or one with an exact version such as
+    `numpy==2.1.0`.
+    """
+    with suppress(InvalidRequirement):
+        package = _requirement(text)
+        pins = list(package.specifier)
+        is_exact = all(pin.operator == "==" and not pin.version.endswith("*") for pin in pins)
+        is_plain = not (package.extras or package.marker or package.url)
+        if is_plain and is_exact and len(pins) < 2:
+            return canonicalize_name(package.name) + str(package.specifier)
+    raise BundleError(f"package {text!a}: write a name, or a name and version as numpy==2.1.0")
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines with their numbers from 1, without comments and empty lines."""
+    for number, line in enumerate(text.splitlines(), 1):
+        content = "" if line.lstrip().startswith("#") else line.partition(" #")[0].strip()
+        if content:
+            yield number, content

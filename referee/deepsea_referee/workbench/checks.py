@@ -18,26 +18,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from deepsea_referee.bots.hints import hints_in
-from deepsea_referee.bots.output import joined
+from deepsea_referee.bots.output import hints_in, joined
 from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.clock import Clock, SystemClock
 from deepsea_referee.errors import BotFault, BotStartError, HostTooBusy, RefereeError
+from deepsea_referee.match import QUICK_US
 from deepsea_referee.play_game import AskedSeat, play_game
-from deepsea_referee.tables import QUICK_US
-from deepsea_referee.timing.clock import Clock, SystemClock
-from deepsea_referee.transport.session import OnAnswer, Session, TimedAnswer
+from deepsea_referee.session import OnAnswer, Session, TimedAnswer
 from deepsea_referee.workbench.advice import FLUSH, CheckResult, files, requirements
 from deepsea_rules.faults import REMEDIES, Fault, FaultReport
-from deepsea_rules.game import Decision, Game
+from deepsea_rules.game import Decision, Game, GameRecord
 from deepsea_rules.randomness import Stream, game_seed, seed_from_text
-from deepsea_rules.record import GameRecord
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, MIN_PLAYERS, PRESETS, RuleSet
 from deepsea_rules.time_control import LONGEST_US, TimeControl
-from deepsea_sdk.bot import Bot
-from deepsea_sdk.clock import TimeLeft
-from deepsea_sdk.refereed_game import PlayedGame, RefereedGame
+from deepsea_sdk.bot import Bot, TimeLeft
+from deepsea_sdk.table import PlayedGame, RefereedGame
 from deepsea_sdk.wire import CONCURRENT_GAMES, NO_EVENTS
 
 SEED = seed_from_text("check")

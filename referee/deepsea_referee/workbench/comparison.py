@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from deepsea_referee.results.summary import FaultKinds, GameResult
+from deepsea_referee.summary import FaultKinds, GameResult
 from deepsea_referee.workbench.confidence import (
     ALPHA,
     MARGIN,
@@ -27,7 +27,7 @@ from deepsea_rules.printable import html_table
 from deepsea_rules.scoring import placement_scores
 
 if TYPE_CHECKING:
-    from deepsea_sdk.coach.chance_sum import Luck
+    from deepsea_sdk.coach.formula import Luck
 
 Verdict = Literal["A", "B", "same"]
 FEWEST_TO_FORECAST = 10

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from deepsea_sdk.coach.chance_sum import Luck
+    from deepsea_sdk.coach.formula import Luck
 
 ALPHA = 0.05
 """The default of the accepted probability of a wrong verdict."""

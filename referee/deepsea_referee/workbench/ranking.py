@@ -19,8 +19,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.results.summary import FaultKinds, GameResult, MatchResult
 from deepsea_referee.shared_match import run_match
+from deepsea_referee.summary import FaultKinds, GameResult, MatchResult
 from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
 from deepsea_referee.workbench.confidence import (
     ALPHA,
@@ -35,7 +35,7 @@ from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
 from deepsea_rules.scoring import placement_scores
 
 if TYPE_CHECKING:
-    from deepsea_referee.workbench.folder import ComparisonFolder
+    from deepsea_referee.workbench.blocks import ComparisonFolder
 
 Verdict = Literal["better", "worse", "level"]
 Pair = tuple[int, int]

@@ -26,8 +26,7 @@ from typing import NamedTuple, TypeAlias
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve, with_parameters
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock
-from deepsea_referee.workbench.folder import kept_folder
+from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock, kept_folder
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_sdk.coach.decisions import SURE
 from deepsea_sdk.launch import Parameters, number_or_text, split_parameters

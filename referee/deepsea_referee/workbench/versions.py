@@ -129,7 +129,7 @@ _PANELS = [SAMPLES[first : first + PANEL] for first in range(len(SAMPLES) - PANE
 
 def keep_run(folder: Path, run: Run, program: dict[str, bytes]) -> None:
     """Store a run in its folder, with the files of the program that played."""
-    from deepsea_bundle.folder import write_folder
+    from deepsea_bundle.reader import write_folder
 
     write_folder(program, folder / PROGRAM)
     write_atomically(folder / RUN, msgspec.json.format(msgspec.json.encode(run)).decode() + "\n")

@@ -5,13 +5,23 @@
 what cargos, trails and banks hold.
 """
 
-from .clean_up import Orders
 from .engine import Batch, Dice, Policy, Results, Turn
-from .luck import GivenDice, Luck, RandomDice, deal_many, draw_luck, given_luck, open_random
 from .policies import BySeat, RandomPolicy, SteadyPolicy
-from .positions import put, state_of
-from .roll_out import end_dives_many, play_on_many, roll_out_many
-from .units import chips, levels, worth
+from .roll_out import (
+    GivenDice,
+    Luck,
+    RandomDice,
+    deal_many,
+    draw_luck,
+    end_dives_many,
+    given_luck,
+    open_random,
+    play_on_many,
+    put,
+    roll_out_many,
+    state_of,
+)
+from .units import Orders, chips, levels, worth
 
 __all__ = [
     "Batch",

@@ -45,20 +45,28 @@ from deepsea_rules.ruleset import (
     RuleSet,
 )
 
-from . import clean_up
-from .clean_up import (
+from . import units as clean_up
+from .units import (
+    CHIP_BITS,
+    LAID,
     SLOTS,
+    SUMMED,
+    U64,
     WIDTH,
+    Array,
     Orders,
     Runs,
     StrandedCargo,
     asked_at_once,
     asked_in_turn,
     check_orders,
+    checked,
     in_order,
+    levels,
+    name_bits,
     runs_of,
+    singles,
 )
-from .units import CHIP_BITS, LAID, SUMMED, U64, Array, checked, levels, name_bits, singles
 
 # Tables of how divers move, so that many of them move by one look-up
 

@@ -13,9 +13,8 @@ import numpy as np
 from deepsea_rules.ruleset import FULL_AIR
 from deepsea_sdk.policies import MANY_TURNS, STEADY, Numbers, home_chances
 
-from .clean_up import BELOW, SLOTS, Orders
 from .engine import Batch, Policy, Turn
-from .units import WORTH_AT, Array
+from .units import BELOW, SLOTS, WORTH_AT, Array, Orders
 
 _CHANCES = np.array(home_chances()[: SLOTS + 2])
 """[load, turns, distance] the chance to come home."""

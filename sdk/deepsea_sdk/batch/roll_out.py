@@ -2,24 +2,48 @@
 
 Invariants: with given luck, a trial ends as `deepsea_sdk.policies.play_on` ends it with the same
 policy. Games that are over are removed as soon as they are a quarter of the batch.
+
+Conversion of positions between the reference engine and a batch.
+
+Invariants: a position that is read back is the same one for every player; but chips of one level in
+a stack, and the chips of a bank, come in order of their ids.
+
+Deals and dice for many games, drawn or given.
+
+Invariants: values are [games, 32], chip 1 first. Given rolls belong to a seat's turn in a dive, as
+in `deepsea_sdk.policies.play_on`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from copy import copy
+from functools import cache
+from itertools import permutations
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from deepsea_rules.ruleset import DIVES
+from deepsea_rules.actions import CHIPS, LEVEL_OF, LEVELS, Unit, values_of_level
+from deepsea_rules.ruleset import DIVES, FACES, HOME, SEAT_LETTERS
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View
+from deepsea_sdk.policies import TURNS, dice_length
 
-from .clean_up import next_starters
-from .engine import Batch, Policy, Results, results_of
-from .luck import GivenDice, Luck, draw_luck
-from .positions import put
-from .units import CHIP_BITS, U64, Array, chip_bits
+from .engine import Batch, Policy, Results, Turn, results_of, taken_bits
+from .units import (
+    CHIP_BITS,
+    SLOTS,
+    SUMMED,
+    U64,
+    WIDTH,
+    Array,
+    chip_bits,
+    next_starters,
+    pack,
+    unpack,
+    unpack_trail,
+)
 
 EndOf: TypeAlias = Literal["game", "dive"]
 _PLAYING = 0.75
@@ -224,3 +248,270 @@ class _RollOuts:
         self.dice = self.dice.part(self.batch, playing)
         self.batch = self.batch.part(playing)
         self.row, self.last_dive = self.row[playing], self.last_dive[playing]
+
+
+def put(batch: Batch, games: Array, state: GameState) -> None:
+    """Make these games copies of a position in phase "declare", "roll" or "search".
+
+    The phase names the stage to play next; the batch does not remember it. Raise ValueError for a
+    position of other rules or seats, and for one that no game can reach: a diver with too many
+    units, a stack of too many chips.
+    """
+    if state.rules != batch.rules or state.players != batch.players:
+        raise ValueError(
+            f"the batch plays {batch.rules.name} with {batch.players} seats, and the position "
+            f"{state.rules.name} with {state.players}"
+        )
+    if state.phase in ("order", "over"):
+        raise ValueError(f"a position in phase {state.phase} has no turn to play: {state}")
+    trail, cargo = _packed(batch, state)
+    # A game is idle before its first dive (0) and after its last one (DIVES + 1).
+    batch.idle -= int((batch.dive[games] % (DIVES + 1) == 0).sum())
+    batch.drowned[games] = 0  # unknown for earlier dives
+    batch.dive[games] = state.dive
+    batch.air[games] = state.air
+    batch.quiet[games] = state.quiet
+    batch.to_move[games] = state.to_move
+    batch.out[games] = state.players - len(state.home_order)
+    batch.breath[games] = sum(map(len, state.cargo))
+    batch.last[games] = len(state.trail) - 1
+    # As `next_seats` reads it: 8 × the bits of the seats at home
+    batch.homes[games] = 8 * sum(1 << seat for seat in state.home_order)
+    batch.taken[games] = taken_bits(len(state.trail) - 1, state.place)
+    batch.trail[games] = trail
+    batch.values[games] = state.values[1:]
+    banks = zip(state.bank, state.banked_earlier, strict=True)
+    batch.banked_earlier[games] = sum(chip_bits(bank[:earlier]) for bank, earlier in banks)
+    for seat in range(state.players):
+        divers = games * state.players + seat
+        batch.place[divers] = state.place[seat]
+        batch.homeward[divers] = state.homeward[seat]
+        batch.barred[divers] = state.barred[seat]
+        batch.load[divers] = len(state.cargo[seat])
+        is_home = seat in state.home_order
+        batch.home_rank[divers] = state.home_order.index(seat) + 1 if is_home else 0
+        batch.cargo[divers] = cargo[seat]
+        batch.carried[divers] = (cargo[seat] & SUMMED).sum(dtype=U64)
+        batch.bank[divers] = chip_bits(state.bank[seat])
+
+
+def _packed(batch: Batch, state: GameState) -> tuple[Array, Array]:
+    """Return a position's trail [WIDTH] and cargo [seats, SLOTS] as packed units.
+
+    Raise ValueError with the place of a unit that does not fit.
+    """
+    if len(state.trail) > WIDTH:
+        raise ValueError(f"a trail of {len(state.trail) - 1} spaces; up to 32 are possible")
+    trail = np.zeros(WIDTH, U64)
+    for space, unit in enumerate(state.trail):
+        trail[space] = _number(batch, unit, f"space {space}", unit in state.laid)
+    # One slot always stays free: see `SLOTS`.
+    cargo = np.zeros((state.players, SLOTS), U64)
+    for seat, units in enumerate(state.cargo):
+        owner = f"seat {SEAT_LETTERS[seat]}"
+        if len(units) >= SLOTS:
+            raise ValueError(f"{owner}: {len(units)} units; up to {SLOTS - 1} are possible")
+        for slot, unit in enumerate(units):
+            cargo[seat, slot] = _number(batch, unit, owner)
+    return trail, cargo
+
+
+def _number(batch: Batch, unit: Unit, owner: str, laid: bool = False) -> int:
+    """Return the packed unit; `owner` begins the message of its ValueError."""
+    try:
+        return pack(unit, batch.by_chip, laid)
+    except ValueError as error:
+        raise ValueError(f"{owner}: {error}") from None
+
+
+def state_of(
+    batch: Batch, game: int, phase: Literal["declare", "roll", "search", "over"] = "declare"
+) -> GameState:
+    """Return the position of a game as one of the reference engine.
+
+    phase  the stage that is to be played next, which the batch does not know
+    """
+    players = batch.players
+    state = GameState(batch.rules, (0, *batch.values[game].tolist()), players)
+    state.dive = min(int(batch.dive[game]), DIVES)
+    state.air = int(batch.air[game])
+    state.phase = phase
+    state.to_move = int(batch.to_move[game])
+    state.quiet = int(batch.quiet[game])
+    numbers = batch.trail[game, : batch.last[game] + 1]
+    state.trail, state.laid = unpack_trail(numbers, batch.by_chip)
+    divers = range(game * players, (game + 1) * players)
+    state.place = batch.place[divers].tolist()
+    state.homeward = batch.homeward[divers].tolist()
+    state.barred = batch.barred[divers].tolist()
+    state.cargo = [
+        tuple(unpack(n, batch.by_chip) for n in batch.cargo[diver, : batch.load[diver]].tolist())
+        for diver in divers
+    ]
+    # In a bank of the engine, the chips of earlier dives come first.
+    earlier = int(batch.banked_earlier[game])
+    banks = [_chips(int(bank)) for bank in batch.bank[divers]]
+    earlier_chips = [[chip for chip in bank if earlier >> chip - 1 & 1] for bank in banks]
+    state.bank = [
+        (*earlier_of_seat, *(chip for chip in bank if chip not in earlier_of_seat))
+        for earlier_of_seat, bank in zip(earlier_chips, banks, strict=True)
+    ]
+    state.banked_earlier = tuple(map(len, earlier_chips))
+    ranks = batch.home_rank[divers].tolist()
+    home = [seat for seat in range(players) if state.place[seat] == HOME]
+    state.home_order = tuple(sorted(home, key=ranks.__getitem__))
+    state.refresh()
+    return state
+
+
+def _chips(bits: int) -> tuple[int, ...]:
+    """Return the chips whose bits are set, by their ids."""
+    return tuple([chip for chip in CHIPS if bits >> chip - 1 & 1])
+
+
+_SUMS = np.array([d1 + d2 for d1 in FACES for d2 in FACES], np.int8)
+"""The sums of two dice for the nine rolls."""
+_DRAWN = 64
+"""Turns of a batch for which dice are drawn at once."""
+
+
+_LOWEST = np.array([[values_of_level(level)[0]] for level in LEVELS], np.uint8)
+"""[levels, 1] the lowest value of each level."""
+
+
+@cache
+def _deals_of_level() -> Array:
+    """Return the 2,520 different deals of the values of level 1 to its eight chips."""
+    return np.array(sorted(set(permutations(values_of_level(1)))), np.uint8)
+
+
+def deal_many(rng: np.random.Generator, games: int) -> Array:
+    """Return the values of the chips of so many games, dealt at random: [games, 32]."""
+    deals = _deals_of_level()
+    dealt = deals.take(rng.integers(0, len(deals), (games, len(LEVELS))), axis=0)
+    # The values of a level are those of level 1 plus a constant.
+    return (dealt + _LOWEST).reshape(games, len(CHIPS))
+
+
+def deal_unseen(view: View, rng: np.random.Generator, trials: int) -> Array:
+    """Return the values of the chips for so many trials, as `view.sample` deals them: [trials, 32].
+
+    Values that the view knows are the same in all trials; the others are dealt at random within
+    their level.
+    """
+    values = np.zeros((trials, len(CHIPS)), np.uint8)
+    for level in LEVELS:
+        hidden = [chip - 1 for chip in CHIPS if LEVEL_OF[chip] == level and chip not in view.known]
+        if hidden:
+            order = rng.random((trials, len(hidden))).argsort(axis=1)
+            values[:, hidden] = np.array(view.unseen(level), np.uint8)[order]
+    for chip, value in view.known.items():
+        values[:, chip - 1] = value
+    return values
+
+
+def open_random(batch: Batch, games: Array, rng: np.random.Generator) -> None:
+    """Begin games anew with random deals, and with random starters where the rules say so."""
+    count = len(games)
+    starters = rng.integers(0, batch.players, count)
+    if batch.rules.first_player == "seat_a":
+        starters[:] = 0
+    batch.open(games, deal_many(rng, count), starters)
+
+
+class RandomDice:
+    """Dice that are drawn at random, for many turns at once."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._sums = np.zeros(0, np.int8)
+
+    def __call__(self, batch: Batch, turn: Turn) -> Array:
+        count = len(turn.diver)
+        if len(self._sums) < count:
+            self._sums = _SUMS.take(self._rng.integers(0, len(_SUMS), _DRAWN * count, np.uint8))
+        sums, self._sums = self._sums[:count], self._sums[count:]
+        return sums
+
+
+class Luck(NamedTuple):
+    """Deals and dice of some trials."""
+
+    values: Array
+    """[trials, 32] values of the chips."""
+    rolls: Array
+    """[trials, most rolls] numbers of rolls from 0 to 8, as `dice_of` makes them; 0 beyond
+    `length`."""
+    length: Array
+    """[trials] the number of rolls. Turns beyond them use them again from the first one."""
+
+
+def draw_luck(position: View | GameState, rng: np.random.Generator, trials: int) -> Luck:
+    """Return random luck for so many trials of a position.
+
+    Of a view, the hidden values are dealt anew for each trial; of a state, the values stay as they
+    are.
+    """
+    length = dice_length(position.players)
+    rolls = rng.integers(0, len(_SUMS), (trials, length), np.uint8)
+    if isinstance(position, View):
+        values = deal_unseen(position, rng, trials)
+    else:
+        values = np.tile(np.array(position.values[1:], np.uint8), (trials, 1))
+    return Luck(values, rolls, np.full(trials, length))
+
+
+def given_luck(deals: Sequence[Sequence[int]], dice: Sequence[bytes]) -> Luck:
+    """Return the luck of trials from their deals and dice.
+
+    deals  for each trial the values of the chips, as `GameState.values`
+    dice   for each trial its rolls, as from `dice_of`
+    """
+    if len(deals) != len(dice):
+        raise ValueError(f"{len(deals)} deals and dice for {len(dice)} trials")
+    length = np.array([len(rolls) for rolls in dice])
+    rolls = np.zeros((len(dice), length.max(initial=0)), np.uint8)
+    for row, rolled in zip(rolls, dice, strict=True):
+        row[: len(rolled)] = np.frombuffer(rolled, np.uint8)
+    # `GameState.values` begins with a 0, so that chips count from 1.
+    return Luck(np.array(deals, np.uint8)[:, 1:], rolls, length)
+
+
+class GivenDice:
+    """Dice of a batch whose games are trials with given luck.
+
+    luck    luck of all trials
+    trials  [games] the trial of each game of the batch
+    """
+
+    def __init__(self, luck: Luck, trials: Array, players: int) -> None:
+        self._rolls = luck.rolls.reshape(-1)
+        self.first = trials.astype(np.int64) * luck.rolls.shape[1]
+        self.length = luck.length[trials]
+        self.turns_made = np.zeros(len(trials) * players, np.int64)
+        """Turns of each diver in its game's dive, from the position on."""
+
+    def __call__(self, batch: Batch, turn: Turn) -> Array:
+        """Return the sums of two dice for the divers to move, and count their turns."""
+        turns_made = self.turns_made[turn.diver]
+        self.turns_made[turn.diver] = turns_made + 1
+        # A trial's rolls are numbered by dive, then seat, then the seat's turn in the dive.
+        index = turn.of(batch.dive) - np.int64(1)
+        index *= batch.players
+        index += turn.of(batch.to_move)
+        index *= TURNS
+        index += turns_made
+        index %= turn.of(self.length)
+        index += turn.of(self.first)
+        return _SUMS.take(self._rolls.take(index))
+
+    def begin_dive(self, batch: Batch, games: Array) -> None:
+        """Count the turns of these games anew."""
+        batch.by_seat(self.turns_made)[games] = 0
+
+    def part(self, batch: Batch, games: Array) -> GivenDice:
+        """Return the dice for `batch.part(games)`."""
+        other = copy(self)
+        other.first, other.length = self.first[games], self.length[games]
+        other.turns_made = batch.by_seat(self.turns_made)[games].reshape(-1)
+        return other

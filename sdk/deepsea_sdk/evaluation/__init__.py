@@ -9,8 +9,16 @@ The net was trained in games with itself. `arrays` does the same for many positi
 `deepsea_sdk.train` trains weights.
 """
 
-from .net import EVALUATION, Weights, WeightsError, read_weights, sdk_weights
-from .plain import choices, standings, values
+from .plain import (
+    EVALUATION,
+    Weights,
+    WeightsError,
+    choices,
+    read_weights,
+    sdk_weights,
+    standings,
+    values,
+)
 
 __all__ = [
     "EVALUATION",

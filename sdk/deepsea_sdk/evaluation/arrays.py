@@ -2,6 +2,12 @@
 
 Invariants: for the same position in a batch and in a view, the values are those of `plain` up to
 the accuracy of floats. `values` of a batch count only for chips that the viewer may know.
+
+Look-ahead of one round of turns for each action, in many trials at once; needs numpy.
+
+Invariants: after the action all divers play by the evaluation, which also values the position that
+they reach. Hidden values are dealt anew for each trial; dice belong to a seat's turn, and are the
+same for every action.
 """
 
 from __future__ import annotations
@@ -12,15 +18,26 @@ from functools import cache
 import numpy as np
 
 from deepsea_rules.actions import LEVELS
-from deepsea_sdk.batch import Batch, Policy, Turn
-from deepsea_sdk.batch.clean_up import BELOW
+from deepsea_rules.ruleset import HOME
+from deepsea_rules.view import View
+from deepsea_sdk.batch import Batch, GivenDice, Policy, Turn, draw_luck, put
 from deepsea_sdk.batch.engine import points_of
 from deepsea_sdk.batch.policies import PER_BREATH, TURNS_LEFT
-from deepsea_sdk.batch.units import U64, WORTH_AT, Array, levels
+from deepsea_sdk.batch.units import BELOW, U64, WORTH_AT, Array, levels
 from deepsea_sdk.policies import home_chances
 
-from .inputs import INPUTS, REACH, STEEPNESS, Arithmetic, Diver, Facts, inputs
-from .net import Weights, sdk_weights
+from .plain import (
+    INPUTS,
+    REACH,
+    STEEPNESS,
+    Arithmetic,
+    Diver,
+    Facts,
+    Weights,
+    inputs,
+    points_of_view,
+    sdk_weights,
+)
 
 F32 = np.float32
 _CHANCES = np.array(home_chances(), F32)
@@ -239,3 +256,58 @@ class Evaluated(Policy):
 def sdk_policy(players: int) -> Evaluated:
     """Return the policy by the SDK's weights for a number of seats."""
     return Evaluated(Net.of(sdk_weights(players)))
+
+
+_LAST_SPREAD = 2.5
+"""Spread of leads after the last dive, where values of chips are means; compare
+`Weights.spreads`."""
+
+
+def look_ahead(view: View, trials: int, seed: int) -> dict[str, Array]:
+    """Return for each legal action the mover's values [trials] when its next turn comes.
+
+    Trials that end earlier are valued there: by the points if the dive ends, and by the net once
+    the seat is home.
+    """
+    policy = sdk_policy(view.players)
+    players, seat, rng = view.players, view.to_move, np.random.default_rng(seed)
+    luck, position = draw_luck(view, rng, trials), view.sample(rng)
+    trial = np.tile(np.arange(trials), len(view.legal))
+    batch = Batch(view.rules, players, len(trial))
+    spread = np.full(len(trial), (*policy.net.spreads, _LAST_SPREAD)[view.dive - 1])
+    # The value by the points so far, for actions that end the dive
+    values = standings_of(np.array([points_of_view(view)]), spread[:1])[0, seat].repeat(len(trial))
+    playing = [np.zeros(0, np.int64)]
+    for number, action in enumerate(view.legal):
+        future = position.clone()
+        future.apply(action)
+        if future.dive == view.dive and future.phase in ("declare", "roll"):
+            playing.append(np.arange(number * trials, (number + 1) * trials))
+            put(batch, playing[-1], future)  # the trials of an action are side by side
+    games = np.concatenate(playing)
+    batch.values[:] = luck.values[trial]
+    dice = GivenDice(luck, trial, players)
+    # After the action "declare" the first turn goes on with the roll.
+    has_declared = view.phase == "declare"
+    while len(games):
+        turn = batch.turn(games)
+        if not has_declared:
+            batch.declare(turn, policy)
+        has_declared = False
+        batch.move(turn, dice(batch, turn))
+        ended = batch.search(turn, policy)
+        points = points_at(batch, ended, ended[:, None] * players + np.arange(players), seat)
+        values[ended] = standings_of(points, spread[ended])[:, seat]
+        games = np.setdiff1d(games, ended)
+        home = batch.place[games * players + seat] == HOME
+        if home.any():
+            # Seen from the next seat, the seat itself is the last to move.
+            first = np.full(home.sum(), (seat + 1) % players)
+            waiting = facts_of(batch, games[home], first, players - 1)
+            values[games[home]] = policy.net(columns(waiting))
+            games = games[~home]
+        is_own = batch.to_move[games] == seat
+        if is_own.any():
+            values[games[is_own]] = mover_values(policy.net, batch, games[is_own])
+            games = games[~is_own]
+    return dict(zip(view.legal, values.astype(F32).reshape(-1, trials), strict=True))

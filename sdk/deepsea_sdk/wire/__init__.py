@@ -29,14 +29,11 @@ from deepsea_rules.ruleset import RuleSet
 from deepsea_rules.view import View
 from deepsea_sdk import __version__
 from deepsea_sdk._pb import play_pb2 as pb
-from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo
-from deepsea_sdk.clock import TimeLeft
+from deepsea_sdk.bot import FaultNotice, GameEnd, GameInfo, Note, TimeLeft, note_of
 from deepsea_sdk.errors import WireError, cut
-from deepsea_sdk.notes import Note, note_of
 
 from .framing import FAULTS, KINDS, NUMBER, UNKNOWN, framed, tag, varint
-from .games import EventLog, event_to_wire, rules_to_wire
-from .views import ViewWriter, view_from_wire
+from .games import EventLog, ViewWriter, event_to_wire, rules_to_wire, view_from_wire
 
 CONCURRENT_GAMES = "concurrent_games"
 """Feature of a bot that keeps games apart, so that several may run at once over its stream."""

@@ -18,8 +18,8 @@ from deepsea_rules.printable import quoted
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk import __version__
 from deepsea_sdk._pb import play_pb2 as pb
+from deepsea_sdk.bot import Note, note_of
 from deepsea_sdk.errors import WireError, cut
-from deepsea_sdk.notes import Note, note_of
 
 from . import OF_REFEREE, Answer, sendable_action
 from .framing import FAULT_NAMES, KINDS, UNKNOWN, name_of

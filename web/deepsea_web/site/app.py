@@ -29,16 +29,17 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import READER
 from deepsea_arena.documents import csv_lines, json_text
 from deepsea_ladder.errors import LadderError
-from deepsea_ladder.store.changes import LastChanges
+from deepsea_ladder.store.counts import LastChanges
 from deepsea_ladder.store.database import snapshot
 from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line, quoted
 from deepsea_sdk import __version__
+from deepsea_web.access import Access, Gate, check_address
+from deepsea_web.gateway import Gateway, name_routes
 from deepsea_web.http import NO_STORE, attachment
-from deepsea_web.server.access import Access, Gate, check_address
-from deepsea_web.server.gateway import Gateway, name_routes
 from deepsea_web.site.broadcast import Broadcast
+from deepsea_web.site.forms import MEMBER, UNSEEN, SessionAuth
 from deepsea_web.site.members import Answers, Members, MembersOnly, RequestHandler
 from deepsea_web.site.page import (
     KINDS,
@@ -55,7 +56,6 @@ from deepsea_web.site.page import (
     sent,
     static_files,
 )
-from deepsea_web.site.sessions import MEMBER, UNSEEN, SessionAuth
 
 _FOR_EVER = "public, max-age=31536000, immutable"
 _AGAIN = "no-cache"  # kept, and asked for every time whether it is still so

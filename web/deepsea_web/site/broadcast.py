@@ -21,15 +21,15 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import READER
-from deepsea_arena.reports.frames import frames
-from deepsea_arena.reports.games import read_record
+from deepsea_arena.frames import frames
+from deepsea_arena.games import read_record
 from deepsea_ladder.accounts import Caller
 from deepsea_ladder.errors import LadderError
 from deepsea_ladder.model import GameLine
-from deepsea_referee.timing.clock import Alarm, time_limit
+from deepsea_referee.clock import Alarm, time_limit
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.printable import one_line
-from deepsea_web.server.gateway import RECHECK_US, Gateway
+from deepsea_web.gateway import RECHECK_US, Gateway
 from deepsea_web.site.words import minute, result
 
 POLL_US = 150_000

@@ -26,6 +26,7 @@ from deepsea_arena.api.errors import ApiError, Kind
 from deepsea_referee.errors import UserError
 from deepsea_web.http import read_fields
 from deepsea_web.site.forms import (
+    UNSEEN,
     Action,
     Form,
     LoggedIn,
@@ -33,13 +34,14 @@ from deepsea_web.site.forms import (
     Outcome,
     OwnPage,
     Redirect,
+    Seen,
+    SessionAuth,
     archive_of,
     check_origin,
     form_of,
     read_upload,
 )
 from deepsea_web.site.page import PageRenderer, Query, Refusal, Visit, parameters_of, refusal
-from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 
 _PLAIN = "What you send here can be read by others: use the https address of this ladder."
 _IN_PATH = re.compile(r"\{(\w+)\}")

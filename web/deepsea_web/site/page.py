@@ -30,13 +30,13 @@ from deepsea_ladder.accounts import Caller, Role
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, StoreError, StoreUnavailable
 from deepsea_ladder.model import utc_time
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.changes import LastChanges
+from deepsea_ladder.store.counts import LastChanges
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import one_line
+from deepsea_web.access import Access
+from deepsea_web.assets import load_template, static_names, static_texts
 from deepsea_web.http import FILE_KINDS
-from deepsea_web.server.access import Access
 from deepsea_web.site import words
-from deepsea_web.viewer.assets import load_template, static_names, static_texts
 
 KINDS = {
     "html": "text/html; charset=utf-8",

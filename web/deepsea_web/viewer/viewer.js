@@ -8,7 +8,7 @@
 //     viewer.close();                        // before another game is mounted in its place
 //
 // A game is either the frames of docs/viewer.md, or {frames, views, record, verify}: `views` has
-// what each seat saw (deepsea_web/viewer/game_page.py), `record` the text to download. With `load(viewer)` in
+// what each seat saw (deepsea_web/assets.py), `record` the text to download. With `load(viewer)` in
 // the options, a promise of frames, the views are fetched when they are asked for. With `led` the
 // page leads by `show`: there are no keys and controls, no address, and nothing of what comes later.
 

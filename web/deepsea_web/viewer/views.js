@@ -1,4 +1,4 @@
-// Frames as a page holds them in less space (deepsea_web/viewer/game_page.py): what a seat saw as the
+// Frames as a page holds them in less space (deepsea_web/assets.py): what a seat saw as the
 // difference to everything.
 
 /** The version of frames that this viewer draws. */

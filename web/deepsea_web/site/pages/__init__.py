@@ -12,31 +12,31 @@ from typing import Any
 from deepsea_web.site.app import Endpoint
 from deepsea_web.site.members import Members
 from deepsea_web.site.page import Page
-from deepsea_web.site.pages import about, admin, games, members, play, standings
+from deepsea_web.site.pages import admin, games, members, standings
 
 PAGES: tuple[Page[Any], ...] = (
     *(standings.STANDINGS, standings.BOT),
-    *(games.GAMES, games.TV, games.FEED, games.GAME, play.PERSON_GAME),
+    *(games.GAMES, games.TV, games.FEED, games.GAME, games.PERSON_GAME),
     *(standings.PAIRS, standings.TOURNAMENTS, standings.TOURNAMENT),
-    *(about.HOW, about.START, about.API),
+    *(standings.HOW, standings.START, standings.API),
 )
 """Every page, in the order of the navigation."""
 ENDPOINTS: Mapping[str, Endpoint] = {
     "/games/{id}/frames.json": games.game_frames,
     "/games/{id}/record.json": games.game_record,
     "/games/{id}/analysis.json": games.game_analysis,
-    "/start/{bot}.zip": about.starter_zip,
+    "/start/{bot}.zip": standings.starter_zip,
     "/events": games.events,
 }
 """Handlers of requests that no page answers, by path."""
 MEMBERS = Members(
-    pages=(*members.PAGES, games.OWN, games.ANALYSIS, play.PLAY, play.SEAT, *admin.PAGES),
-    actions=(*members.ACTIONS, games.ASK, play.BEGIN, play.DEED, *admin.ACTIONS),
+    pages=(*members.PAGES, games.OWN, games.ANALYSIS, games.PLAY, games.SEAT, *admin.PAGES),
+    actions=(*members.ACTIONS, games.ASK, games.BEGIN, games.DEED, *admin.ACTIONS),
     endpoints={
         "/admin/overview.csv": admin.overview_csv,
         "/account/bots/{bot}/bot.zip": members.bot_zip,
         "/submissions/{id}/events": members.submission_events,
-        "/play/{id}/news": play.seat_news,
+        "/play/{id}/news": games.seat_news,
     },
 )
 """The parts of the site for people with an account."""

@@ -7,15 +7,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deepsea_arena.documents import csv_lines, to_object
-from deepsea_arena.reports.overview import COLUMNS, CSV_COLUMNS, Overview
+from deepsea_arena.status import CSV_COLUMNS, OVERVIEW_COLUMNS, Overview
 from deepsea_bundle import names
 from deepsea_ladder.errors import NotOnLadder
 from deepsea_ladder.model import parse_time
 from deepsea_referee.errors import UserError
 from deepsea_web.http import attachment
-from deepsea_web.site.forms import Action, Form, OneTimePage, OwnPage, Redirect, Values
+from deepsea_web.site.forms import (
+    UNSEEN,
+    Action,
+    Form,
+    OneTimePage,
+    OwnPage,
+    Redirect,
+    Seen,
+    SessionAuth,
+    Values,
+)
 from deepsea_web.site.page import KINDS, Query, Visit, csv_file
-from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 
 ENTRIES = 200
 SUBMISSIONS = 50
@@ -38,7 +47,7 @@ def _read_author(visit: Visit, query: Query) -> Values:
 def _read_overview(visit: Visit, query: Query) -> Values:
     return {
         "overview": visit.ladder.overview(season=visit.ladder.season_name),
-        "columns": COLUMNS,
+        "columns": OVERVIEW_COLUMNS,
         "queue": visit.ladder.queue(),
         "jobs": visit.ladder.quarantine(),
     }

@@ -10,23 +10,25 @@ from starlette.types import ASGIApp
 from deepsea_arena.api.declarations import Flow
 from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.ladder_api import METHODS
+from deepsea_arena.bots import VerdictLine
 from deepsea_arena.documents import json_text
-from deepsea_arena.reports.bots import VerdictLine
 from deepsea_ladder.errors import NameNeeded
 from deepsea_ladder.model import Submission, utc_time
 from deepsea_web.http import attachment
-from deepsea_web.server.http_api import answer_stream
+from deepsea_web.http_api import answer_stream
 from deepsea_web.site.forms import (
+    UNSEEN,
     Action,
     Form,
     LoggedIn,
     OneTimePage,
     OwnPage,
     Redirect,
+    Seen,
+    SessionAuth,
     Values,
 )
 from deepsea_web.site.page import Query, Refusal, Visit, refusal
-from deepsea_web.site.sessions import UNSEEN, Seen, SessionAuth
 from deepsea_web.site.words import SCOPES, may, name, submission
 
 ENTRIES = 50

@@ -1,1 +1,0 @@
-"""Analyses of games: how they are made and how they are written."""

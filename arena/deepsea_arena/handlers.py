@@ -1,0 +1,280 @@
+"""The kinds of task that a runner does beside its games, each in a worker process of its own.
+
+Invariants, whatever dies at any moment: a submission ends in exactly one version or none; the
+result of an analysis is stored once and whole; each block of a comparison is stored as it comes,
+and the comparison goes on from there; a person's game goes on from its stored decisions, and while
+people think nothing is leased. A task that brings down its worker three times has failed, and says
+why. Analyses and comparisons take what others leave of the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from msgspec.structs import replace
+
+from deepsea_arena.admission import (
+    AdmissionPlayed,
+    PlayAdmission,
+    ReadArchive,
+    check_packages,
+    check_worker,
+    games_of,
+    seasons_to_fit,
+)
+from deepsea_arena.background_work import Handler, LeaseLost, TaskLoop
+from deepsea_arena.documents import DocumentError
+from deepsea_arena.ladder_analyses import settings_from
+from deepsea_arena.run_report import StopRequest
+from deepsea_arena.task_workers import (
+    Analysed,
+    AnalyseGame,
+    BlockPlayed,
+    PlayedOn,
+    analysis_worker,
+    comparison_worker,
+    person_worker,
+)
+from deepsea_arena.tasks import game_seconds
+from deepsea_bundle.errors import BundleError
+from deepsea_bundle.reader import BotBundle
+from deepsea_ladder.errors import AnalysisError, SubmissionError
+from deepsea_ladder.model import (
+    AnalysisLease,
+    ComparisonLease,
+    PersonGame,
+    SubmissionLease,
+    SubmissionRefusal,
+    TaskKind,
+    TaskState,
+)
+from deepsea_ladder.season import Season
+from deepsea_referee.bots.resolve import READER_LIMITS
+from deepsea_referee.workers import LocalWorkers
+
+# Checks of submissions
+
+_SLACK_S = 60.0
+"""For starting the worker process, and for sending it an archive."""
+_TO_DO = "correct it, and submit the bot again; `deepsea-referee check` looks at the same"
+
+
+def _check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
+    submissions, bundle = loop.store.submissions, None
+    refusal: SubmissionRefusal | None
+    try:
+        seasons = loop.retry(lambda: seasons_to_fit(loop.store))
+        content = loop.retry(lambda: submissions.archive(lease))
+        task, seconds = ReadArchive(content, lease.bot), READER_LIMITS.seconds + _SLACK_S
+        read = cast(BotBundle | str, _at_worker(loop, lease, task, seconds, 0))
+        if isinstance(read, str):
+            refusal = SubmissionRefusal(read, _TO_DO)
+        else:
+            bundle = read
+            refusal = _judge(loop, lease, bundle, seasons)
+    except SubmissionError as error:
+        refusal = SubmissionRefusal(error.found, error.remedy or _TO_DO)
+    except BundleError as error:
+        refusal = SubmissionRefusal(str(error), _TO_DO)
+    if refusal is not None:
+        refuse = partial(submissions.refuse, lease, refusal)
+        facts = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
+        loop.retry(lambda: refuse(loop.took_ms(), **facts))
+    _report_check(loop, lease)
+
+
+def _judge(
+    loop: TaskLoop[SubmissionLease],
+    lease: SubmissionLease,
+    bundle: BotBundle,
+    seasons: Sequence[Season],
+) -> SubmissionRefusal | None:
+    """Accept a bot, or say why not."""
+    submissions, limits = loop.store.submissions, loop.store.settings.limits
+
+    def accept(*, has_played: bool) -> bool:
+        took_ms = loop.took_ms()
+        return submissions.accept(lease, bundle, limits(), took_ms, has_played=has_played)
+
+    if loop.retry(partial(accept, has_played=False)):
+        return None
+    check_packages(bundle, seasons)
+    task, games = PlayAdmission(bundle, tuple(seasons)), games_of(seasons)
+    played = cast(AdmissionPlayed, _at_worker(loop, lease, task, _longest(seasons), games))
+    if played.refusal is None:
+        # The store may be unavailable after the commit: a repetition finds the lease gone.
+        loop.retry(partial(accept, has_played=True))
+    return played.refusal
+
+
+def _at_worker(
+    loop: TaskLoop[SubmissionLease],
+    lease: SubmissionLease,
+    task: object,
+    seconds: float,
+    of_games: int,
+) -> object:
+    """The worker's answer; the store learns of each game that was played."""
+    games = 0
+
+    def progress() -> bool:
+        holds = loop.store.submissions.progress(lease, loop.times.lease, games, of_games)
+        loop.watcher.checking(lease.id)
+        return holds
+
+    def on_message(number: int) -> bool:
+        nonlocal games
+        games = number
+        return True
+
+    loop.hold(progress)
+    return loop.answer(lease, task, renew=progress, seconds=seconds, on_message=on_message)
+
+
+def _longest(seasons: Sequence[Season]) -> float:
+    """The timeout of all admission games, in seconds."""
+    games = (
+        game_seconds(season, max(season.seats)) + 2 * game_seconds(season, min(season.seats))
+        for season in seasons
+    )
+    return _SLACK_S + sum(games)
+
+
+def _report_check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
+    done = loop.retry(lambda: loop.store.submissions.get(lease.id))
+    note = done.found if done.version is None else f"version {done.version}"
+    loop.watcher.checked(done.bot, done.author, done.state, note)
+
+
+CHECKS: Handler[SubmissionLease] = Handler(
+    kind=TaskKind.CHECK,
+    queue=lambda store: store.submissions,
+    make_workers=lambda store: LocalWorkers(check_worker, 1),
+    perform=_check,
+    fail=lambda loop, lease, reason: loop.store.submissions.fail(lease, reason, loop.took_ms()),
+    report_failed=_report_check,
+    name=lambda lease: f"submission {lease.id} of {lease.author}",
+    cannot="submissions cannot be checked",
+    idle=lambda store: 1.0,
+    gives_back_at=StopRequest.HAND_BACK,
+)
+
+
+# Analyses
+
+_QUIET_S = 900.0
+"""Timeout of one step of an analysis: long, because its worker gives way to all others."""
+
+
+def _analyse(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
+    analyses, limits = loop.store.analyses, loop.store.settings.limits
+    try:
+        task = AnalyseGame(lease.record, settings_from(lease.settings))
+        result = cast(Analysed, loop.answer(lease, task, quiet=_QUIET_S))
+        if result.problem:
+            raise AnalysisError(result.problem)
+        # The store may be unavailable after the commit: a repetition finds the lease gone.
+        loop.retry(lambda: analyses.finish(lease, result.policy, result.document, limits()))
+    except (DocumentError, AnalysisError) as error:
+        reason = str(error)
+        loop.retry(lambda: analyses.reject(lease, reason))
+    _report_analysis(loop, lease)
+
+
+def _report_analysis(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
+    done = loop.retry(lambda: loop.store.analyses.get(lease.id))
+    note = done.policy if done.state is TaskState.DONE else done.reason
+    loop.watcher.analysed(done.game_id, done.state, note)
+
+
+ANALYSES: Handler[AnalysisLease] = Handler(
+    kind=TaskKind.ANALYSIS,
+    queue=lambda store: store.analyses,
+    make_workers=lambda store: LocalWorkers(analysis_worker, 1),
+    make_eager_workers=lambda store: LocalWorkers(partial(analysis_worker, gives_way=False), 1),
+    perform=_analyse,
+    report_failed=_report_analysis,
+    name=lambda lease: f"the analysis of {lease.game_id}",
+    cannot="games cannot be analysed",
+    idle=lambda store: 2.0,
+    gives_back_at=StopRequest.FINISH,
+)
+
+
+# Comparisons of new versions
+
+_GAMES = 2
+"""Games of a block."""
+_PORTION_MS = 20_000
+"""CPU time of a lease: then it is another author's turn."""
+
+
+def _compare(loop: TaskLoop[ComparisonLease], lease: ComparisonLease) -> None:
+    comparisons = loop.store.comparisons
+
+    def on_message(block: BlockPlayed) -> bool:
+        return not loop.retry(lambda: comparisons.add(lease, *block, loop.times.lease))
+
+    try:
+        loop.answer(
+            lease,
+            replace(lease, cpu_ms=min(lease.cpu_ms, _PORTION_MS)),
+            needs=tuple({version.digest: None for version in lease.versions}),
+            quiet=_GAMES * game_seconds(lease.season, max(lease.season.seats)),
+            on_message=on_message,
+        )
+        lost = None
+    except LeaseLost as error:
+        lost = error
+    comparison = loop.retry(lambda: comparisons.get(lease.id))
+    if comparison.state.is_final:  # with its last block, or by a newer version
+        loop.watcher.compared(comparison)
+    elif lost is not None:
+        raise lost
+    loop.retry(lambda: comparisons.hand_back(loop.owner))
+
+
+COMPARISONS: Handler[ComparisonLease] = Handler(
+    kind=TaskKind.COMPARISON,
+    queue=lambda store: store.comparisons,
+    make_workers=lambda store: LocalWorkers(comparison_worker, 1, fetch=store.bots.archive),
+    perform=_compare,
+    name=lambda lease: f"the comparison of {lease.label}",
+    cannot="bots cannot be compared",
+    idle=lambda store: 5.0,
+    gives_back_at=StopRequest.FINISH,
+)
+
+
+# Steps of people's games
+
+
+def _play_on(loop: TaskLoop[PersonGame], lease: PersonGame) -> None:
+    games = loop.store.person_games
+    answer = loop.answer(
+        lease,
+        lease,
+        needs=tuple({version.digest: None for version in lease.versions}),
+        seconds=game_seconds(lease.season, len(lease.names)),
+    )
+    played = cast(PlayedOn, answer)  # what `person_worker` answers
+    # The store may be unavailable after the commit: a repetition finds the lease gone.
+    if played.record:
+        loop.retry(lambda: games.finish(lease, played.record))
+    else:
+        loop.retry(lambda: games.ask(lease, played.decisions))
+
+
+STEPS: Handler[PersonGame] = Handler(
+    kind=TaskKind.STEP,
+    queue=lambda store: store.person_games,
+    make_workers=lambda store: LocalWorkers(person_worker, 1, fetch=store.bots.archive),
+    perform=_play_on,
+    name=lambda lease: f"the game {lease.game_id}",
+    cannot="games of people cannot be played",
+    # Quick for people who are at their tables.
+    idle=lambda store: 0.2 if store.person_games.open() else 1.0,
+    gives_back_at=StopRequest.HAND_BACK,
+)

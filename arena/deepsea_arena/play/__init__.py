@@ -1,1 +1,0 @@
-"""Games, checks and analyses as they are played: runners, workers, admission."""

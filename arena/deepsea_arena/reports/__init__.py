@@ -1,1 +1,0 @@
-"""Reports of a ladder: standings, bots, games, seasons, tournaments."""

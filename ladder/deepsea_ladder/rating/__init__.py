@@ -1,1 +1,0 @@
-"""Ratings: TrueSkill as a fold over stored games, forecasts."""

@@ -1,1 +1,0 @@
-"""Scheduling: matchmaking, pairing, tournaments."""

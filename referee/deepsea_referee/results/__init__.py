@@ -1,1 +1,0 @@
-"""Results of a match: totals, times, results.json, the output folder."""

@@ -1,0 +1,408 @@
+"""The results of a match: the numbers per bot, and the first faults and void games.
+
+Invariants: the numbers are derived only from the games' results; games are summed and not stored,
+so that a match of any length uses the same memory; the order of games does not change the result.
+All games are in results.json (folder.py). Faults of the same bot are of one kind if their messages
+are equal, or if they come from the same place in the author's code; of each kind the first fault is
+stored. A time is only counted in a bucket: up to 1,023 us a bucket is one microsecond, above that
+it spans at most 1/512 of the time; the slowest time is exact.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from deepsea_referee.bots.output import BotLog, frames
+from deepsea_referee.bots.resolve import BotSpec
+from deepsea_referee.errors import UserError
+from deepsea_referee.pauses import OffTurn
+from deepsea_rules.faults import Fault, FaultReport
+from deepsea_rules.game import Decision, Forfeit
+from deepsea_rules.printable import html_table, one_line
+from deepsea_rules.ruleset import DIVES, SEAT_LETTERS, RuleSet
+from deepsea_rules.time_control import TimeControl, duration_text
+from deepsea_sdk.bot import Note
+from deepsea_sdk.table import PlayedGame
+
+EXPLAINED = 10
+"""The number of void games that are stored to be explained; the others are only counted."""
+MOST_KINDS = 100
+"""The largest number of kinds of faults that are distinguished. Later ones are combined by bot,
+fault, and stage of the game."""
+_LONGEST_MESSAGE = 160
+"""The largest number of characters of a fault's message in a line."""
+_BITS = 10
+"""The number of leading binary digits of a time that determine its bucket."""
+_EXACT_US = 1 << _BITS
+"""Shorter times have a bucket each."""
+
+
+# Faults, those of one kind counted together
+
+
+@dataclass(slots=True)
+class FaultKind:
+    """Faults of one bot that are alike."""
+
+    bot: int
+    game: int
+    """The number of the first game with such a fault, from 1."""
+    first: FaultReport
+    """The first fault of this kind in that game."""
+    count: int = 0
+    forfeits: int = 0
+
+    def line(self, name: str) -> str:
+        """Describe the faults in one line: the kind, the number, and the first place.
+
+        `name` is the name of the bot.
+        """
+        first, times = self.first, f" ×{self.count}" if self.count > 1 else ""
+        where = f"{', first' if times else ''} in game {self.game}, seat {SEAT_LETTERS[first.seat]}"
+        if first.when == "decision":
+            where += f", decision {first.decision}, after {duration_text(first.us)}"
+        forfeits = ""
+        if self.forfeits and first.when != "absent":
+            games = f" {self.forfeits} games" if self.forfeits > 1 else ""
+            forfeits = f"; forfeited{games}"
+        kind = "forfeited" if first.when == "absent" else str(first.fault)
+        return f"{name}: {kind}{times}{where}: {one_line(first.came, _LONGEST_MESSAGE)}{forfeits}"
+
+
+class FaultKinds:
+    """The faults of a match, combined into kinds."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """The number of faults. Forfeits of a bot that was absent from a game are not faults."""
+        self._kinds: dict[tuple[object, ...], FaultKind] = {}
+
+    def add(self, game: int, bot: int, report: FaultReport) -> None:
+        """Count one fault of a bot. Games may come in any order, the faults of a game in order."""
+        self.count += report.when != "absent"
+        key: tuple[object, ...] = (bot, report.fault, report.when, _cause(report))
+        if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
+            key = key[:3]  # combines all further faults, whatever their cause
+        kind = self._kinds.setdefault(key, FaultKind(bot, game, report))
+        if game < kind.game:
+            kind.game, kind.first = game, report
+        kind.count += 1
+        kind.forfeits += report.forfeit
+
+    def __iter__(self) -> Iterator[FaultKind]:
+        """Yield the kinds of faults in the order in which they first happened."""
+        return iter(sorted(self._kinds.values(), key=lambda kind: (kind.game, kind.first.decision)))
+
+
+def _cause(report: FaultReport) -> object:
+    """Return a value that is equal for faults with the same cause.
+
+    That is the place in the author's code if the fault has a traceback, else its message. All
+    timeouts are alike, since their messages differ in the limit only.
+    """
+    if report.fault is Fault.TIMEOUT:
+        return None
+    return frames(report.error) or report.came
+
+
+# Times of decisions
+
+
+class LatencyHistogram:
+    """Counts the times of many decisions, in microseconds, with little memory."""
+
+    def __init__(self) -> None:
+        self._slowest = 0
+        self._counts: Counter[int] = Counter()
+        """The number of decisions in each bucket, by the middle of the bucket."""
+
+    def add(self, times_us: Iterable[int]) -> None:
+        """Count the times of some decisions."""
+        times = [*times_us]
+        self._slowest = max([self._slowest, *times])
+        self._counts.update([us if us < _EXACT_US else _middle(us) for us in times])
+
+    @property
+    def count(self) -> int:
+        """The number of decisions."""
+        return self._counts.total()
+
+    @property
+    def slowest_us(self) -> int | None:
+        """The slowest time; None if there is no decision."""
+        return self._slowest if self._counts else None
+
+    def quantile_us(self, percent: int) -> int | None:
+        """Return the shortest time that at least `percent` of the decisions do not exceed.
+
+        For 50 it is the lower median. None if there is no decision. The time is exact up to 1,023
+        us; a longer one is the middle of its bucket, which is off by at most 0.1 %.
+        """
+        not_slower, total = 0, self.count
+        for us, count in self.counts():
+            not_slower += count
+            if 100 * not_slower >= percent * total:
+                return us
+        return None
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Return a sorted list of times with their numbers; a time is the middle of its bucket."""
+        # The middle of the last bucket may be longer than the slowest time.
+        return [(min(us, self._slowest), count) for us, count in sorted(self._counts.items())]
+
+
+def _middle(us: int) -> int:
+    """Return the middle of the bucket of a time of at least `_EXACT_US`.
+
+    The first `_BITS` binary digits of a time determine its bucket, so the width of the buckets
+    doubles whenever the time does.
+    """
+    shift = us.bit_length() - _BITS
+    return (us >> shift << shift) + (1 << shift >> 1)
+
+
+# Games and matches
+
+
+@dataclass(frozen=True, slots=True)
+class GameResult:
+    """The result of a game that counts."""
+
+    game: int
+    """The number of the game in the match, from 1."""
+    game_id: str
+    seats: tuple[int, ...]
+    """The index of the bot in each seat."""
+    points: tuple[int, ...]
+    placements: tuple[int, ...]
+    forfeits: tuple[Forfeit, ...]
+    faults: tuple[FaultReport, ...]
+    drowned: tuple[tuple[int, ...], ...] = ()
+    """For each dive that was played, the number of units that each seat lost at its end."""
+    notes: Mapping[int, Note] = field(default_factory=dict)
+    """The notes of bots, by the number of the decision."""
+
+    @classmethod
+    def of(cls, number: int, seats: Sequence[int], played: PlayedGame) -> Self:
+        """Return the result of a played game.
+
+        number  the number of the game in the match, from 0
+        seats   the index of the bot in each seat
+        """
+        record = played.record
+        return cls(
+            game=number + 1,
+            game_id=record.game_id,
+            seats=tuple(seats),
+            points=record.points,
+            placements=record.placements,
+            forfeits=record.forfeits,
+            faults=played.faults,
+            drowned=played.drowned,
+            notes=played.notes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VoidGame:
+    """A game that does not count, because the referee or the host failed."""
+
+    game: int
+    game_id: str
+    reason: str
+    seat: int | None = None
+    """The seat whose bot could not be timed; None for other reasons."""
+    out_of_memory: bool = False
+    """True if the reason is that this machine had no free memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotSummary:
+    """The numbers of one bot in a match: a row of the table."""
+
+    name: str
+    games: int
+    wins: int
+    """The number of games in placement 1, shared or alone."""
+    mean_placement: float | None
+    mean_points: float | None
+    drowned: tuple[int, ...]
+    """For each dive, the number of games in which the bot lost units at the end of the dive."""
+    faults: int
+    forfeits: int
+    decisions: int
+    median_us: int | None
+    slowest_us: int | None
+    off_turn: float | None
+    """The CPU seconds per second that the bot used outside of its turns; None if not measured."""
+
+
+class VoidGames:
+    """The number of void games, and the first `EXPLAINED` of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[VoidGame] = []
+
+    def add(self, void: VoidGame) -> None:
+        """Count a void game. Games may come in any order; those with the lowest numbers stay."""
+        self.count += 1
+        insort(self._first, void, key=lambda void: void.game)
+        del self._first[EXPLAINED:]
+
+    def __iter__(self) -> Iterator[VoidGame]:
+        return iter(self._first)
+
+
+class _Tally:
+    """The sums of one bot over all games."""
+
+    def __init__(self) -> None:
+        self.games = 0
+        self.wins = 0
+        self.placements = 0
+        self.points = 0
+        self.drowned = [0] * DIVES
+        self.faults = 0
+        self.forfeits = 0
+        self.times = LatencyHistogram()
+
+
+@dataclass(slots=True)
+class MatchResult:
+    """The results of a match, to which games are added."""
+
+    bots: tuple[BotSpec, ...]
+    rules: RuleSet
+    time_control: TimeControl
+    seed: bytes
+    games_asked: int
+    isolation: str
+    """The level of isolation."""
+    games: int = 0
+    """The number of games that count."""
+    first_game: GameResult | None = None
+    """The game with the lowest number of all that count; None before the first game."""
+    faults: FaultKinds = field(default_factory=FaultKinds)
+    voids: VoidGames = field(default_factory=VoidGames)
+    logs: list[BotLog] = field(default_factory=list)
+    off_turn: list[OffTurn] = field(default_factory=list)
+    interrupted: bool = False
+    tables: int = 1
+    """The largest number of games that were played at the same time over the same streams."""
+    late_share: float = 0.0
+    """The share of the time in which the referee itself was late. It is only measured where the
+    kernel does not report how long processes wait."""
+    _tallies: list[_Tally] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tallies = [_Tally() for _ in self.bots]
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{row.name} {row.wins} won" for row in self.ranked())
+        return f"<MatchResult, {self._facts}: {rows}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table as HTML, for a notebook."""
+        head = ("bot", "games", "wins", "placement", "points", "drowned in dive 1, 2, 3", "faults")
+        rows = [
+            (
+                row.name,
+                row.games,
+                row.wins,
+                "-" if row.mean_placement is None else f"{row.mean_placement:.2f}",
+                "-" if row.mean_points is None else f"{row.mean_points:.1f}",
+                ", ".join(map(str, row.drowned)),
+                row.faults,
+            )
+            for row in self.ranked()
+        ]
+        return html_table(self._facts, head, rows)
+
+    @property
+    def _facts(self) -> str:
+        ended = ", interrupted" if self.interrupted else ""
+        return f"{self.games} of {self.games_asked} games, {self.rules.name} rules{ended}"
+
+    def add(self, result: GameResult, decisions: Iterable[Decision]) -> None:
+        """Add a finished game with its decisions, whose times count.
+
+        Decisions that a bot was not asked for have no time.
+        """
+        self.games += 1
+        if self.first_game is None or result.game < self.first_game.game:
+            self.first_game = result
+        times: list[list[int]] = [[] for _ in result.seats]
+        unasked = {report.decision for report in result.faults if report.when != "decision"}
+        for number, decision in enumerate(decisions):
+            if number not in unasked:
+                times[decision.seat].append(decision.us)
+        for seat, bot in enumerate(result.seats):
+            tally = self._tallies[bot]
+            tally.games += 1
+            tally.wins += result.placements[seat] == 1
+            tally.placements += result.placements[seat]
+            tally.points += result.points[seat]
+            for dive, units in enumerate(result.drowned):
+                tally.drowned[dive] += units[seat] > 0
+            tally.times.add(times[seat])
+        for report in result.faults:
+            bot = result.seats[report.seat]
+            self._tallies[bot].faults += report.when != "absent"
+            self.faults.add(result.game, bot, report)
+        for forfeit in result.forfeits:
+            self._tallies[result.seats[forfeit.seat]].forfeits += 1
+
+    def add_void(self, void: VoidGame) -> None:
+        """Add a void game."""
+        self.voids.add(void)
+
+    def fault_lines(self) -> list[str]:
+        """Return the kinds of faults, each described in one line."""
+        return [kind.line(self.bots[kind.bot].name) for kind in self.faults]
+
+    def summaries(self) -> list[BotSummary]:
+        """Return the rows of the table, in the order of the bots."""
+        return [
+            BotSummary(
+                name=spec.name,
+                games=tally.games,
+                wins=tally.wins,
+                mean_placement=tally.placements / tally.games if tally.games else None,
+                mean_points=tally.points / tally.games if tally.games else None,
+                drowned=tuple(tally.drowned),
+                faults=tally.faults,
+                forfeits=tally.forfeits,
+                decisions=tally.times.count,
+                median_us=tally.times.quantile_us(50),
+                slowest_us=tally.times.slowest_us,
+                off_turn=self.off_turn[bot].share if self.off_turn else None,
+            )
+            for bot, (spec, tally) in enumerate(zip(self.bots, self._tallies, strict=True))
+        ]
+
+    def ranked(self) -> list[BotSummary]:
+        """Return the rows of the table, the best bot first.
+
+        Bots are sorted by mean placement, then by mean points; bots without games come last.
+        """
+        return sorted(
+            self.summaries(),
+            key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_points or 0)),
+        )
+
+
+def record_name(game: int) -> str:
+    """Return the name of the file with a game's record; `game` counts from 1."""
+    return f"game-{game:04}.json"
+
+
+class BotHangs(UserError):
+    """Raised if a bot in this process does not return from a call; `detail` is its stack."""
+
+    result: MatchResult
+    """The result of the match up to then: its complete games."""

@@ -1,1 +1,0 @@
-"""Clocks, decision timers and the load of the host."""

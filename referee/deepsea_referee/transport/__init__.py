@@ -1,1 +1,0 @@
-"""gRPC sessions between the referee and bots."""
