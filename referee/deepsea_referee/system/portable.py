@@ -9,7 +9,7 @@ and stops no attack; it limits accidents: memory, processes, a bot that does not
 own process group. When the referee is killed, its bots' streams end, which ends those that do not
 hang. A helper process that leaves the group and clears its environment can escape. Bots are charged
 the wall time: nothing counts as denied to them; the referee's own lateness is not charged, as far
-as its pulse shows it (timing/clock.py).
+as its pulse shows it (clock.py).
 
 Python's `subprocess` passes no descriptor but the standard streams on Windows: workers connect to
 this process over loopback, with a token that is used once and goes through the worker's stdin,
