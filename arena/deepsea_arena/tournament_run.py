@@ -17,7 +17,12 @@ from deepsea_arena.run_report import RunEnd, RunWatcher, Stop
 from deepsea_arena.runner import RunGoal, RunStopped, no_source, play
 from deepsea_arena.seasons import FreshSeed, find_season
 from deepsea_arena.standings import best_of_authors
-from deepsea_arena.tournament_state import FinalReport, Kind, TournamentPlan, TournamentState
+from deepsea_arena.tournament_state import (
+    FinalReport,
+    TournamentKind,
+    TournamentPlan,
+    TournamentState,
+)
 from deepsea_arena.tournaments import (
     RankCertainty,
     ScoreLine,
@@ -52,7 +57,7 @@ PORTION = 500
 class TournamentRequest:
     """The request of a tournament."""
 
-    kind: Kind
+    kind: TournamentKind
     name: str
     """The name of the tournament and its season."""
     bots: tuple[str, ...] = ()
@@ -74,7 +79,7 @@ class TournamentResult(Struct, frozen=True, kw_only=True):
     """A tournament that was played to its end."""
 
     tournament: str
-    kind: Kind
+    kind: TournamentKind
     games: int
     seed: str
     """The seed of its season, in hex."""

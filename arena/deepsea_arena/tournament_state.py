@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from deepsea_ladder.model import BotVersion
 
 
-Kind = Literal["round-robin", "gauntlet", "elimination", "final"]
+TournamentKind = Literal["round-robin", "gauntlet", "elimination", "final"]
 
 
 class TournamentPlan(Struct, frozen=True, kw_only=True):
     """The games of a tournament, as its season keeps it: the same plan has the same games."""
 
-    kind: Kind
+    kind: TournamentKind
     seats: int
     meetings: int
     bots: tuple[int, ...]

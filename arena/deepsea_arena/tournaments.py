@@ -12,8 +12,8 @@ from deepsea_arena.seasons import SeasonInfo, season_info
 from deepsea_arena.standings import games_in_words, order_report
 from deepsea_arena.tournament_state import (
     FinalReport,
-    Kind,
     Table,
+    TournamentKind,
     TournamentPlan,
     TournamentState,
     final_report,
@@ -31,7 +31,7 @@ class TournamentLine(Struct, frozen=True, kw_only=True):
     """A tournament in the list."""
 
     name: str
-    kind: Kind
+    kind: TournamentKind
     seats: int
     bots: int
     opened_at: Time

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.api.errors import INVALID, ApiError, Kind, refusal_of
+from deepsea_arena.api.errors import INVALID, ApiError, RefusalKind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE, LadderService, visitor
@@ -83,9 +83,9 @@ def test_a_code_becomes_a_token_that_says_who_one_is(service: LadderService) -> 
 @pytest.mark.parametrize("days", [-1, 366])
 def test_codes_are_bounded(service: LadderService, days: int) -> None:
     for fields in ({}, {"count": -1}, {"count": 501}, {"count": 1, "days": days}):
-        assert refused(service, MACHINE, "create_codes", **fields).kind is Kind.INVALID
+        assert refused(service, MACHINE, "create_codes", **fields).kind is RefusalKind.INVALID
     for name in ("", "a/b", "x" * 41, "machine"):
-        assert refused(service, MACHINE, "create_codes", authors=[name]).kind is Kind.INVALID
+        assert refused(service, MACHINE, "create_codes", authors=[name]).kind is RefusalKind.INVALID
     assert LocalLadder(service, MACHINE).codes() == ()
 
 
@@ -107,7 +107,7 @@ def asks(call: Callable[[], object]) -> bool:
     """Whether a call asks the store; else it is refused for its form."""
     with pytest.raises(ApiError) as info:
         call()
-    assert info.value.kind is Kind.UNAUTHENTICATED or isinstance(info.value.__cause__, Asked)
+    assert info.value.kind is RefusalKind.UNAUTHENTICATED or isinstance(info.value.__cause__, Asked)
     return isinstance(info.value.__cause__, Asked)
 
 
@@ -153,19 +153,21 @@ def test_wrong_codes_cost_time_by_address(played: Store) -> None:
     token, _ = joined(service, "Yan")
     (code,) = codes(service, count=1)
     for _ in range(20):
-        assert refused(service, visitor(HERE), "redeem", code="x").kind is Kind.UNAUTHENTICATED
+        assert (
+            refused(service, visitor(HERE), "redeem", code="x").kind is RefusalKind.UNAUTHENTICATED
+        )
     found = refused(service, visitor(HERE), "redeem", code="x")
-    assert (found.kind, found.retry_after) == (Kind.EXHAUSTED, 180)
+    assert (found.kind, found.retry_after) == (RefusalKind.EXHAUSTED, 180)
     with pytest.raises(ApiError) as info:
         service.log_in("x", HERE)
-    assert info.value.kind is Kind.EXHAUSTED
+    assert info.value.kind is RefusalKind.EXHAUSTED
     assert service.log_in(token, HERE).caller.author == "Yan"
     other = visitor("192.0.2.8")
-    assert refused(service, other, "redeem", code="x").kind is Kind.UNAUTHENTICATED
+    assert refused(service, other, "redeem", code="x").kind is RefusalKind.UNAUTHENTICATED
     redeemed = LocalLadder(service, visitor(HERE)).redeem(code=code, author="Zoe")
     assert redeemed.account.author == "Zoe"
     clock.jump(180_000_000)
-    assert refused(service, visitor(HERE), "redeem", code="x").kind is Kind.UNAUTHENTICATED
+    assert refused(service, visitor(HERE), "redeem", code="x").kind is RefusalKind.UNAUTHENTICATED
 
 
 def test_a_name_that_is_not_allowed_is_no_failure(service: LadderService) -> None:
@@ -173,9 +175,9 @@ def test_a_name_that_is_not_allowed_is_no_failure(service: LadderService) -> Non
     (code,) = codes(service, count=1)
     for _ in range(21):
         found = refused(service, visitor(HERE), "redeem", code=code, author="zoe")
-        assert found.kind is Kind.NOT_NOW
+        assert found.kind is RefusalKind.NOT_NOW
         found = refused(service, visitor(HERE), "redeem", code=code, author="a/b")
-        assert found.kind is Kind.INVALID
+        assert found.kind is RefusalKind.INVALID
 
 
 def test_wrong_codes_and_tokens_keep_no_writer_waiting(played: Store) -> None:
@@ -183,7 +185,9 @@ def test_wrong_codes_and_tokens_keep_no_writer_waiting(played: Store) -> None:
     service = service_of(played)
     with ladder.no_writes(played):
         code, token = "AAAA-AAAA-AAAA-AAAA", new_secret(SecretKind.TOKEN, bytes(32))[0]
-        assert refused(service, visitor(HERE), "redeem", code=code).kind is Kind.UNAUTHENTICATED
+        assert (
+            refused(service, visitor(HERE), "redeem", code=code).kind is RefusalKind.UNAUTHENTICATED
+        )
         with pytest.raises(ApiError, match=INVALID):
             service.log_in(token, HERE)
 
@@ -191,9 +195,9 @@ def test_wrong_codes_and_tokens_keep_no_writer_waiting(played: Store) -> None:
 def test_a_token_gives_no_more_than_the_one_that_makes_it(service: LadderService) -> None:
     _, caller = joined(service, "Zoe")
     for scopes in (["admin"], ["read", "admin"]):
-        assert refused(service, caller, "create_token", scopes=scopes).kind is Kind.DENIED
+        assert refused(service, caller, "create_token", scopes=scopes).kind is RefusalKind.DENIED
     for fields in ({"scopes": ["root"]}, {"days": -1}, {"days": 366}, {"label": "x" * 61}):
-        assert refused(service, caller, "create_token", **fields).kind is Kind.INVALID
+        assert refused(service, caller, "create_token", **fields).kind is RefusalKind.INVALID
     made = LocalLadder(service, caller).create_token(scopes=["read"], days=7, label="dash\x1bboard")
     assert (made.token.scopes, made.token.label) == (("read",), "dash\\x1bboard")
     reader = service.caller_of(made.secret, HERE)
@@ -202,7 +206,7 @@ def test_a_token_gives_no_more_than_the_one_that_makes_it(service: LadderService
         ("revoke_token", {"id": caller.secret_id}),
         ("end_session", {"id": 1}),
     ):
-        assert refused(service, reader, name, **fields).kind is Kind.DENIED
+        assert refused(service, reader, name, **fields).kind is RefusalKind.DENIED
     LocalLadder(service, reader).revoke_token(id=reader.secret_id)
     assert not service.still_valid(reader)
     assert service.still_valid(caller)
@@ -213,8 +217,8 @@ def test_an_admins_usual_token_is_no_admins_token(service: LadderService) -> Non
     made = LocalLadder(service, boss).create_token()
     assert made.token.scopes == ("read", "submit")
     usual = service.caller_of(made.secret, HERE)
-    assert refused(service, usual, "create_codes", count=1).kind is Kind.DENIED
-    assert refused(service, usual, "audit", everybody=True).kind is Kind.DENIED
+    assert refused(service, usual, "create_codes", count=1).kind is RefusalKind.DENIED
+    assert refused(service, usual, "audit", everybody=True).kind is RefusalKind.DENIED
     assert LocalLadder(service, boss).create_codes(count=1)[0].code
     (code,) = [one.code for one in LocalLadder(service, boss).create_codes(authors=["boss"])]
     token = LocalLadder(service, visitor(HERE)).redeem(code=code).token
@@ -230,7 +234,7 @@ def test_what_is_somebody_elses_is_not_there(service: LadderService) -> None:
         ("end_session", page.caller.secret_id, 99),
     ):
         theirs, nobodys = (refused(service, zoe, name, id=one) for one in (known, unknown))
-        assert theirs.kind is nobodys.kind is Kind.NOT_FOUND
+        assert theirs.kind is nobodys.kind is RefusalKind.NOT_FOUND
         assert str(theirs) == str(nobodys)
     assert service.still_valid(yan)
     assert {one.actor for one in LocalLadder(service, zoe).audit()} <= {"Zoe", ""}
@@ -267,7 +271,7 @@ def test_a_session_is_opened_by_a_token_and_ends(service: LadderService) -> None
     for session in (login.session, "", login.session + " ", "0" * 64):
         with pytest.raises(ApiError) as info:
             service.caller_of(session, HERE, SecretKind.SESSION)
-        assert info.value.kind is Kind.UNAUTHENTICATED
+        assert info.value.kind is RefusalKind.UNAUTHENTICATED
 
 
 @pytest.mark.parametrize(
@@ -304,18 +308,18 @@ def test_files_come_in_parts_of_the_limits_size(played: Store) -> None:
 
 def test_limits_are_parameters(played: Store) -> None:
     service = service_of(played, limits=RemoteLimits(codes=2, tokens=1, failures_per_hour=1))
-    assert refused(service, MACHINE, "create_codes", count=3).kind is Kind.INVALID
+    assert refused(service, MACHINE, "create_codes", count=3).kind is RefusalKind.INVALID
     _, caller = joined(service, "Zoe")
-    assert refused(service, caller, "create_token").kind is Kind.NOT_NOW
+    assert refused(service, caller, "create_token").kind is RefusalKind.NOT_NOW
     refused(service, visitor(HERE), "redeem", code="x")
     assert refused(service, visitor(HERE), "redeem", code="x").retry_after == 3600
 
 
 def test_strange_names_are_just_not_there(service: LadderService) -> None:
     for name in ("\x00", "\ud800", "x" * 100_000, "ben'; DROP TABLE authors"):
-        assert refused(service, MACHINE, "reset_author", author=name).kind is Kind.NOT_FOUND
+        assert refused(service, MACHINE, "reset_author", author=name).kind is RefusalKind.NOT_FOUND
         assert refused(service, MACHINE, "rename_author", author="ben-senior", to=name).kind in (
-            Kind.INVALID,
+            RefusalKind.INVALID,
         )
 
 
@@ -326,5 +330,5 @@ def test_a_time_that_no_calendar_has_is_refused(service: LadderService, at: str)
         refused(service, MACHINE, "open_season", settings={"name": "s2"}, deadline=at),
         refused(service, MACHINE, "set_deadline", until=at),
     ):
-        assert refusal.kind is Kind.INVALID
+        assert refusal.kind is RefusalKind.INVALID
         assert f"'{at}' is no time" in str(refusal)

@@ -9,7 +9,7 @@ import pytest
 
 from deepsea_arena import ladder_analyses
 from deepsea_arena.analysis import AnalysisSettings
-from deepsea_arena.api.errors import ApiError, Kind, refusal_of
+from deepsea_arena.api.errors import ApiError, RefusalKind, refusal_of
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE, LadderService, visitor
 from deepsea_arena.ladder_analyses import plan
@@ -77,9 +77,9 @@ def test_what_is_not_there_is_not_found(service: LadderService) -> None:
     for caller in (author(service), MACHINE):
         for game in ("s1-99", "", "../x", "s1-1\x00"):
             for name in ("request_analysis", "analysis", "watch_analysis"):
-                assert refused(service, caller, name, game).kind is Kind.NOT_FOUND
+                assert refused(service, caller, name, game).kind is RefusalKind.NOT_FOUND
     assert service.store.analyses.queue() == []
-    assert refused(service, visitor(), "watch_analysis", "s1-1").kind is Kind.NOT_FOUND
+    assert refused(service, visitor(), "watch_analysis", "s1-1").kind is RefusalKind.NOT_FOUND
 
 
 def test_one_by_other_settings_is_outdated(

@@ -11,7 +11,7 @@ from itertools import islice, takewhile
 import pytest
 from msgspec.structs import replace
 
-from deepsea_arena.api.errors import FAILED, ApiError, Kind, refusal_of
+from deepsea_arena.api.errors import FAILED, ApiError, RefusalKind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE, LadderService, visitor
@@ -48,17 +48,21 @@ VISITOR, READER, ADMIN = (
 @pytest.mark.parametrize(
     ("error", "kind", "said"),
     [
-        (NotOnLadder("there is no bot 'x'"), Kind.NOT_FOUND, "there is no bot 'x'"),
-        (UserError("limit is\na number"), Kind.INVALID, "limit is a number"),
-        (SubmissionError("you have submitted enough"), Kind.NOT_NOW, "you have submitted enough"),
-        (SeasonClosed("the season is closed"), Kind.NOT_NOW, "the season is closed"),
-        (StoreUnavailable("/srv/ladder.db is locked"), Kind.UNAVAILABLE, None),
-        (StoreDamaged("/srv/ladder.db: row 7"), Kind.INTERNAL, FAILED),
-        (ZeroDivisionError("division by zero"), Kind.INTERNAL, FAILED),
+        (NotOnLadder("there is no bot 'x'"), RefusalKind.NOT_FOUND, "there is no bot 'x'"),
+        (UserError("limit is\na number"), RefusalKind.INVALID, "limit is a number"),
+        (
+            SubmissionError("you have submitted enough"),
+            RefusalKind.NOT_NOW,
+            "you have submitted enough",
+        ),
+        (SeasonClosed("the season is closed"), RefusalKind.NOT_NOW, "the season is closed"),
+        (StoreUnavailable("/srv/ladder.db is locked"), RefusalKind.UNAVAILABLE, None),
+        (StoreDamaged("/srv/ladder.db: row 7"), RefusalKind.INTERNAL, FAILED),
+        (ZeroDivisionError("division by zero"), RefusalKind.INTERNAL, FAILED),
     ],
 )
 def test_a_refusal_says_nothing_of_the_inside(
-    error: Exception, kind: Kind, said: str | None
+    error: Exception, kind: RefusalKind, said: str | None
 ) -> None:
     refused = refusal_of(error)
     assert refused.kind is kind
@@ -70,7 +74,7 @@ def test_a_refusal_says_nothing_of_the_inside(
 def test_errors_of_methods_become_refusals_but_for_the_machine(service: LadderService) -> None:
     with pytest.raises(ApiError) as info:
         LocalLadder(service, VISITOR).bot(bot="nobody")
-    assert info.value.kind is Kind.NOT_FOUND
+    assert info.value.kind is RefusalKind.NOT_FOUND
     with pytest.raises(NotOnLadder):
         LocalLadder(service, MACHINE).bot(bot="nobody")
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
 from deepsea_arena.api.local import LocalLadder, check_call
 from deepsea_arena.api.remote import RemoteLadder
@@ -123,7 +123,7 @@ def service_of(store: Store, *, private: bool = False) -> LadderService:
     return LadderService(store, entropy=lambda: bytes(32), private=private)
 
 
-def refusal(service: LadderService, caller: Caller, name: str) -> Kind | None:
+def refusal(service: LadderService, caller: Caller, name: str) -> RefusalKind | None:
     """The kind of the refusal of a call; None if it is allowed."""
     try:
         check_call(service, caller, METHODS[name])
@@ -140,14 +140,14 @@ def test_every_method_has_a_row() -> None:
 def test_who_may_call_a_method(store: Store, name: str) -> None:
     service = service_of(store)
     found = {word: refusal(service, caller, name) for word, caller in CALLERS.items()}
-    denied = dict.fromkeys(CALLERS, Kind.DENIED) | {"visitor": Kind.UNAUTHENTICATED}
+    denied = dict.fromkeys(CALLERS, RefusalKind.DENIED) | {"visitor": RefusalKind.UNAUTHENTICATED}
     assert found == {word: None if word in MAY[name] else denied[word] for word in CALLERS}
 
 
 @pytest.mark.parametrize("name", MAY)
 def test_visitors_of_a_private_ladder_may_join_and_nothing_else(store: Store, name: str) -> None:
     service = service_of(store, private=True)
-    expected = None if name in ALWAYS else Kind.UNAUTHENTICATED
+    expected = None if name in ALWAYS else RefusalKind.UNAUTHENTICATED
     assert refusal(service, CALLERS["visitor"], name) is expected
     for word in MAY[name]:
         assert word == "visitor" or refusal(service, CALLERS[word], name) is None

@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 from sqlalchemy import select
 
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.api.submissions import Archive
@@ -70,7 +70,7 @@ def states(answers: Iterator[Any]) -> Iterator[tuple[str, int, int] | None]:
         yield None if answer is None else (answer.state, answer.ahead, answer.games)
 
 
-def refused(kind: Kind, call: Callable[[], object]) -> str:
+def refused(kind: RefusalKind, call: Callable[[], object]) -> str:
     with pytest.raises(ApiError) as error:
         call()
     assert error.value.kind is kind
@@ -103,7 +103,7 @@ def test_the_same_key_is_the_same_submission(anna: LocalLadder) -> None:
     assert first == second
     assert anna.is_known(Archive.of(content, "", KEY, 1000))
     assert anna.submissions() == (first,)
-    words = refused(Kind.INVALID, lambda: upload(anna, zipped("two")))
+    words = refused(RefusalKind.INVALID, lambda: upload(anna, zipped("two")))
     assert words == f"the key {KEY!r} is that of another upload; choose a new one"
 
 
@@ -113,7 +113,7 @@ def test_limits_are_refused_at_the_header_with_when_to_come_back(anna: LocalLadd
     announced = Archive(bot="", size=5, sha256="0" * 64, key=KEY)
     with pytest.raises(ApiError) as error:
         anna.is_known(announced)
-    assert (error.value.kind, error.value.retry_after) == (Kind.EXHAUSTED, 30)
+    assert (error.value.kind, error.value.retry_after) == (RefusalKind.EXHAUSTED, 30)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_header_that_makes_no_sense_is_refused_in_one_sentence(
 ) -> None:
     archive = replace(Archive.of(zipped("one"), "mine", KEY, 1000), **header)
     for call in (anna.is_known, anna.submit):
-        sentence = refused(Kind.INVALID, partial(call, archive))
+        sentence = refused(RefusalKind.INVALID, partial(call, archive))
         assert words in sentence
         assert "\n" not in sentence
     assert anna.submissions() == ()
@@ -146,7 +146,7 @@ def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
 ) -> None:
     season = Season(name="open", isolation="process")
     service.store.seasons.open(season, ladder.SEED)
-    words = refused(Kind.NOT_NOW, lambda: upload(anna, zipped("one")))
+    words = refused(RefusalKind.NOT_NOW, lambda: upload(anna, zipped("one")))
     assert words == (
         "season open plays bots without a sandbox, so none are taken from afar; ask whoever runs "
         "the ladder"
@@ -166,16 +166,16 @@ def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
 def test_an_author_withdraws_own_bots_and_no_others(
     service: LadderService, anna: LocalLadder, ben: LocalLadder
 ) -> None:
-    words = refused(Kind.NOT_FOUND, lambda: ben.withdraw(bot="anna"))
+    words = refused(RefusalKind.NOT_FOUND, lambda: ben.withdraw(bot="anna"))
     assert words == "you have no bot 'anna'"
-    nobodys = refused(Kind.NOT_FOUND, lambda: ben.withdraw(bot="nobody"))
+    nobodys = refused(RefusalKind.NOT_FOUND, lambda: ben.withdraw(bot="nobody"))
     assert nobodys == words.replace("anna", "nobody")
     for _ in range(2):
         place = anna.withdraw(bot="Anna")
         assert (place.bot, place.author, place.version) == ("anna", "anna-senior", 1)
         assert place.state is BotState.WITHDRAWN
     service.store.bots.disable("ben", "it crashed")
-    words = refused(Kind.NOT_NOW, lambda: ben.withdraw(bot="ben"))
+    words = refused(RefusalKind.NOT_NOW, lambda: ben.withdraw(bot="ben"))
     assert words == (
         "ben is disabled: it crashed; ask whoever runs the ladder, who alone can enable it"
     )
@@ -188,7 +188,7 @@ def test_lists_hold_what_is_the_callers_own(service: LadderService, anna: LocalL
     assert admin.bots() == ()
     assert len(admin.bots(everybody=True)) == 4
     for other in (anna, LocalLadder(service, structs.replace(head, scopes=anna.caller.scopes))):
-        refused(Kind.DENIED, partial(other.bots, everybody=True))
+        refused(RefusalKind.DENIED, partial(other.bots, everybody=True))
 
 
 def test_the_bots_of_an_author_are_read_without_those_of_others(
@@ -217,8 +217,8 @@ def test_an_author_downloads_own_bots_and_no_others(
 
     assert download(bot="anna", version=1) == "# anna\n"
     assert download(bot="anna") == "# " + "x" * 100_000 + "\n"
-    refused(Kind.NOT_FOUND, lambda: ben.download_bot(bot="anna"))
-    refused(Kind.NOT_FOUND, lambda: anna.download_bot(bot="anna", version=3))
+    refused(RefusalKind.NOT_FOUND, lambda: ben.download_bot(bot="anna"))
+    refused(RefusalKind.NOT_FOUND, lambda: anna.download_bot(bot="anna", version=3))
 
 
 def test_an_author_reads_what_own_bots_left_of_a_game(
@@ -231,8 +231,8 @@ def test_an_author_reads_what_own_bots_left_of_a_game(
     assert (log.seat, log.bot, log.error, log.output) == (seat, "ben v1", "a bug", "hello")
     assert anna.log(game_id="s1-2") == ()
     stranger = author(service, "stranger")
-    words = refused(Kind.NOT_FOUND, lambda: stranger.log(game_id="s1-2"))
-    nobodys = refused(Kind.NOT_FOUND, lambda: stranger.log(game_id="s9-2"))
+    words = refused(RefusalKind.NOT_FOUND, lambda: stranger.log(game_id="s1-2"))
+    nobodys = refused(RefusalKind.NOT_FOUND, lambda: stranger.log(game_id="s9-2"))
     assert words.replace("s1-2", "s9-2") == nobodys
 
 
@@ -251,7 +251,7 @@ def test_of_many_uploads_of_one_author_the_allowed_ones_wait(
     assert (ends.count("queued"), ends.count("EXHAUSTED")) == (3, 17)
     assert len(anna.submissions()) == 3
     # Uploads that ended make room for others.
-    refused(Kind.EXHAUSTED, lambda: upload(anna, zipped("more")))
+    refused(RefusalKind.EXHAUSTED, lambda: upload(anna, zipped("more")))
     lease = service.store.submissions.claim("runner", 60)
     assert lease is not None
     service.store.submissions.refuse(lease, SubmissionRefusal("no"), 0)
@@ -262,10 +262,10 @@ def test_a_submission_of_another_is_not_there(
     service: LadderService, anna: LocalLadder, ben: LocalLadder
 ) -> None:
     number = next(upload(anna, zipped("one"))).id
-    words = refused(Kind.NOT_FOUND, lambda: ben.watch_submission(id=number))
+    words = refused(RefusalKind.NOT_FOUND, lambda: ben.watch_submission(id=number))
     assert words == f"there is no submission {number} of yours"
     assert ben.submissions() == ()
-    refused(Kind.DENIED, ben.queue)
+    refused(RefusalKind.DENIED, ben.queue)
     admin = Caller(role=Role.ADMIN, scopes=frozenset(Scope))
     (waiting,) = LocalLadder(service, admin).queue()
     assert waiting.id == number

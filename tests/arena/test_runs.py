@@ -33,7 +33,7 @@ from deepsea_arena.tournament_run import (
     play_begun,
     play_tournament,
 )
-from deepsea_arena.tournament_state import Kind
+from deepsea_arena.tournament_state import TournamentKind
 from deepsea_arena.tournaments import tournament_report, tournaments
 from deepsea_arena.workers import MakePool
 from deepsea_ladder.accounts import MACHINE
@@ -432,7 +432,7 @@ def test_a_result_of_a_game_that_was_cancelled_comes_too_late(store: Store, stop
 
 
 @pytest.mark.parametrize("kind", ["round-robin", "elimination", "final"])
-def test_bots_that_never_move_are_level(store: Store, stop: Stop, kind: Kind) -> None:
+def test_bots_that_never_move_are_level(store: Store, stop: Stop, kind: TournamentKind) -> None:
     request = TournamentRequest(kind=kind, name="cup", games=20 * (kind == "final"))
     result = tournament(store, stop, request, idle)
     report = tournament_report(store, "cup")
@@ -559,7 +559,7 @@ def test_what_is_no_tournament_opens_no_season(
 
 @pytest.mark.parametrize("kind", ["round-robin", "elimination"])
 def test_games_of_a_tournament_are_queued_in_portions(
-    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch, kind: Kind
+    store: Store, stop: Stop, monkeypatch: pytest.MonkeyPatch, kind: TournamentKind
 ) -> None:
     """A run that is killed between two of them goes on where it was."""
     add, portions = store.jobs.add, list[int]()

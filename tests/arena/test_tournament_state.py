@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepsea_arena.tournament_state import (
-    Kind,
     Table,
+    TournamentKind,
     TournamentPlan,
     TournamentState,
     tournament_state,
@@ -23,7 +23,7 @@ from deepsea_ladder.tournament import scores
 
 @st.composite
 def plans(draw: st.DrawFn) -> TournamentPlan:
-    kinds: list[Kind] = ["round-robin", "gauntlet", "elimination", "elimination", "final"]
+    kinds: list[TournamentKind] = ["round-robin", "gauntlet", "elimination", "elimination", "final"]
     kind = draw(st.sampled_from(kinds))
     seats = draw(st.integers(2, 4))
     least = seats if kind in ("round-robin", "gauntlet") else 2

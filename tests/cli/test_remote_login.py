@@ -14,8 +14,8 @@ import pytest
 
 from deepsea_arena.api.remote import context, fingerprint, same_fingerprint
 from deepsea_cli.ladder.options import (
-    Login,
     Logins,
+    StoredLogin,
     logins_file,
     read_logins,
     read_url,
@@ -104,7 +104,7 @@ def login(run: Run, monkeypatch: pytest.MonkeyPatch) -> LogIn:
 
 def test_the_file_is_for_the_user_alone(file: Path) -> None:
     assert read_logins() == Logins()
-    login = Login(token=TOKEN, author="anna")
+    login = StoredLogin(token=TOKEN, author="anna")
     logins = Logins().with_login("https://a.example", login)
     write_logins(logins)
     assert read_logins() == logins
@@ -120,7 +120,7 @@ def test_the_file_is_for_the_user_alone(file: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o666])
 def test_a_file_that_others_can_read_is_refused(run: Run, file: Path, mode: int) -> None:
-    write_logins(Logins().with_login("https://a.example", Login(token=TOKEN, author="anna")))
+    write_logins(Logins().with_login("https://a.example", StoredLogin(token=TOKEN, author="anna")))
     file.chmod(mode)
     assert f"run `chmod 600 {file}`" in run("ladder", "whoami").refusal
 
@@ -567,6 +567,6 @@ def test_what_is_done_on_the_ladders_machine_says_so_to_who_is_logged_in_elsewhe
     assert "there is no ladder at" in one_line(before.err)
     assert "another machine" not in before.err
     url = "https://ladder.example"
-    write_logins(read_logins().with_login(url, Login(token=TOKEN, author="anna")))
+    write_logins(read_logins().with_login(url, StoredLogin(token=TOKEN, author="anna")))
     done = run("ladder", *command.split())
     assert f"on the ladder's machine alone: run it where {url} is" in done.refusal

@@ -23,7 +23,7 @@ from sqlalchemy import event
 from sqlalchemy import text as sql
 
 from deepsea_arena.api.declarations import Flow
-from deepsea_arena.api.errors import ENDED, INVALID, ApiError, Kind
+from deepsea_arena.api.errors import ENDED, INVALID, ApiError, RefusalKind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE
@@ -351,13 +351,15 @@ def test_a_call_whose_right_ends_before_it_writes(world: World, how: str) -> Non
         before = world.state()
         for one, given, words in zip((caller, session), fields, (INVALID, ENDED), strict=True):
             found = _refusal(world, one, name, given)
-            assert found == (None if how == "nothing" else (Kind.UNAUTHENTICATED, words)), name
+            assert found == (None if how == "nothing" else (RefusalKind.UNAUTHENTICATED, words)), (
+                name
+            )
         assert (world.state() == before) is (how != "nothing"), name
 
 
 def _refusal(
     world: World, caller: Caller, name: str, fields: dict[str, Any]
-) -> tuple[Kind, str] | None:
+) -> tuple[RefusalKind, str] | None:
     try:
         getattr(LocalLadder(world.service, caller), name)(**fields)
     except ApiError as error:
@@ -385,7 +387,7 @@ def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -
         assert waits.wait(60)
         connection.execute(sql("UPDATE secrets SET ended_at = 1"))
     writing.join(60)
-    assert refused == [(Kind.UNAUTHENTICATED, INVALID)]
+    assert refused == [(RefusalKind.UNAUTHENTICATED, INVALID)]
 
 
 def test_a_code_or_token_that_ends_while_its_form_is_sent_opens_nothing(

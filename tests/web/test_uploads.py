@@ -21,7 +21,7 @@ from sqlalchemy import event
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from deepsea_arena.api.errors import LASTING_S, ApiError, Kind
+from deepsea_arena.api.errors import LASTING_S, ApiError, RefusalKind
 from deepsea_arena.api.ladder_api import KEY, ROOT, SHA256
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import DISK_FULL
@@ -95,7 +95,7 @@ async def test_an_upload_has_a_least_speed_and_a_longest_time() -> None:
     for late in ([(10, 1)], [(9.9, 100), (1.2, 1)], [(9.9, 20_000), (110.1, 1)]):
         with pytest.raises(ApiError, match="too slow: it may take 120 seconds") as refused:
             await joined(after(*late, (0, 0)))
-        assert (refused.value.kind, refused.value.retry_after) == (Kind.EXHAUSTED, 1)
+        assert (refused.value.kind, refused.value.retry_after) == (RefusalKind.EXHAUSTED, 1)
 
 
 def test_a_large_archive_lies_in_a_file_and_is_stored_in_parts(
@@ -256,6 +256,6 @@ def test_an_author_has_so_many_uploads_at_a_time(world: World) -> None:
         for caller, words in ((anna, "2 uploads of yours"), (admin, "3 uploads are under way")):
             with pytest.raises(ApiError, match=words) as refused, door.uploading(caller):
                 pass
-            assert (refused.value.kind, refused.value.retry_after) == (Kind.EXHAUSTED, 5)
+            assert (refused.value.kind, refused.value.retry_after) == (RefusalKind.EXHAUSTED, 5)
     with door.uploading(admin):
         pass

@@ -45,8 +45,8 @@ from deepsea_arena.api.errors import (
     MINUTE_US,
     MOST_KEYS,
     ApiError,
-    Kind,
     Rate,
+    RefusalKind,
     refusal_of,
 )
 from deepsea_arena.api.ladder_api import METHODS
@@ -131,11 +131,11 @@ class Slots:
             self.refused += 1
             if name := self.closed_by:
                 said = f"this ladder does not do that: its operator has set `{name}` to 0"
-                raise ApiError(Kind.EXHAUSTED, said)
+                raise ApiError(RefusalKind.EXHAUSTED, said)
             is_of_key = of_key >= most_of_key
             sentence = self._too_many_of_key if is_of_key else self._too_many
             open_ones = of_key if is_of_key else self.open
-            raise ApiError(Kind.EXHAUSTED, sentence.format(open_ones), self._retry_s)
+            raise ApiError(RefusalKind.EXHAUSTED, sentence.format(open_ones), self._retry_s)
         self._open[key] += 1
         try:
             yield
@@ -220,13 +220,13 @@ class Gateway:
         else:
             self._check_calls(author)
         if not secret:
-            raise ApiError(Kind.UNAUTHENTICATED, PLAIN)
+            raise ApiError(RefusalKind.UNAUTHENTICATED, PLAIN)
         try:
             if not digest:
-                raise ApiError(Kind.UNAUTHENTICATED, INVALID)
+                raise ApiError(RefusalKind.UNAUTHENTICATED, INVALID)
             caller = await self.in_thread(lambda: self.service.caller_of(token, address))
         except ApiError as error:
-            if error.kind is Kind.UNAUTHENTICATED:
+            if error.kind is RefusalKind.UNAUTHENTICATED:
                 self._authors.pop(digest, None)
                 self.service.count_failure(address)
             raise
@@ -304,9 +304,9 @@ class Gateway:
                     await self.in_thread(partial(file.write, part))
         except BodyTooLong:
             said = f"more than the {announced.size} bytes came that the header says"
-            raise ApiError(Kind.INVALID, said) from None
+            raise ApiError(RefusalKind.INVALID, said) from None
         except ClientDisconnect:
-            raise ApiError(Kind.INVALID, "the upload broke off") from None
+            raise ApiError(RefusalKind.INVALID, "the upload broke off") from None
         if is_known:
             return announced
         archive = await self.in_thread(lambda: archive_in(file, announced.bot, announced.key))
@@ -340,7 +340,7 @@ class Gateway:
         if now - checked < RECHECK_US:
             return checked
         if not await self.in_thread(lambda: self.service.still_valid(caller)):
-            raise ApiError(Kind.UNAUTHENTICATED, INVALID)
+            raise ApiError(RefusalKind.UNAUTHENTICATED, INVALID)
         return now
 
     async def _rest(self, until: int) -> None:
@@ -366,7 +366,7 @@ class Gateway:
     async def in_thread(self, work: Callable[[], T]) -> T:
         """The result of work that reads or writes the store; ApiError if too much waits."""
         if self._waiting >= MOST_WAITING:
-            raise ApiError(Kind.UNAVAILABLE, "too many calls at the moment; try again", 1)
+            raise ApiError(RefusalKind.UNAVAILABLE, "too many calls at the moment; try again", 1)
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -377,7 +377,7 @@ class Gateway:
 def refused(error: Exception) -> ApiError:
     """The refusal that a caller gets; a mistake of this program goes to the operator's log, too."""
     found = refusal_of(error)
-    if found.kind is Kind.INTERNAL:
+    if found.kind is RefusalKind.INTERNAL:
         cause = error.__cause__ or error
         _log.error("a call from afar: %s", one_line(str(cause)), exc_info=cause)
     return found
@@ -437,7 +437,7 @@ async def upload_parts(
             yield part
     except TimeoutError:
         raise ApiError(
-            Kind.EXHAUSTED,
+            RefusalKind.EXHAUSTED,
             f"the upload is too slow: it may take {limits.upload_seconds} seconds, and "
             f"{limits.upload_bytes_per_second} bytes a second are the least",
             1,
@@ -457,13 +457,13 @@ def check_arrived(archive: Archive, announced: Archive) -> None:
     """Raise ApiError unless an archive has the size and the digest that its header says."""
     if archive.size != announced.size:
         raise ApiError(
-            Kind.INVALID,
+            RefusalKind.INVALID,
             f"the upload ended after {archive.size} of {announced.size} bytes; send it again with "
             "the same key",
         )
     if archive.sha256 != announced.sha256:
         raise ApiError(
-            Kind.INVALID,
+            RefusalKind.INVALID,
             f"the archive's SHA-256 is {archive.sha256}, and the header says {announced.sha256}",
         )
 

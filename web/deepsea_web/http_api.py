@@ -45,7 +45,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
-from deepsea_arena.api.errors import STATUS, ApiError, Kind
+from deepsea_arena.api.errors import STATUS, ApiError, RefusalKind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import check_call
 from deepsea_arena.api.openapi import openapi
@@ -71,7 +71,7 @@ _IN_ADDRESS = ("GET", "DELETE")
 DESCRIPTION = "/openapi.json"
 FOREIGN = "pages of other sites may read here, and nothing else"
 TOO_SLOW = ApiError(
-    Kind.UNAVAILABLE, "this is not all: what was sent was not read in time; ask again", 1
+    RefusalKind.UNAVAILABLE, "this is not all: what was sent was not read in time; ask again", 1
 )
 NO_ROUTE = "there is no such address below /api/v1/; see docs/api.md"
 
@@ -115,7 +115,7 @@ def _endpoint(
     async def respond(request: Request) -> ASGIApp:
         try:
             if method.changes and is_foreign(request, access):
-                raise ApiError(Kind.DENIED, FOREIGN)
+                raise ApiError(RefusalKind.DENIED, FOREIGN)
             body = await _body(gateway, request) if method.verb == "POST" else b""
             address = request.client.host if request.client else ""
             caller = await gateway.caller(
@@ -149,7 +149,7 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
     given: dict[str, Any] = dict(request.path_params)
     in_address = method.verb in _IN_ADDRESS
     if request.url.query and not in_address:
-        raise ApiError(Kind.INVALID, "parameters stand in the body, not in the address")
+        raise ApiError(RefusalKind.INVALID, "parameters stand in the body, not in the address")
     stated = request.query_params.multi_items() if in_address else _document(body).items()
     for name, value in stated:
         declared = method.parameters.get(name)
@@ -157,7 +157,7 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
         if in_address and is_list:
             given.setdefault(name, []).append(value)
         elif name in given:
-            raise ApiError(Kind.INVALID, f"{one_line(name, 40)} is given twice")
+            raise ApiError(RefusalKind.INVALID, f"{one_line(name, 40)} is given twice")
         else:
             given[name] = value
     if method.is_endless and (seen := request.headers.get("last-event-id")):
@@ -168,7 +168,7 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
 def _value(method: Method, name: str, value: object, request: Request) -> object:
     declared = method.parameters.get(name)
     if declared is None:
-        raise ApiError(Kind.INVALID, f"there is no parameter {quoted(name, 40)}")
+        raise ApiError(RefusalKind.INVALID, f"there is no parameter {quoted(name, 40)}")
     is_text = name in request.path_params or method.verb in _IN_ADDRESS
     return parameter(declared.annotation, name, value, is_text=is_text)
 
@@ -177,9 +177,9 @@ def _document(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
-        raise ApiError(Kind.INVALID, "the body is no JSON") from None
+        raise ApiError(RefusalKind.INVALID, "the body is no JSON") from None
     if not isinstance(found, dict):
-        raise ApiError(Kind.INVALID, "the body is no JSON object")
+        raise ApiError(RefusalKind.INVALID, "the body is no JSON object")
     check_texts("the body", found)
     return found
 
@@ -188,18 +188,20 @@ async def _body(gateway: Gateway, request: Request) -> bytes:
     try:
         return await small_body(request, gateway.clock)
     except BodyTooLong:
-        raise ApiError(Kind.INVALID, f"the body has more than {SMALL_BODY} bytes") from None
+        raise ApiError(RefusalKind.INVALID, f"the body has more than {SMALL_BODY} bytes") from None
     except (TimeoutError, ClientDisconnect):
-        raise ApiError(Kind.INVALID, "the body did not come in time") from None
+        raise ApiError(RefusalKind.INVALID, "the body did not come in time") from None
 
 
 def _announced(request: Request) -> Archive:
     """The archive that an upload's header says."""
     if request.url.query:
-        raise ApiError(Kind.INVALID, "an upload has its bot's name in the path, and no parameters")
+        raise ApiError(
+            RefusalKind.INVALID, "an upload has its bot's name in the path, and no parameters"
+        )
     size = request.headers.get("content-length", "")
     if not (size.isascii() and size.isdecimal() and len(size) < 16):
-        raise ApiError(Kind.INVALID, "an upload has the header content-length")
+        raise ApiError(RefusalKind.INVALID, "an upload has the header content-length")
     return Archive(
         **request.path_params,
         size=int(size),
@@ -283,7 +285,7 @@ def refuse(error: Exception, status: int | None = None) -> Response:
     headers = dict(NO_STORE)
     if found.retry_after is not None:
         headers["Retry-After"] = str(found.retry_after)
-    if found.kind is Kind.UNAUTHENTICATED:
+    if found.kind is RefusalKind.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(_refusal(found), status or STATUS[found.kind], headers, MEDIA_TYPES[Flow.ONE])
 
@@ -291,7 +293,7 @@ def refuse(error: Exception, status: int | None = None) -> Response:
 async def _no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = "this address does not take that verb" if error.status_code == 405 else NO_ROUTE
-    answer = refuse(ApiError(Kind.NO_METHOD, sentence), error.status_code)
+    answer = refuse(ApiError(RefusalKind.NO_METHOD, sentence), error.status_code)
     answer.headers.update(error.headers or {})
     return answer
 

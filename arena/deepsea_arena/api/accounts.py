@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import Done, LadderPart, method
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_arena.api.submissions import BotPlace, bot_place
 from deepsea_arena.seasons import (
     ClosedSeason,
@@ -31,7 +31,7 @@ from deepsea_arena.seasons import (
     season_settings,
 )
 from deepsea_arena.status import LadderStatus, Overview, ladder_status, overview
-from deepsea_arena.tournament_state import Kind as TournamentKind
+from deepsea_arena.tournament_state import TournamentKind
 from deepsea_arena.tournaments import TournamentReport, tournament_report
 from deepsea_ladder.accounts import (
     MACHINE,
@@ -122,7 +122,7 @@ class AccountMethods(LadderPart):
         assert self.own_id
         found = self.store.accounts.still(self.caller.secret_id)
         if found is None:
-            raise ApiError(Kind.UNAUTHENTICATED, "this token is no longer valid")
+            raise ApiError(RefusalKind.UNAUTHENTICATED, "this token is no longer valid")
         return account_of(found)
 
     @method("GET", "/account/tokens", role=Role.AUTHOR, scope=Scope.READ, key="tokens")
@@ -140,7 +140,9 @@ class AccountMethods(LadderPart):
             one for one in USUAL_SCOPES if one in self.caller.scopes
         )
         if not self.caller.scopes >= set(wanted):
-            raise ApiError(Kind.DENIED, "a token cannot give more than the one that makes it")
+            raise ApiError(
+                RefusalKind.DENIED, "a token cannot give more than the one that makes it"
+            )
         most = self.limits.token_days
         if not 0 <= days <= most:
             raise UserError(f"days is a number from 1 to {most}")
@@ -194,7 +196,7 @@ class AccountMethods(LadderPart):
     def _revoke(self, kind: SecretKind, secret_id: int) -> Done:
         """End a token or session of the caller's author."""
         if secret_id != self.caller.secret_id and Scope.SUBMIT not in self.caller.scopes:
-            raise ApiError(Kind.DENIED, "this needs a token with the scope submit")
+            raise ApiError(RefusalKind.DENIED, "this needs a token with the scope submit")
         self.store.accounts.revoke(kind, secret_id, self.caller.by, self.own_id)
         return Done()
 
@@ -357,7 +359,9 @@ class AdminMethods(LadderPart):
         settings file."""
         opened = season_settings(Season.from_table(settings or {}))
         if opened.isolation == "process" and not self.caller.is_machine:
-            raise ApiError(Kind.DENIED, "isolation `process` is chosen on the ladder's machine")
+            raise ApiError(
+                RefusalKind.DENIED, "isolation `process` is chosen on the ladder's machine"
+            )
         until, fresh = _time("deadline", deadline), self.service.entropy
         return open_season(self.store, opened, fresh, submissions_until=until, by=self.caller.by)
 

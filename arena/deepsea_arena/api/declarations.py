@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import defstruct
 
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_bundle import names
 from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_referee.errors import UserError
@@ -195,4 +195,4 @@ class LadderPart:
     def check_admin(self) -> None:
         """Raise ApiError for callers who are no admins."""
         if not self.caller.is_admin:
-            raise ApiError(Kind.DENIED, "this needs an admin's token with the scope admin")
+            raise ApiError(RefusalKind.DENIED, "this needs an admin's token with the scope admin")

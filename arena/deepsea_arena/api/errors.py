@@ -55,7 +55,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Kind(StrEnum):
+class RefusalKind(StrEnum):
     """Kinds of refusals; each is the machine-readable word of its refusals."""
 
     UNAUTHENTICATED = "UNAUTHENTICATED"
@@ -71,14 +71,14 @@ class Kind(StrEnum):
 
 
 STATUS = {
-    Kind.INVALID: 400,
-    Kind.UNAUTHENTICATED: 401,
-    Kind.DENIED: 403,
-    Kind.NOT_FOUND: 404,
-    Kind.NOT_NOW: 409,
-    Kind.EXHAUSTED: 429,
-    Kind.INTERNAL: 500,
-    Kind.UNAVAILABLE: 503,
+    RefusalKind.INVALID: 400,
+    RefusalKind.UNAUTHENTICATED: 401,
+    RefusalKind.DENIED: 403,
+    RefusalKind.NOT_FOUND: 404,
+    RefusalKind.NOT_NOW: 409,
+    RefusalKind.EXHAUSTED: 429,
+    RefusalKind.INTERNAL: 500,
+    RefusalKind.UNAVAILABLE: 503,
 }
 """The status of each kind over HTTP; an address that there is not has 404 or 405."""
 
@@ -86,7 +86,7 @@ STATUS = {
 class ApiError(UserError):
     """A refusal. `retry_after` is in seconds, where waiting helps."""
 
-    def __init__(self, kind: Kind, sentence: str, retry_after: int | None = None) -> None:
+    def __init__(self, kind: RefusalKind, sentence: str, retry_after: int | None = None) -> None:
         super().__init__(sentence)
         self.kind = kind
         self.retry_after = retry_after
@@ -130,24 +130,24 @@ def refusal_of(error: Exception) -> ApiError:
         case ApiError():
             return error
         case NotOnLadder():
-            return ApiError(Kind.NOT_FOUND, text)
+            return ApiError(RefusalKind.NOT_FOUND, text)
         case StoreUnavailable(reason=reason):
-            return ApiError(Kind.UNAVAILABLE, reason or BUSY, LASTING_S if reason else 1)
+            return ApiError(RefusalKind.UNAVAILABLE, reason or BUSY, LASTING_S if reason else 1)
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):  # of temporary files
-            return ApiError(Kind.UNAVAILABLE, DISK_FULL, LASTING_S)
+            return ApiError(RefusalKind.UNAVAILABLE, DISK_FULL, LASTING_S)
         case CodeRefused():
-            return ApiError(Kind.UNAUTHENTICATED, text)
+            return ApiError(RefusalKind.UNAUTHENTICATED, text)
         case LimitReached():
-            return ApiError(Kind.EXHAUSTED, text, error.retry_after)
+            return ApiError(RefusalKind.EXHAUSTED, text, error.retry_after)
         case KeyReused() | UserError() | BundleError() | SeasonError() | InvalidTimeControl():
-            return ApiError(Kind.INVALID, text)
+            return ApiError(RefusalKind.INVALID, text)
         case AccountError() | SubmissionError() | PersonGameError():
-            return ApiError(Kind.NOT_NOW, text)
+            return ApiError(RefusalKind.NOT_NOW, text)
         case SeasonClosed() | SeasonPaused() | PairingError():
-            return ApiError(Kind.NOT_NOW, text)
+            return ApiError(RefusalKind.NOT_NOW, text)
         case StoreDamaged(row=row) if row:
-            return ApiError(Kind.INTERNAL, DAMAGED.format(row=row))
-    return ApiError(Kind.INTERNAL, FAILED)
+            return ApiError(RefusalKind.INTERNAL, DAMAGED.format(row=row))
+    return ApiError(RefusalKind.INTERNAL, FAILED)
 
 
 def refused_as_api_error(function: Callable[P, R]) -> Callable[P, R]:
@@ -204,7 +204,7 @@ class Rate:
             full = max(self._full_us.get(key, now), now) + each_us
             if (over := full - each_us * most - now) > 0:
                 self.refused += 1
-                raise ApiError(Kind.EXHAUSTED, sentence, -(-over // _SECOND_US))
+                raise ApiError(RefusalKind.EXHAUSTED, sentence, -(-over // _SECOND_US))
             self._full_us.pop(key, None)  # to the end
             self._full_us[key] = full
             if len(self._full_us) > self._most_keys:

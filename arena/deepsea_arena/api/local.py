@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import Flow, Method
-from deepsea_arena.api.errors import ApiError, Kind, refusal_of
+from deepsea_arena.api.errors import ApiError, RefusalKind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
 from deepsea_arena.api.service import MACHINE, LadderService, invalid_secret
 from deepsea_ladder.accounts import Caller, Role
@@ -34,10 +34,12 @@ def check_call(service: LadderService, caller: Caller, method: Method) -> None:
     if caller.may(role, method.scope):
         return
     if caller.role is Role.VISITOR:
-        raise ApiError(Kind.UNAUTHENTICATED, "this needs a token: deepsea-referee ladder login")
+        raise ApiError(
+            RefusalKind.UNAUTHENTICATED, "this needs a token: deepsea-referee ladder login"
+        )
     if caller.role < role:
-        raise ApiError(Kind.DENIED, f"this needs the role {role.word}")
-    raise ApiError(Kind.DENIED, f"this needs a token with the scope {method.scope}")
+        raise ApiError(RefusalKind.DENIED, f"this needs the role {role.word}")
+    raise ApiError(RefusalKind.DENIED, f"this needs a token with the scope {method.scope}")
 
 
 def _checked_writes(store: Store, caller: Caller) -> AbstractContextManager[None]:

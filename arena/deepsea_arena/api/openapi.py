@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from deepsea_arena.api.declarations import MEDIA_TYPES, Flow, Method
-from deepsea_arena.api.errors import Kind
+from deepsea_arena.api.errors import RefusalKind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256, LadderApi
 from deepsea_arena.documents import to_json
 from deepsea_ladder.accounts import Role
@@ -30,7 +30,7 @@ REF = "#/components/schemas/{name}"
 class Refused(Struct, frozen=True, kw_only=True):
     """The refusal of a request."""
 
-    code: Kind
+    code: RefusalKind
     message: str
     """One sentence."""
     retry_after: int | None = None

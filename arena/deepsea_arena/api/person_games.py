@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from deepsea_arena.api.declarations import Done, LadderPart, method
-from deepsea_arena.api.errors import ApiError, Kind, refusal_of
+from deepsea_arena.api.errors import ApiError, RefusalKind, refusal_of
 from deepsea_arena.games import (
     PersonGameLine,
     PersonGameList,
@@ -156,9 +156,9 @@ class PersonGameMethods(LadderPart):
             raise UserError(f"season {season.name!r} is a tournament's: nobody plays its bots")
         if self.caller.author_id:
             if Scope.SUBMIT not in self.caller.scopes:
-                raise ApiError(Kind.DENIED, "this needs a token with the scope submit")
+                raise ApiError(RefusalKind.DENIED, "this needs a token with the scope submit")
         elif not (self.caller.visitor and season.settings.play.visitors):
-            raise ApiError(Kind.UNAUTHENTICATED, "to play against these bots, log in")
+            raise ApiError(RefusalKind.UNAUTHENTICATED, "to play against these bots, log in")
 
     def _own_games(self, limit: int) -> list[PersonGame]:
         author_id, visitor = self.caller.author_id or None, self.caller.visitor or None

@@ -25,7 +25,13 @@ from urllib.parse import quote
 import httpx
 
 from deepsea_arena.api.declarations import Flow, Method
-from deepsea_arena.api.errors import ApiError, BadServer, Kind, UnknownCertificate, Unreachable
+from deepsea_arena.api.errors import (
+    ApiError,
+    BadServer,
+    RefusalKind,
+    UnknownCertificate,
+    Unreachable,
+)
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256, LadderApi
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import read_json, to_json
@@ -165,7 +171,7 @@ class RemoteLadder(LadderApi):
             url = f"{self.url}{ROOT}{path}"
             return self._client.build_request(declared.verb, url, timeout=timeout, **more)
         except (UnicodeError, httpx.InvalidURL):
-            raise ApiError(Kind.INVALID, "a name is too long, or no text") from None
+            raise ApiError(RefusalKind.INVALID, "a name is too long, or no text") from None
 
     def _document(self, declared: Method, content: bytes | bytearray) -> Any:
         try:
@@ -317,9 +323,9 @@ class RemoteLadder(LadderApi):
             return BadServer(f"what answers at {self.url} is no ladder (HTTP {status})")
         seconds = wait if type(wait) is int and 0 <= wait < 10**6 else None
         text = one_line(text, _LONGEST_SENTENCE) if isinstance(text, str) else ""
-        unknown = Kind.INTERNAL if status >= 500 else Kind.INVALID
-        kind = Kind(code) if code in tuple(Kind) else unknown
-        if kind in (Kind.UNAVAILABLE, Kind.INTERNAL):
+        unknown = RefusalKind.INTERNAL if status >= 500 else RefusalKind.INVALID
+        kind = RefusalKind(code) if code in tuple(RefusalKind) else unknown
+        if kind in (RefusalKind.UNAVAILABLE, RefusalKind.INTERNAL):
             return Unreachable(f"{self.url}: {text or 'it has a problem'}", seconds)
         text = text or "the ladder refuses this"
         if seconds is not None and "try again" not in text:

@@ -17,8 +17,8 @@ from deepsea_arena.api.errors import (
     HOUR_US,
     INVALID,
     ApiError,
-    Kind,
     Rate,
+    RefusalKind,
     refused_as_api_error,
 )
 from deepsea_ladder.accounts import (
@@ -46,7 +46,7 @@ def visitor(address: str = "") -> Caller:
     return Caller(address=address)
 
 
-class Login(NamedTuple):
+class NewSession(NamedTuple):
     """A session of the pages that was opened."""
 
     session: str
@@ -123,7 +123,7 @@ class LadderService:
         return _at(holder, address, kind)
 
     @refused_as_api_error
-    def log_in(self, token: str, address: str) -> Login:
+    def log_in(self, token: str, address: str) -> NewSession:
         """Open a session of the pages with a token; a failure is counted by address.
 
         Raises ApiError if the token is not valid. The holder of a valid token is not kept out by
@@ -139,7 +139,7 @@ class LadderService:
             )
         if holder is None:
             self.count_failure(address)
-        return Login(session, _at(holder, address, SecretKind.TOKEN))
+        return NewSession(session, _at(holder, address, SecretKind.TOKEN))
 
     def count_failure(self, address: str) -> None:
         """Count a wrong code, token or login of an address. Raises ApiError if there were too many.
@@ -169,7 +169,7 @@ class LadderService:
 
 def invalid_secret(kind: SecretKind | None) -> ApiError:
     """The refusal of a token or session, in the same words whatever the reason is."""
-    return ApiError(Kind.UNAUTHENTICATED, ENDED if kind is SecretKind.SESSION else INVALID)
+    return ApiError(RefusalKind.UNAUTHENTICATED, ENDED if kind is SecretKind.SESSION else INVALID)
 
 
 def _at(holder: Caller | None, address: str, kind: SecretKind) -> Caller:

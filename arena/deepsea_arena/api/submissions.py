@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import LadderPart, method
-from deepsea_arena.api.errors import ApiError, Kind, refusal_of, refused_as_api_error
+from deepsea_arena.api.errors import ApiError, RefusalKind, refusal_of, refused_as_api_error
 from deepsea_arena.ladder_analyses import AnalysisFound, analyses_of, found_of, plan
 from deepsea_arena.status import copies
 from deepsea_ladder.accounts import Role, Scope
@@ -158,7 +158,7 @@ class SubmissionMethods(LadderPart):
         versions = {one.number: one for one in self.store.bots.versions(found.name)}
         chosen = versions.get(version or found.current.number)
         if chosen is None:
-            raise ApiError(Kind.NOT_FOUND, f"{found.name} has no version {version}")
+            raise ApiError(RefusalKind.NOT_FOUND, f"{found.name} has no version {version}")
         archive = self.store.bots.archive(chosen.digest)
         chunk = self.limits.chunk_bytes
         return (archive[at : at + chunk] for at in range(0, len(archive), chunk))
@@ -168,7 +168,7 @@ class SubmissionMethods(LadderPart):
         """Return the last output of the caller's bots that were at fault in a game."""
         everything = self.caller.is_machine and not self.caller.author
         nothing = ApiError(
-            Kind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
+            RefusalKind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
         )
         try:
             seats = self.store.history.get(game_id).line.seats
@@ -253,7 +253,7 @@ class SubmissionMethods(LadderPart):
             ),
         ):
             if not is_right:
-                raise ApiError(Kind.INVALID, sentence)
+                raise ApiError(RefusalKind.INVALID, sentence)
         return self._submission(archive)
 
     def _submission(self, archive: Archive) -> NewSubmission:
@@ -273,7 +273,7 @@ class SubmissionMethods(LadderPart):
         except NotOnLadder:
             found = None
         if found is None or not self.is_own(found.author):
-            raise ApiError(Kind.NOT_FOUND, f"you have no bot {quoted(name, 40)}")
+            raise ApiError(RefusalKind.NOT_FOUND, f"you have no bot {quoted(name, 40)}")
         return found
 
 

@@ -75,7 +75,7 @@ def login(
             token = options.checked_token(secret, "what was typed")
             with RemoteLadder(url, token, pinned) as own:
                 account = own.who_am_i()
-    login = options.Login(token=token, author=account.author, certificate=pinned)
+    login = options.StoredLogin(token=token, author=account.author, certificate=pinned)
     options.write_logins(known.with_login(url, login))
     echo(f"logged in at {url} as {_described(account)}")
     echo(f"the token is in {options.logins_file()}")
@@ -94,7 +94,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
 
     Exit status: 0 done, 1 forgotten here, but the ladder could not be asked to end the token.
     """
-    from deepsea_arena.api.errors import ApiError, Kind, RemoteError
+    from deepsea_arena.api.errors import ApiError, RefusalKind, RemoteError
     from deepsea_arena.api.remote import RemoteLadder
 
     target = options.default_target() if url is None else options.find_target(url)
@@ -107,7 +107,7 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
             ladder.revoke_token(id=ladder.who_am_i().token_id)
     except ApiError as error:
         # A token that the ladder does not take has ended already.
-        trouble = "" if error.kind is Kind.UNAUTHENTICATED else str(error)
+        trouble = "" if error.kind is RefusalKind.UNAUTHENTICATED else str(error)
     except (RemoteError, UserError) as error:
         trouble = str(error)
     options.write_logins(options.read_logins().without(target.url))

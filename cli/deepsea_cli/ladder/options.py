@@ -373,7 +373,7 @@ def name_of(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class StoredLogin:
     token: str = field(repr=False)
     author: str
     certificate: str | None = None
@@ -384,12 +384,12 @@ class Login:
 class Logins:
     """The ladders that the user has logged in to, by URL."""
 
-    ladders: Mapping[str, Login] = field(default_factory=dict)
+    ladders: Mapping[str, StoredLogin] = field(default_factory=dict)
     default: str | None = None
     """The URL of the one that is meant where none is named."""
     format: str = field(default="", compare=False)
 
-    def with_login(self, url: str, login: Login) -> Logins:
+    def with_login(self, url: str, login: StoredLogin) -> Logins:
         """With another one, which is the default from now on."""
         return Logins({**self.ladders, url: login}, url)
 
@@ -454,7 +454,7 @@ class Target:
     """A ladder on another machine, and what is known of the user there."""
 
     url: str
-    login: Login | None
+    login: StoredLogin | None
     token: str | None = field(repr=False)
     """That of the environment, else that of the login; None asks as a visitor."""
 

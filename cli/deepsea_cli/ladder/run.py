@@ -54,7 +54,7 @@ from deepsea_rules.ruleset import MAX_PLAYERS, MIN_PLAYERS
 if TYPE_CHECKING:
     from deepsea_arena.standings import OrderReport
     from deepsea_arena.tournament_run import TournamentResult
-    from deepsea_arena.tournament_state import FinalReport, Kind
+    from deepsea_arena.tournament_state import FinalReport, TournamentKind
     from deepsea_arena.tournaments import TournamentLine
     from deepsea_ladder.model import StoredComparison
 
@@ -291,7 +291,7 @@ def run(
 def tournament(
     *,
     place: Place,
-    kind: Kind,
+    kind: TournamentKind,
     name: str,
     bots: tuple[str, ...],
     seats: int,

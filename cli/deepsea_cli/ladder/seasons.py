@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import (
     FIRST_SEASON,
@@ -152,7 +152,7 @@ def _shown_deadline(ladder: LadderApi, season: str) -> tuple[SeasonControl, bool
     try:
         return ladder.season_control(season=season), True
     except ApiError as error:
-        if error.kind not in (Kind.DENIED, Kind.UNAUTHENTICATED):
+        if error.kind not in (RefusalKind.DENIED, RefusalKind.UNAUTHENTICATED):
             raise
         return SeasonControl(ladder.season(season=season), ()), False
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from deepsea_arena.api.errors import ApiError, BadServer, Kind, Unreachable
+from deepsea_arena.api.errors import ApiError, BadServer, RefusalKind, Unreachable
 from deepsea_arena.api.submissions import MOST_SUBMISSIONS, Archive
 from deepsea_arena.run_report import RunWatcher
 from deepsea_cli.errors import NEGATIVE, Interrupted
@@ -213,7 +213,7 @@ def followed(
             trouble = error
         except ApiError as error:
             # Of a submission that the ladder has, only that it is asked for too often.
-            if found is None or error.kind is not Kind.EXHAUSTED:
+            if found is None or error.kind is not RefusalKind.EXHAUSTED:
                 raise
             trouble = error
             if error.retry_after is None:  # this ladder lets nobody follow, but be asked

@@ -34,7 +34,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_arena.api.service import visitor
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import parameter
@@ -334,7 +334,7 @@ class SessionAuth:
         try:
             return self.service.caller_of(session, address, SecretKind.SESSION)
         except ApiError as error:
-            if error.kind is Kind.UNAUTHENTICATED:
+            if error.kind is RefusalKind.UNAUTHENTICATED:
                 return None
             raise
 

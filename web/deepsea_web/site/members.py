@@ -22,7 +22,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_referee.errors import UserError
 from deepsea_web.http import read_fields
 from deepsea_web.site.forms import (
@@ -114,7 +114,7 @@ class Answers:
         try:
             text = await self.sessions.in_thread(partial(self._made, page, seen.visit, query))
         except ApiError as error:
-            if error.kind is Kind.UNAUTHENTICATED:
+            if error.kind is RefusalKind.UNAUTHENTICATED:
                 return self.sessions.to_login(request)
             raise
         return self.sessions.html(text, headers=headers)

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deepsea_arena.api.errors import STATUS, ApiError, Kind, refusal_of
+from deepsea_arena.api.errors import STATUS, ApiError, RefusalKind, refusal_of
 from deepsea_arena.api.ladder_api import LadderApi
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
@@ -321,7 +321,7 @@ def refusal(error: Exception) -> Refusal:
             return Refusal(400, _sentence(error))
         case StoreUnavailable(reason=""):
             return Refusal(503, _SENTENCES[503])
-        case StoreUnavailable() | OSError() if refusal_of(error).kind is Kind.UNAVAILABLE:
+        case StoreUnavailable() | OSError() if refusal_of(error).kind is RefusalKind.UNAVAILABLE:
             return refusal(refusal_of(error))
         case StoreDamaged(row=row) if row:
             return refusal(refusal_of(error))

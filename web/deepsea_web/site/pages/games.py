@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from deepsea_arena.api.declarations import Flow
-from deepsea_arena.api.errors import ApiError, Kind
+from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_arena.api.ladder_api import METHODS, LadderApi
 from deepsea_arena.api.person_games import HINT, NEXT, RANDOM
 from deepsea_arena.api.service import visitor
@@ -162,7 +162,7 @@ def _read_own(visit: Visit, query: Query) -> Values:
     try:
         logs = visit.ladder.log(game_id=game_id)
     except ApiError as error:  # of visitors it is another one: they log in first
-        if error.kind not in (Kind.NOT_FOUND, Kind.DENIED):
+        if error.kind not in (RefusalKind.NOT_FOUND, RefusalKind.DENIED):
             raise
     notes = script_json([to_json(note) for log in logs for note in log.notes])
     return {"game_id": game_id, "logs": logs, "notes": notes}
@@ -199,7 +199,7 @@ async def game_analysis(site: Site, request: Request) -> Response:
     def make() -> Rendered:
         found = site.ladder.analysis(game_id=game_id)
         if found.done is None:
-            raise ApiError(Kind.NOT_FOUND, "there is no analysis of that game yet")
+            raise ApiError(RefusalKind.NOT_FOUND, "there is no analysis of that game yet")
         file = f"{game_id}-analysis.json"
         return Rendered.of(f"{found.document}\n", KINDS["json"], file)
 
@@ -260,7 +260,7 @@ def _address(visit: Visit, game_id: str) -> str:
     try:
         visit.ladder.person_game(game_id=game_id)
     except ApiError as error:
-        if error.kind is not Kind.NOT_FOUND:
+        if error.kind is not RefusalKind.NOT_FOUND:
             raise
         return f"/games/{game_id}"
     return f"/play/{game_id}/game"
