@@ -205,7 +205,7 @@ def open_season(
 
         fresh = fresh_seed
     until = None if submissions_until is None else milliseconds(submissions_until)
-    return season_info(store.seasons.open(settings, fresh(), submissions_until=until, by=by))
+    return season_info(store.seasons.open(settings, fresh(), submissions_until=until, actor=by))
 
 
 def close_season(

@@ -240,7 +240,7 @@ def _begin(
         settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
     )
     text = json.dumps(to_json(plan))
-    return store.seasons.open(settings, fresh(), text, by=by, entrants=plan.bots)
+    return store.seasons.open(settings, fresh(), text, actor=by, entrants=plan.bots)
 
 
 def _other_tables(season: StoredSeason) -> PairingError:

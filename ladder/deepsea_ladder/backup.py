@@ -61,7 +61,7 @@ def back_up(store: Store, target: Path) -> int:
     with suppress(StoreError), store.database.write() as connection:
         words = f"a backup of {games} games was made"
         place = str(target.absolute())
-        note(connection, now(connection), AuditKind.BACKUP, place, words, by=MACHINE)
+        note(connection, now(connection), AuditKind.BACKUP, place, words, actor=MACHINE)
     return games
 
 

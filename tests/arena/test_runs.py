@@ -758,7 +758,7 @@ def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
             nonlocal lucky
             if job.season.name == "s1":
                 lucky = True
-                store.jobs.requeue_all(by=MACHINE)
+                store.jobs.requeue_all(actor=MACHINE)
                 store.seasons.close("s1")
 
         def trouble(self, message: str) -> None:

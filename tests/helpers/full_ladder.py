@@ -307,7 +307,7 @@ class _Stocking:
         store, head = self._store, self._actor("head")
         self._clock.tick()
         called("ladder", "refold", "--rewrite", "--season", "spring", "--store", path)
-        store.bots.withdraw("cleo", by=self._actor("cleo-senior"))
+        store.bots.withdraw("cleo", actor=self._actor("cleo-senior"))
         store.bots.disable("dan", "it mines coins", head)
         store.bots.disable("hal", "by mistake", head)
         self._clock.tick()

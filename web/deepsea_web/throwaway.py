@@ -118,7 +118,7 @@ class ThrowawayLadder:
         ids = {digest: _take_in(store, bot) for digest, bot in {b.digest: b for b in bots}.items()}
         versions = {bot.name: ids[bot.digest] for bot in bots}
         self._code, digest = new_secret(SecretKind.CODE, fresh_seed())
-        store.accounts.make_codes([(digest, AUTHOR)], days=1, by=MACHINE)
+        store.accounts.make_codes([(digest, AUTHOR)], days=1, actor=MACHINE)
         author = store.authors.id_of(AUTHOR)
         self.person = StoredPerson(store, season.id, author, versions, clock, hint_effort)
         self.person.store_new(settings.game(0), settings.line_up(0).index(person))

@@ -149,7 +149,7 @@ class SubmissionMethods(LadderPart):
     def withdraw(self, *, bot: str) -> BotPlace:
         """Withdraw a bot of the caller's author: it plays no more games."""
         found = self._own_bot(bot)
-        return bot_place(self.store.bots.withdraw(found.name, by=self.caller.by))
+        return bot_place(self.store.bots.withdraw(found.name, actor=self.caller.by))
 
     @method("GET", "/bots/{bot}/archive", role=Role.AUTHOR, scope=Scope.READ)
     def download_bot(self, *, bot: str, version: int = 0) -> Iterator[bytes]:

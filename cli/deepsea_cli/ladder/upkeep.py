@@ -206,7 +206,7 @@ def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | N
         if owner is not None:
             echo(f"{count(release_leases(store, owner), 'task')} will be done again")
         elif game_id is None:
-            echo(f"{count(store.jobs.requeue_all(by=MACHINE), 'game')} will be tried again")
+            echo(f"{count(store.jobs.requeue_all(actor=MACHINE), 'game')} will be tried again")
         else:
             state = store.jobs.requeue(game_id, MACHINE)
             echo(f"{game_id} is {state} again" if state == "queued" else f"{game_id} is {state}")

@@ -82,17 +82,20 @@ _WITH_AUTHORS = select(_secrets, _authors.c.name.label("author"), _authors.c.rol
 class Accounts(StorePart):
     """The codes, tokens and sessions of a ladder."""
 
-    def make_codes(self, wanted: Sequence[tuple[str, str]], days: int, by: Actor) -> list[CodeLine]:
+    def make_codes(
+        self, wanted: Sequence[tuple[str, str]], days: int, actor: Actor
+    ) -> list[CodeLine]:
         """Store codes, each as its digest and its author, "" for anybody.
 
         An author who is not there yet is added. Raises `BundleError` for a bad name, `AccountError`
         for an author who may do nothing; then there is no code.
         """
         with self._database.write() as connection:
-            at = now(connection)
-            _delete_old(connection, at)
+            now_ms = now(connection)
+            _delete_old(connection, now_ms)
             return [
-                _add_code(connection, digest, author, at, days, by) for digest, author in wanted
+                _add_code(connection, digest, author, now_ms, days, actor)
+                for digest, author in wanted
             ]
 
     def redeem(self, digest: str, author: str, token: NewToken, address: str) -> Caller:
@@ -104,47 +107,47 @@ class Accounts(StorePart):
         with self._database.read() as connection:  # so that guesses keep no writer waiting
             _valid_code(connection, digest)
         with self._database.write() as connection:
-            at = now(connection)
+            now_ms = now(connection)
             code = _valid_code(connection, digest)
             if code.author_id is None and not author:
                 raise NameNeeded("this code is for a new author: choose a name")
             if code.author_id is None:
-                author_id = add_author(connection, chosen_name(author), at)
+                author_id = add_author(connection, chosen_name(author), now_ms)
             else:
                 author_id = active_author(connection, code.author).id
                 if author and not names.same(author, code.author):
                     raise AccountError(f"this code is for the author {code.author!r}")
-            end_secrets(connection, at, _secrets.c.id == code.id)
-            by = Actor(author_id, address=address)
+            end_secrets(connection, now_ms, _secrets.c.id == code.id)
+            actor = Actor(author_id, address=address)
             words = f"code {code.id} redeemed"
-            note(connection, at, AuditKind.CODE, "", words, author_id=author_id, by=by)
-            return _caller(_add_token(connection, author_id, token, at, by))
+            note(connection, now_ms, AuditKind.CODE, "", words, author_id=author_id, actor=actor)
+            return _caller(_add_token(connection, author_id, token, now_ms, actor))
 
-    def create_token(self, author_id: int, token: NewToken, most: int, by: Actor) -> TokenLine:
+    def create_token(self, author_id: int, token: NewToken, most: int, actor: Actor) -> TokenLine:
         """Store a token of an author, who may have `most` of them."""
         with self._database.write() as connection:
-            at = now(connection)
-            _delete_old(connection, at)
+            now_ms = now(connection)
+            _delete_old(connection, now_ms)
             state = select(_authors.c.state).where(_authors.c.id == author_id)
             if connection.execute(state).scalar_one_or_none() != AuthorState.ACTIVE:
                 raise AccountError("this author may not have a token")
             if len(_valid(connection, SecretKind.TOKEN, author_id)) >= most:
                 raise AccountError(f"an author has at most {most} tokens; revoke one first")
-            return _token_line(_add_token(connection, author_id, token, at, by))
+            return _token_line(_add_token(connection, author_id, token, now_ms, actor))
 
-    def admin_token(self, author: str, token: NewToken, by: Actor) -> Caller:
+    def admin_token(self, author: str, token: NewToken, actor: Actor) -> Caller:
         """Make an author an admin, who is added if there is none, and store a token.
 
         Without a name it is `admin`; `AccountError` if that is somebody without this role.
         """
         with self._database.write() as connection:
-            at = now(connection)
+            now_ms = now(connection)
             row = author_named(connection, FIRST_ADMIN)  # perhaps somebody who only has this name
             if not author and row is not None and row.role != Role.ADMIN:
                 raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
-            author_id = ensure_author(connection, author or FIRST_ADMIN, at)
-            make_admin(connection, author_id, at, by)
-            return _caller(_add_token(connection, author_id, token, at, by))
+            author_id = ensure_author(connection, author or FIRST_ADMIN, now_ms)
+            make_admin(connection, author_id, now_ms, actor)
+            return _caller(_add_token(connection, author_id, token, now_ms, actor))
 
     def open_session(
         self, token_digest: str, digest: str, days: int, most: int, address: str
@@ -158,26 +161,26 @@ class Accounts(StorePart):
             if _proof(connection, now(connection), *is_token) is None:
                 return None
         with self._database.write() as connection:
-            at = now(connection)
-            _delete_old(connection, at)
-            token = _proof(connection, at, *is_token)
+            now_ms = now(connection)
+            _delete_old(connection, now_ms)
+            token = _proof(connection, now_ms, *is_token)
             if token is None:
                 return None
             former = _valid(connection, SecretKind.SESSION, token.author_id)
             surplus = [session.id for session in former[: max(0, len(former) + 1 - most)]]
-            end_secrets(connection, at, _secrets.c.id.in_(surplus))
+            end_secrets(connection, now_ms, _secrets.c.id.in_(surplus))
             row = _add(
                 connection,
                 SecretKind.SESSION,
-                at,
+                now_ms,
                 digest=digest,
                 author_id=token.author_id,
                 token_id=token.id,
                 scopes=token.scopes,
                 address=address,
-                expires_at=min(at + days * DAY_MS, token.expires_at),
+                expires_at=min(now_ms + days * DAY_MS, token.expires_at),
             )
-            _note(connection, at, row, "opened", Actor(token.author_id, address=address))
+            _note(connection, now_ms, row, "opened", Actor(token.author_id, address=address))
             return _caller(row)
 
     def codes(self) -> list[CodeLine]:
@@ -201,7 +204,7 @@ class Accounts(StorePart):
             ]
 
     def revoke(
-        self, kind: SecretKind, secret_id: int, by: Actor, author_id: int | None = None
+        self, kind: SecretKind, secret_id: int, actor: Actor, author_id: int | None = None
     ) -> None:
         """End a code, a token with the sessions that it opened, or a session.
 
@@ -209,39 +212,41 @@ class Accounts(StorePart):
         `AccountError` for the last token that an admin can use; the machine may end that, too.
         """
         with self._database.write() as connection:
-            at = now(connection)
+            now_ms = now(connection)
             is_meant = _secrets.c.id == secret_id
-            rows = connection.execute(_select_valid(kind, at, author_id).where(is_meant))
+            rows = connection.execute(_select_valid(kind, now_ms, author_id).where(is_meant))
             if (row := rows.first()) is None:
                 raise NotOnLadder(f"there is no such {kind}")
             if kind is SecretKind.TOKEN:
-                _keep_an_admin_token(connection, at, by, gone=is_meant)
-            end_secrets(connection, at, or_(is_meant, _secrets.c.token_id == secret_id))
-            _note(connection, at, row, "ended" if kind is SecretKind.SESSION else "revoked", by)
+                _keep_an_admin_token(connection, now_ms, actor, gone=is_meant)
+            end_secrets(connection, now_ms, or_(is_meant, _secrets.c.token_id == secret_id))
+            _note(
+                connection, now_ms, row, "ended" if kind is SecretKind.SESSION else "revoked", actor
+            )
 
-    def reset(self, author: str, digest: str, days: int, by: Actor) -> CodeLine:
+    def reset(self, author: str, digest: str, days: int, actor: Actor) -> CodeLine:
         """End every code, token and session of an author, and store a code for new ones.
 
         Raises `AccountError` for an author who may do nothing, and for the one admin who can work;
         the machine may reset that one, too.
         """
         with self._database.write() as connection:
-            at = now(connection)
+            now_ms = now(connection)
             row = active_author(connection, author)
             is_theirs = _secrets.c.author_id == row.id
-            _keep_an_admin_token(connection, at, by, gone=is_theirs)
-            end_secrets(connection, at, is_theirs)
-            note(connection, at, AuditKind.AUTHOR, "", "reset", author_id=row.id, by=by)
-            return _add_code(connection, digest, row.name, at, days, by)
+            _keep_an_admin_token(connection, now_ms, actor, gone=is_theirs)
+            end_secrets(connection, now_ms, is_theirs)
+            note(connection, now_ms, AuditKind.AUTHOR, "", "reset", author_id=row.id, actor=actor)
+            return _add_code(connection, digest, row.name, now_ms, days, actor)
 
     def proven(self, kind: SecretKind, digest: str) -> Caller | None:
         """The holder of a valid token or session; the day of a token's use is kept."""
         with self._database.read() as connection:
-            at = now(connection)
-            row = _proof(connection, at, _secrets.c.kind == kind, _secrets.c.digest == digest)
+            now_ms = now(connection)
+            row = _proof(connection, now_ms, _secrets.c.kind == kind, _secrets.c.digest == digest)
         if row is None:
             return None
-        day = at - at % DAY_MS
+        day = now_ms - now_ms % DAY_MS
         if kind is SecretKind.TOKEN and (row.last_used is None or row.last_used < day):
             used = update(_secrets).where(_secrets.c.id == row.id).values(last_used=day)
             # Who calls is known, even if the disk is full.
@@ -268,17 +273,17 @@ class Accounts(StorePart):
     def end_everything(self) -> int:
         """End every code, token and session, of a ladder that comes from a backup; how many."""
         with self._database.write() as connection:
-            at = now(connection)
-            ended = end_secrets(connection, at)
+            now_ms = now(connection)
+            ended = end_secrets(connection, now_ms)
             if ended:
                 words = "codes, tokens and sessions have ended"
-                note(connection, at, AuditKind.RESTORED, "ladder", words)
+                note(connection, now_ms, AuditKind.RESTORED, "ladder", words)
         return ended
 
 
-def _select_valid(kind: SecretKind, at: int, author_id: int | None = None) -> Select[Any]:
+def _select_valid(kind: SecretKind, now_ms: int, author_id: int | None = None) -> Select[Any]:
     """Select the valid secrets of a kind, of one author or of all, the oldest first."""
-    query = _WITH_AUTHORS.where(_secrets.c.kind == kind, is_valid(at)).order_by(_secrets.c.id)
+    query = _WITH_AUTHORS.where(_secrets.c.kind == kind, is_valid(now_ms)).order_by(_secrets.c.id)
     return query if author_id is None else query.where(_secrets.c.author_id == author_id)
 
 
@@ -296,13 +301,15 @@ def _valid_code(connection: Connection, digest: str) -> Row[Any]:
     return code
 
 
-def _proof(connection: Connection, at: int, *conditions: ColumnElement[bool]) -> Row[Any] | None:
+def _proof(
+    connection: Connection, now_ms: int, *conditions: ColumnElement[bool]
+) -> Row[Any] | None:
     """The valid token or session of an active author that meets the conditions."""
     return connection.execute(
         _WITH_AUTHORS.where(
             *conditions,
             _secrets.c.kind != SecretKind.CODE,
-            is_valid(at),
+            is_valid(now_ms),
             _authors.c.state == AuthorState.ACTIVE,
         )
     ).first()
@@ -326,58 +333,71 @@ def _caller(row: Row[Any]) -> Caller:
     )
 
 
-def _delete_old(connection: Connection, at: int) -> None:
-    over = or_(_secrets.c.ended_at < at - KEPT_MS, _secrets.c.expires_at < at - KEPT_MS)
+def _delete_old(connection: Connection, now_ms: int) -> None:
+    over = or_(_secrets.c.ended_at < now_ms - KEPT_MS, _secrets.c.expires_at < now_ms - KEPT_MS)
     connection.execute(delete(_secrets).where(over))
 
 
-def _add(connection: Connection, kind: SecretKind, at: int, **values: object) -> Row[Any]:
+def _add(connection: Connection, kind: SecretKind, now_ms: int, **values: object) -> Row[Any]:
     """Store a secret; columns without a value are empty."""
     empty = {"scopes": "", "label": "", "start": "", "address": ""}
-    row = insert(_secrets).values({**empty, **values, "kind": kind, "created_at": at})
+    row = insert(_secrets).values({**empty, **values, "kind": kind, "created_at": now_ms})
     secret_id = added(connection, row)
     return connection.execute(_WITH_AUTHORS.where(_secrets.c.id == secret_id)).one()
 
 
 def _add_code(
-    connection: Connection, digest: str, author: str, at: int, days: int, by: Actor
+    connection: Connection, digest: str, author: str, now_ms: int, days: int, actor: Actor
 ) -> CodeLine:
     """Store a code for an active author, who is added if there is none; "" for anybody."""
     if author:
         check_spelling(connection, author)
-    author_id = ensure_author(connection, author, at) if author else None
-    expires_at = at + days * DAY_MS
+    author_id = ensure_author(connection, author, now_ms) if author else None
+    expires_at = now_ms + days * DAY_MS
     row = _add(
-        connection, SecretKind.CODE, at, digest=digest, author_id=author_id, expires_at=expires_at
+        connection,
+        SecretKind.CODE,
+        now_ms,
+        digest=digest,
+        author_id=author_id,
+        expires_at=expires_at,
     )
-    _note(connection, at, row, "made", by)
+    _note(connection, now_ms, row, "made", actor)
     return _code_line(row)
 
 
 def _add_token(
-    connection: Connection, author_id: int, token: NewToken, at: int, by: Actor
+    connection: Connection, author_id: int, token: NewToken, now_ms: int, actor: Actor
 ) -> Row[Any]:
     row = _add(
         connection,
         SecretKind.TOKEN,
-        at,
+        now_ms,
         digest=token.digest,
         author_id=author_id,
         scopes=scopes_text(token.scopes),
         label=token.label,
         start=token.start,
-        expires_at=at + token.days * DAY_MS,
+        expires_at=now_ms + token.days * DAY_MS,
     )
-    _note(connection, at, row, f"made: {row.scopes}", by)
+    _note(connection, now_ms, row, f"made: {row.scopes}", actor)
     return row
 
 
-def _note(connection: Connection, at: int, row: Row[Any], change: str, by: Actor) -> None:
+def _note(connection: Connection, now_ms: int, row: Row[Any], change: str, actor: Actor) -> None:
     """Add a change of a secret to the audit log, in which the secret itself is not."""
     subject = "anybody" if row.author_id is None else ""
     name = {SecretKind.CODE: f"code {row.id} ", SecretKind.TOKEN: f"{row.start}... "}
     words = name.get(row.kind, "") + change
-    note(connection, at, AuditKind(row.kind), subject, words, author_id=row.author_id, by=by)
+    note(
+        connection,
+        now_ms,
+        AuditKind(row.kind),
+        subject,
+        words,
+        author_id=row.author_id,
+        actor=actor,
+    )
 
 
 def _code_line(row: Row[Any]) -> CodeLine:
@@ -397,11 +417,11 @@ def _token_line(row: Row[Any]) -> TokenLine:
 
 
 def _keep_an_admin_token(
-    connection: Connection, at: int, by: Actor, gone: ColumnElement[bool]
+    connection: Connection, now_ms: int, actor: Actor, gone: ColumnElement[bool]
 ) -> None:
     """Raise `AccountError` if no admin can use a token any more once some of them are gone; the
     machine may end the last one, too."""
-    if by == MACHINE:
+    if actor == MACHINE:
         return
     usable = (
         select(func.count())
@@ -409,7 +429,7 @@ def _keep_an_admin_token(
         .join(_authors, _authors.c.id == _secrets.c.author_id)
         .where(
             _secrets.c.kind == SecretKind.TOKEN,
-            is_valid(at),
+            is_valid(now_ms),
             _authors.c.state == AuthorState.ACTIVE,
             _authors.c.role == Role.ADMIN,
             (literal(" ") + _secrets.c.scopes + " ").contains(f" {Scope.ADMIN} "),

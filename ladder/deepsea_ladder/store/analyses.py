@@ -67,19 +67,19 @@ class Analyses(TaskLine[AnalysisLease]):
             found = _present(connection, game, plan)
             if found is not None:
                 return _analysis(found, _TASKS.places(connection), lambda: plan)
-            at = now(connection)
+            now_ms = now(connection)
             if author_id is not None:
-                check_author(limits, _times(connection, author_id, at - DAY_MS), at)
+                check_author(limits, _times(connection, author_id, now_ms - DAY_MS), now_ms)
             check_queue(limits, len(_TASKS.line(connection)))
             row = insert(_rows).values(
                 **game,
                 author_id=author_id,
                 policy=plan.policy,
                 settings=plan.settings,
-                created_at=at,
+                created_at=now_ms,
             )
             number = added(connection, row)
-            _TASKS.add(connection, at, [{"subject": number, "author_id": author_id}])
+            _TASKS.add(connection, now_ms, [{"subject": number, "author_id": author_id}])
             return _get(connection, number, lambda: plan)
 
     def of_game(
@@ -159,7 +159,9 @@ class Analyses(TaskLine[AnalysisLease]):
 
     # The runner
 
-    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> AnalysisLease:
+    def _read(
+        self, connection: Connection, task: Row[Any], owner: str, now_ms: int
+    ) -> AnalysisLease:
         row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
         record = select(_games.c.record).where(_games.c.seq == row.seq)
         if row.seq is None:

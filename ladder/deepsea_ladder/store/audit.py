@@ -96,13 +96,13 @@ def _runner(connection: Connection) -> str | None:
 
 def note(
     connection: Connection,
-    at: int,
+    now_ms: int,
     kind: AuditKind,
     subject: str,
     words: str,
     *,
     author_id: int | None = None,
-    by: Actor = NOBODY,
+    actor: Actor = NOBODY,
 ) -> None:
     """Add an entry to the running transaction.
 
@@ -110,14 +110,14 @@ def note(
     author_id  the author whom it is about
     """
     values = {
-        "at": at,
+        "at": now_ms,
         "kind": kind,
         "subject": subject,
         "note": printable(words, schema.LONGEST_NOTE),
         "author_id": author_id,
-        "actor_id": by.author_id,
-        "actor": by.name,
-        "address": by.address,
+        "actor_id": actor.author_id,
+        "actor": actor.name,
+        "address": actor.address,
     }
     connection.execute(insert(schema.audit), values)
 

@@ -66,7 +66,7 @@ class Authors(StorePart):
         with self._database.write() as connection:
             ensure_author(connection, name, now(connection))
 
-    def rename(self, name: str, to: str, by: Actor) -> AuthorLine:
+    def rename(self, name: str, to: str, actor: Actor) -> AuthorLine:
         """Give an author another name. Raises `BundleError` for a bad one, `AccountError` for one
         that somebody else has."""
         to = author_name(to)
@@ -77,38 +77,38 @@ class Authors(StorePart):
             holder = author_named(connection, to)
             if holder is not None and holder.id != row.id:
                 raise AccountError(f"the name {to!r} is taken; choose another one")
-            at = now(connection)
+            now_ms = now(connection)
             _change(connection, row.id, name=to, name_key=names.key(to))
             words = f"{RENAMED}{row.name}"
-            note(connection, at, AuditKind.AUTHOR, "", words, author_id=row.id, by=by)
-            return _get(connection, row.id, at)
+            note(connection, now_ms, AuditKind.AUTHOR, "", words, author_id=row.id, actor=actor)
+            return _get(connection, row.id, now_ms)
 
-    def set_blocked(self, name: str, by: Actor, *, blocked: bool) -> AuthorLine:
+    def set_blocked(self, name: str, actor: Actor, *, blocked: bool) -> AuthorLine:
         """End all rights of an author, but let bots stay; or lift that: a new code gives rights."""
         state = AuthorState.BLOCKED if blocked else AuthorState.ACTIVE
         with self._database.write() as connection:
             row = find_author(connection, name)
-            at = now(connection)
+            now_ms = now(connection)
             if row.state == AuthorState.ANONYMISED:
                 raise AccountError("an author who was anonymised gets no rights again")
             if row.state != state:
                 if blocked:
                     _keep_an_admin(connection, row)
-                    end_secrets(connection, at, _secrets.c.author_id == row.id)
+                    end_secrets(connection, now_ms, _secrets.c.author_id == row.id)
                 _change(connection, row.id, state=state)
                 words = "blocked" if blocked else "no longer blocked"
-                note(connection, at, AuditKind.AUTHOR, "", words, author_id=row.id, by=by)
-            return _get(connection, row.id, at)
+                note(connection, now_ms, AuditKind.AUTHOR, "", words, author_id=row.id, actor=actor)
+            return _get(connection, row.id, now_ms)
 
-    def anonymise(self, name: str, by: Actor) -> AuthorLine:
+    def anonymise(self, name: str, actor: Actor) -> AuthorLine:
         """Replace an author's name by one that tells nothing, and end all rights, for good."""
         with self._database.write() as connection:
             row = find_author(connection, name)
-            at = now(connection)
+            now_ms = now(connection)
             if row.state == AuthorState.ANONYMISED:
-                return _get(connection, row.id, at)
+                return _get(connection, row.id, now_ms)
             _keep_an_admin(connection, row)
-            end_secrets(connection, at, _secrets.c.author_id == row.id)
+            end_secrets(connection, now_ms, _secrets.c.author_id == row.id)
             free = f"{ANONYMOUS}{row.id}"
             _change(
                 connection,
@@ -126,21 +126,29 @@ class Authors(StorePart):
                     update(table).where(table.c.author_id == row.id).values(personal)
                 )
             forget(connection, row.id)
-            note(connection, at, AuditKind.AUTHOR, "", "anonymised", author_id=row.id, by=by)
-            return _get(connection, row.id, at)
+            note(
+                connection,
+                now_ms,
+                AuditKind.AUTHOR,
+                "",
+                "anonymised",
+                author_id=row.id,
+                actor=actor,
+            )
+            return _get(connection, row.id, now_ms)
 
 
-def _select(at: int) -> Select[Any]:
+def _select(now_ms: int) -> Select[Any]:
     bots = schema.bots
     owned = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
-    is_token = and_(_secrets.c.kind == SecretKind.TOKEN, is_valid(at))
+    is_token = and_(_secrets.c.kind == SecretKind.TOKEN, is_valid(now_ms))
     tokens = select(func.count()).where(_secrets.c.author_id == _authors.c.id, is_token)
     held = tokens.scalar_subquery()
     return select(_authors, owned.label("bots"), held.label("tokens"))
 
 
-def _get(connection: Connection, author_id: int, at: int) -> AuthorLine:
-    return _author_line(connection.execute(_select(at).where(_authors.c.id == author_id)).one())
+def _get(connection: Connection, author_id: int, now_ms: int) -> AuthorLine:
+    return _author_line(connection.execute(_select(now_ms).where(_authors.c.id == author_id)).one())
 
 
 def _author_line(row: Row[Any]) -> AuthorLine:
@@ -197,14 +205,14 @@ def active_author(connection: Connection, name: str) -> Row[Any]:
     return row
 
 
-def ensure_author(connection: Connection, name: str, at: int) -> int:
+def ensure_author(connection: Connection, name: str, now_ms: int) -> int:
     """The id of the active author of that name, who is added if there is none.
 
     Raises `BundleError` for a bad name, and `AccountError` for an author who may do nothing.
     """
     if author_named(connection, name) is not None:
         return int(active_author(connection, name).id)
-    return add_author(connection, name, at)
+    return add_author(connection, name, now_ms)
 
 
 def check_spelling(connection: Connection, name: str) -> None:
@@ -217,7 +225,7 @@ def check_spelling(connection: Connection, name: str) -> None:
         )
 
 
-def add_author(connection: Connection, name: str, at: int) -> int:
+def add_author(connection: Connection, name: str, now_ms: int) -> int:
     """Add an author; the id. `AccountError` if the name is taken."""
     name = author_name(name)
     if author_named(connection, name) is not None:
@@ -229,7 +237,7 @@ def add_author(connection: Connection, name: str, at: int) -> int:
             name_key=names.key(name),
             role=Role.AUTHOR,
             state=AuthorState.ACTIVE,
-            created_at=at,
+            created_at=now_ms,
         ),
     )
 
@@ -250,22 +258,30 @@ def author_name(name: str) -> str:
     return name
 
 
-def make_admin(connection: Connection, author_id: int, at: int, by: Actor) -> None:
+def make_admin(connection: Connection, author_id: int, now_ms: int, actor: Actor) -> None:
     role = select(_authors.c.role).where(_authors.c.id == author_id)
     if connection.execute(role).scalar_one() != Role.ADMIN:
         _change(connection, author_id, role=Role.ADMIN)
-        note(connection, at, AuditKind.AUTHOR, "", "is admin now", author_id=author_id, by=by)
+        note(
+            connection,
+            now_ms,
+            AuditKind.AUTHOR,
+            "",
+            "is admin now",
+            author_id=author_id,
+            actor=actor,
+        )
 
 
-def is_valid(at: int) -> ColumnElement[bool]:
+def is_valid(now_ms: int) -> ColumnElement[bool]:
     """The condition of secrets that have neither ended nor expired."""
-    return and_(_secrets.c.ended_at.is_(None), _secrets.c.expires_at > at)
+    return and_(_secrets.c.ended_at.is_(None), _secrets.c.expires_at > now_ms)
 
 
-def end_secrets(connection: Connection, at: int, *conditions: ColumnElement[bool]) -> int:
+def end_secrets(connection: Connection, now_ms: int, *conditions: ColumnElement[bool]) -> int:
     """End the codes, tokens and sessions that meet the conditions; their number."""
     change = update(_secrets).where(_secrets.c.ended_at.is_(None), *conditions)
-    return connection.execute(change.values(ended_at=at)).rowcount
+    return connection.execute(change.values(ended_at=now_ms)).rowcount
 
 
 def deadlines_of(author_id: int) -> Select[Any]:
@@ -282,7 +298,7 @@ def deadlines_of(author_id: int) -> Select[Any]:
     return query.where(seasons.c.tournament.is_(None)).order_by(seasons.c.id)
 
 
-def submission_window(connection: Connection, at: int, author_id: int) -> SubmissionWindow:
+def submission_window(connection: Connection, now_ms: int, author_id: int) -> SubmissionWindow:
     """Say whether an author may submit at a moment, and until when; `deadlines_of` has the id.
 
     Nothing else decides about that. It is asked when an upload is there as a whole; what was taken
@@ -295,7 +311,7 @@ def submission_window(connection: Connection, at: int, author_id: int) -> Submis
     refusal = ""
     if rows and not opened:
         refusal = "every season is closed, so no bots are taken in until another one is opened"
-    elif until is not None and until <= at:
+    elif until is not None and until <= now_ms:
         refusal = (
             f"season {name} has taken in bots until {utc_time(until):%Y-%m-%d %H:%M} UTC, and that "
             "time is over"
@@ -303,9 +319,9 @@ def submission_window(connection: Connection, at: int, author_id: int) -> Submis
     return SubmissionWindow(until, refusal)
 
 
-def check_window(connection: Connection, at: int, author_id: int) -> None:
+def check_window(connection: Connection, now_ms: int, author_id: int) -> None:
     """Raise `SubmissionError` if an author may not submit at this moment."""
-    if refusal := submission_window(connection, at, author_id).refusal:
+    if refusal := submission_window(connection, now_ms, author_id).refusal:
         raise SubmissionError(refusal)
 
 

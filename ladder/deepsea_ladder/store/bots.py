@@ -96,38 +96,40 @@ class Bots(StorePart):
                     found[season].append(counted)
         return found
 
-    def submit(self, name: str, author: str, bundle: BotBundle, by: Actor = NOBODY) -> BotVersion:
+    def submit(
+        self, name: str, author: str, bundle: BotBundle, actor: Actor = NOBODY
+    ) -> BotVersion:
         """Accept a bot without admission games, as a new version unless these files play already.
 
         Raises as `admissible` and `check_window`, and `AccountError` for an author who is blocked.
         """
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
-            at = now(connection)
-            author_id = ensure_author(connection, author, at)
-            check_window(connection, at, author_id)
+            now_ms = now(connection)
+            author_id = ensure_author(connection, author, now_ms)
+            check_window(connection, now_ms, author_id)
             bot = admissible(connection, author_id, name=name, digest=bundle.digest)
-            return accept(connection, author_id, bot, name, bundle.digest, packed, at, by)
+            return accept(connection, author_id, bot, name, bundle.digest, packed, now_ms, actor)
 
     def withdraw(
-        self, name: str, reason: str = "withdrawn by its author", by: Actor = NOBODY
+        self, name: str, reason: str = "withdrawn by its author", actor: Actor = NOBODY
     ) -> LadderBot:
         """Withdraw a bot, for its author. Raises `SubmissionError` as `bot_states` says."""
-        return self._take_out(name, BotDeed.WITHDRAW, reason, by)
+        return self._take_out(name, BotDeed.WITHDRAW, reason, actor)
 
-    def disable(self, name: str, reason: str, by: Actor = NOBODY) -> LadderBot:
+    def disable(self, name: str, reason: str, actor: Actor = NOBODY) -> LadderBot:
         """Disable a bot, for an operator."""
-        return self._take_out(name, BotDeed.DISABLE, reason, by)
+        return self._take_out(name, BotDeed.DISABLE, reason, actor)
 
-    def _take_out(self, name: str, deed: BotDeed, reason: str, by: Actor) -> LadderBot:
+    def _take_out(self, name: str, deed: BotDeed, reason: str, actor: Actor) -> LadderBot:
         with self._database.write() as connection:
-            _take_out(connection, _row(connection, name), deed, reason, now(connection), by)
+            _take_out(connection, _row(connection, name), deed, reason, now(connection), actor)
             return _get(connection, name)
 
-    def enable(self, name: str, by: Actor = NOBODY) -> LadderBot:
+    def enable(self, name: str, actor: Actor = NOBODY) -> LadderBot:
         """Schedule games for a bot again; its former games are no strikes."""
         with self._database.write() as connection:
-            enable(connection, name, now(connection), by)
+            enable(connection, name, now(connection), actor)
             return _get(connection, name)
 
     def get(self, name: str) -> LadderBot:
@@ -244,8 +246,8 @@ def accept(
     name: str,
     digest: str,
     packed: bytes,
-    at: int,
-    by: Actor,
+    now_ms: int,
+    actor: Actor,
 ) -> BotVersion:
     """Accept a bot that is `admissible`: its present version if it has these files, else a new one.
 
@@ -256,10 +258,10 @@ def accept(
     _keep(connection, digest, packed)
     if bot is not None and bot.current.digest == digest:
         if bot.state is not BotState.ACTIVE:
-            enable(connection, bot.name, at, by)
+            enable(connection, bot.name, now_ms, actor)
         return bot.current
     number = bot.current.number + 1 if bot else 1
-    state = {"version": number, **_PLAYS, "changed_at": at}
+    state = {"version": number, **_PLAYS, "changed_at": now_ms}
     if bot:
         bot_id = _row(connection, name).bot_id
         connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(state))
@@ -270,18 +272,18 @@ def accept(
                 author_id=author_id,
                 name=name,
                 name_key=names.key(name),
-                created_at=at,
+                created_at=now_ms,
                 pardoned_job=0,
                 **state,
             ),
         )
     connection.execute(
         insert(schema.bot_versions).values(
-            bot_id=bot_id, number=number, digest=digest, created_at=at, after_job=_LAST_JOB
+            bot_id=bot_id, number=number, digest=digest, created_at=now_ms, after_job=_LAST_JOB
         )
     )
     words = f"version {number}: {digest}"
-    note(connection, at, AuditKind.SUBMITTED, name, words, author_id=author_id, by=by)
+    note(connection, now_ms, AuditKind.SUBMITTED, name, words, author_id=author_id, actor=actor)
     return _get(connection, name).current
 
 
@@ -362,13 +364,15 @@ def _damage(connection: Connection, digest: str) -> Exception | None:
     return None
 
 
-def enable(connection: Connection, name: str, at: int, by: Actor = NOBODY) -> None:
+def enable(connection: Connection, name: str, now_ms: int, actor: Actor = NOBODY) -> None:
     """Schedule games for a bot again, in the running transaction."""
     row = _row(connection, name)
-    state = {**_PLAYS, "changed_at": at, "pardoned_job": _LAST_JOB}
+    state = {**_PLAYS, "changed_at": now_ms, "pardoned_job": _LAST_JOB}
     connection.execute(update(schema.bots).where(schema.bots.c.id == row.bot_id).values(state))
     words = f"was {row.state}: {row.reason}" if row.reason else f"was {row.state}"
-    note(connection, at, AuditKind.ENABLED, row.name, words, author_id=row.author_id, by=by)
+    note(
+        connection, now_ms, AuditKind.ENABLED, row.name, words, author_id=row.author_id, actor=actor
+    )
 
 
 def _take_out(
@@ -376,8 +380,8 @@ def _take_out(
     bot: Row[Any],
     deed: BotDeed,
     reason: str,
-    at: int,
-    by: Actor = NOBODY,
+    now_ms: int,
+    actor: Actor = NOBODY,
 ) -> None:
     """Take a bot out. Raises `SubmissionError` if that may not be done in its state."""
     state = state_after(deed, bot.name, bot.state, bot.reason)
@@ -390,11 +394,13 @@ def _take_out(
             state=state,
             reason=printable(reason, schema.LONGEST_NOTE),
             is_damaged=deed is BotDeed.DAMAGE,
-            changed_at=at,
+            changed_at=now_ms,
         )
     )
-    note(connection, at, AuditKind(state), bot.name, reason, author_id=bot.author_id, by=by)
-    cancel_games_of(connection, bot.bot_id, f"{bot.name} is {state}", at)
+    note(
+        connection, now_ms, AuditKind(state), bot.name, reason, author_id=bot.author_id, actor=actor
+    )
+    cancel_games_of(connection, bot.bot_id, f"{bot.name} is {state}", now_ms)
     _leave_tournaments(connection, bot.bot_id)
 
 
@@ -535,7 +541,7 @@ def suspend_strikers(
     season_id: int,
     version_ids: Sequence[int],
     cause: str,
-    at: int,
+    now_ms: int,
 ) -> tuple[str, ...]:
     """Suspend those of the versions' bots that have too many strikes; returns their names.
 
@@ -551,13 +557,13 @@ def suspend_strikers(
         _, reason = conduct(bot.name, [_appearance(row) for row in rows], rules)
         if reason is not None:
             words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
-            _take_out(connection, bot, BotDeed.STRIKE, words, at)
+            _take_out(connection, bot, BotDeed.STRIKE, words, now_ms)
             suspended.append(str(bot.name))
     return tuple(suspended)
 
 
 def suspend_damaged(
-    connection: Connection, versions: Iterable[BotVersion], at: int
+    connection: Connection, versions: Iterable[BotVersion], now_ms: int
 ) -> tuple[str, ...]:
     """Suspend those of the versions' bots whose stored files are damaged; returns their names."""
     suspended = []
@@ -566,7 +572,7 @@ def suspend_damaged(
             found = _ACTIVE.where(schema.bot_versions.c.id == version.id)
             if (bot := connection.execute(found).first()) is not None:
                 words = f"the stored files of {version.label} are damaged: {damage}"
-                _take_out(connection, bot, BotDeed.DAMAGE, f"{words}; submit it again", at)
+                _take_out(connection, bot, BotDeed.DAMAGE, f"{words}; submit it again", now_ms)
                 suspended.append(version.bot)
     return tuple(suspended)
 

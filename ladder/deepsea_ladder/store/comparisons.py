@@ -84,15 +84,15 @@ class Comparisons(TaskLine[ComparisonLease]):
         with self._database.read() as connection:
             if (found := _open_season(connection)) is None:
                 return False
-            season, at = found[0], now(connection)
-            if _left_of_hour(connection, at) <= 0:
+            season, now_ms = found[0], now(connection)
+            if _left_of_hour(connection, now_ms) <= 0:
                 return False
-            expired = _TASKS.is_running & (schema.tasks.c.until <= at)
+            expired = _TASKS.is_running & (schema.tasks.c.until <= now_ms)
             waits = _waiting(season, or_(_TASKS.is_waiting, expired))
             first = connection.execute(waits).first()
             return first is not None or any(self._lacking(connection, season))
 
-    def _order(self, connection: Connection, at: int) -> list[int]:
+    def _order(self, connection: Connection, now_ms: int) -> list[int]:
         """Plan what new versions need; authors take turns, and of one version that comparison is
         next which has used the least CPU time."""
         if (found := _open_season(connection)) is None:
@@ -100,10 +100,10 @@ class Comparisons(TaskLine[ComparisonLease]):
         season, secret = found
         outdated = _rows.c.version_id.not_in(_CURRENT)
         for row in connection.execute(_SELECT.where(_TASKS.is_waiting, outdated)).all():
-            _supersede(connection, row.id, at)
+            _supersede(connection, row.id, now_ms)
         for plan in self._lacking(connection, season):
-            _add(connection, season, secret, plan, at)
-        if _left_of_hour(connection, at) <= 0:
+            _add(connection, season, secret, plan, now_ms)
+        if _left_of_hour(connection, now_ms) <= 0:
             return []
         waiting = connection.execute(_waiting(season, _TASKS.is_waiting))
         return _TASKS.order(connection, [(row.id, row.author_id) for row in waiting])
@@ -142,7 +142,9 @@ class Comparisons(TaskLine[ComparisonLease]):
                 if current.state == BotState.ACTIVE and (current.version_id, name) not in there:
                     yield current, other, name
 
-    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> ComparisonLease:
+    def _read(
+        self, connection: Connection, task: Row[Any], owner: str, now_ms: int
+    ) -> ComparisonLease:
         row = connection.execute(select(_rows).where(_rows.c.id == task.subject)).one()
         season, _ = by_id(connection, row.season_id)
         left_of_version = limits_now(connection).verdict_seconds * 1000 - _spent(connection, row)
@@ -155,7 +157,7 @@ class Comparisons(TaskLine[ComparisonLease]):
             versions=(versions[row.version_id], versions[row.other_id]),
             seed=row.seed,
             kept=tuple(_contents(connection, row.id)),
-            cpu_ms=min(_left_of_hour(connection, at), left_of_version),
+            cpu_ms=min(_left_of_hour(connection, now_ms), left_of_version),
         )
 
     def add(
@@ -179,20 +181,20 @@ class Comparisons(TaskLine[ComparisonLease]):
             if (task := _TASKS.held(connection, lease)) is None:
                 return False
             row = connection.execute(select(_rows).where(_rows.c.id == lease.id)).one()
-            at = now(connection)
+            now_ms = now(connection)
             if connection.execute(_CURRENT.where(_versions.c.id == row.version_id)).first() is None:
-                _supersede(connection, row.id, at)
+                _supersede(connection, row.id, now_ms)
                 return False
-            block = {"comparison_id": row.id, "number": number, "at": at, "cpu_ms": cpu_ms}
+            block = {"comparison_id": row.id, "number": number, "at": now_ms, "cpu_ms": cpu_ms}
             connection.execute(insert(_blocks).values(**block, content=zlib.compress(content)))
             values = {
                 "cpu_ms": row.cpu_ms + cpu_ms,
                 "standing": msgspec.json.encode(standing).decode(),
             }
             connection.execute(update(_rows).where(_rows.c.id == row.id).values(**values))
-            lasts = {"until": at + round(seconds * 1000), "changed_at": task.changed_at}
-            _TASKS.put(connection, row.id, at, failures=0, words=None, **lasts)
-            _end(connection, row, number, at, is_decided=standing.verdict is not None)
+            lasts = {"until": now_ms + round(seconds * 1000), "changed_at": task.changed_at}
+            _TASKS.put(connection, row.id, now_ms, failures=0, words=None, **lasts)
+            _end(connection, row, number, now_ms, is_decided=standing.verdict is not None)
             return True
 
 
@@ -212,7 +214,9 @@ def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
     return None if idle else (season, secret)
 
 
-def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Plan, at: int) -> None:
+def _add(
+    connection: Connection, season: StoredSeason, secret: bytes, plan: _Plan, now_ms: int
+) -> None:
     version, other, panel = plan
     # The same luck against all others, which nobody can know who has not the season's secret.
     text = f"comparison:{version.name} v{version.number}"
@@ -229,28 +233,30 @@ def _add(connection: Connection, season: StoredSeason, secret: bytes, plan: _Pla
         standing=msgspec.json.encode(standing).decode(),
     )
     task = {"subject": added(connection, row), "author_id": version.author_id}
-    _TASKS.add(connection, at, [task])
+    _TASKS.add(connection, now_ms, [task])
 
 
-def _supersede(connection: Connection, number: int, at: int) -> None:
-    _TASKS.end(connection, number, at, TaskState.ENDED, words="a newer version came")
+def _supersede(connection: Connection, number: int, now_ms: int) -> None:
+    _TASKS.end(connection, number, now_ms, TaskState.ENDED, words="a newer version came")
 
 
-def _end(connection: Connection, row: Row[Any], number: int, at: int, *, is_decided: bool) -> None:
+def _end(
+    connection: Connection, row: Row[Any], number: int, now_ms: int, *, is_decided: bool
+) -> None:
     """End what has its verdict, or has used its blocks or its CPU time."""
     season, _ = by_id(connection, row.season_id)
     blocks, limits = season.settings.verdicts.blocks, limits_now(connection)
     if is_decided:
-        _TASKS.end(connection, row.id, at, TaskState.DECIDED)
+        _TASKS.end(connection, row.id, now_ms, TaskState.DECIDED)
     elif number + 1 >= blocks:
         words = f"the {blocks} blocks that the season gives it are played"
-        _TASKS.end(connection, row.id, at, TaskState.SPENT, words=words)
+        _TASKS.end(connection, row.id, now_ms, TaskState.SPENT, words=words)
     if _spent(connection, row) >= limits.verdict_seconds * 1000:
         words = f"the {limits.verdict_seconds} s that a version gets are used"
         is_open = or_(_TASKS.is_waiting, (_rows.c.id == row.id) & _TASKS.is_running)
         numbers = _SELECT.with_only_columns(_rows.c.id).where(_of_version(row), is_open)
         for open_one in connection.execute(numbers).scalars().all():
-            _TASKS.end(connection, open_one, at, TaskState.SPENT, words=words)
+            _TASKS.end(connection, open_one, now_ms, TaskState.SPENT, words=words)
 
 
 def _of_version(row: Row[Any]) -> ColumnElement[bool]:
@@ -264,9 +270,9 @@ def _spent(connection: Connection, row: Row[Any]) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def _left_of_hour(connection: Connection, at: int) -> int:
+def _left_of_hour(connection: Connection, now_ms: int) -> int:
     """The CPU time that is left for comparisons in this hour, in milliseconds."""
-    lately = select(func.sum(_blocks.c.cpu_ms)).where(_blocks.c.at > at - HOUR_MS)
+    lately = select(func.sum(_blocks.c.cpu_ms)).where(_blocks.c.at > now_ms - HOUR_MS)
     spent = connection.execute(lately).scalar() or 0
     limits = limits_now(connection)
     return limits.verdict_seconds_per_hour * 1000 - int(spent)

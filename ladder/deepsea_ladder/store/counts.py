@@ -83,8 +83,8 @@ class Counts(StorePart):
         Reads only the queues, and who rests.
         """
         with self._database.read() as connection:
-            at = now(connection)
-            queues, runners = _queues(connection, at), _runners(connection, at)
+            now_ms = now(connection)
+            queues, runners = _queues(connection, now_ms), _runners(connection, now_ms)
         waiting = {name: load.waiting for name, load in queues.items()}
         expired = {name: load.expired for name, load in queues.items()}
         return is_stalled(waiting, expired, len(runners))
@@ -94,11 +94,11 @@ class Counts(StorePart):
         with self._database.read() as connection:
             values = damage_at_a_glance(connection)
             damage = [line for line in damage if not any(value[:-10] in line for value in values)]
-            at = now(connection)
-            queues, runners = _queues(connection, at), _runners(connection, at)
+            now_ms = now(connection)
+            queues, runners = _queues(connection, now_ms), _runners(connection, now_ms)
             sums = connection.execute(_SUMS).one()
             play, damaged_records = _recent_play(connection)
-            backup_age, shortage_age, starved_age = _ages(connection, at)
+            backup_age, shortage_age, starved_age = _ages(connection, now_ms)
             return LadderCounts(
                 games=int(sums.games),
                 lost_attempts=dict(sum(lost_counts(connection).values(), Counter())),
@@ -130,19 +130,19 @@ class Counts(StorePart):
             )
 
 
-def _queues(connection: Connection, at: int) -> dict[str, QueueLoad]:
+def _queues(connection: Connection, now_ms: int) -> dict[str, QueueLoad]:
     """The load of each queue: tasks that wait and tasks that are leased."""
     is_played = _tasks.season_id.is_(None) | _tasks.season_id.in_(_playing_seasons)
-    by_kind = loads(connection, at, _tasks.kind, tuple(TaskKind), is_played)
+    by_kind = loads(connection, now_ms, _tasks.kind, tuple(TaskKind), is_played)
     return {name: by_kind.get(kind, NO_LOAD) for kind, name in QUEUES.items()}
 
 
-def _runners(connection: Connection, at: int) -> dict[str, str | None]:
+def _runners(connection: Connection, now_ms: int) -> dict[str, str | None]:
     """The runners that have renewed a lease in time, and those that rest, with the reason."""
     is_leased = _tasks.state == TaskState.RUNNING
-    leases = select(_tasks.owner).where(_tasks.kind.in_(TaskKind), is_leased, _tasks.until > at)
+    leases = select(_tasks.owner).where(_tasks.kind.in_(TaskKind), is_leased, _tasks.until > now_ms)
     owners = dict.fromkeys(connection.execute(leases.distinct()).scalars())
-    resting = connection.execute(select(_rests.owner, _rests.words).where(_rests.until > at))
+    resting = connection.execute(select(_rests.owner, _rests.words).where(_rests.until > now_ms))
     # A runner that has a lease again rests no more, until whenever it had noted.
     return {row.owner: row.words for row in resting} | owners
 
@@ -182,7 +182,7 @@ def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
     return play, damaged
 
 
-def _ages(connection: Connection, at: int) -> list[float | None]:
+def _ages(connection: Connection, now_ms: int) -> list[float | None]:
     """The seconds since the last backup, and the last shortage of memory and of a CPU; None if
     there is none in the newest entries of the log."""
     columns = schema.audit.c
@@ -191,7 +191,7 @@ def _ages(connection: Connection, at: int) -> list[float | None]:
     kinds = (AuditKind.BACKUP, AuditKind.OUT_OF_MEMORY, AuditKind.STARVED)
     last = [func.max(case((newest.kind == kind, newest.at))) for kind in kinds]
     times = connection.execute(select(*last)).one()
-    return [None if time is None else max(0, at - time) / 1000 for time in times]
+    return [None if time is None else max(0, now_ms - time) / 1000 for time in times]
 
 
 def _size(connection: Connection, path: Path | None) -> int:

@@ -375,7 +375,7 @@ class Jobs(TaskQueue):
                 return VoidReceipt(give_back(connection, task, at), suspended)
             return VoidReceipt(self.count_failure(connection, task, reason, at), suspended)
 
-    def requeue(self, game_id: str, by: Actor = NOBODY) -> TaskState:
+    def requeue(self, game_id: str, actor: Actor = NOBODY) -> TaskState:
         """Retry a quarantined job from the start."""
         with self._database.write() as connection:
             query = _TASKS_OF_GAMES.where(_jobs.c.game_id == game_id)
@@ -383,14 +383,14 @@ class Jobs(TaskQueue):
             if task is None or task.state is not TaskState.QUARANTINED:
                 found = f"is {task.state}" if task else "is not known"
                 raise NotOnLadder(f"game {game_id!r} {found}; only quarantined ones are requeued")
-            return _requeue(connection, task, now(connection), by)
+            return _requeue(connection, task, now(connection), actor)
 
-    def requeue_all(self, by: Actor = NOBODY) -> int:
+    def requeue_all(self, actor: Actor = NOBODY) -> int:
         """Retry all quarantined jobs; returns how many wait again."""
         query = _TASKS_OF_GAMES.where(_tasks.c.state == TaskState.QUARANTINED)
         with self._database.write() as connection:
             at, tasks = now(connection), connection.execute(query).all()
-            return [_requeue(connection, task, at, by) for task in tasks].count(TaskState.QUEUED)
+            return [_requeue(connection, task, at, actor) for task in tasks].count(TaskState.QUEUED)
 
 
 def _states(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
@@ -438,8 +438,8 @@ def _void_seats(connection: Connection, job_id: int) -> set[int]:
     return set(connection.execute(_VOID_SEATS, {"job": job_id}).scalars())
 
 
-def _requeue(connection: Connection, task: Row[Any], at: int, by: Actor) -> TaskState:
-    note(connection, at, AuditKind.REQUEUED, task.game_id, task.words or "", by=by)
+def _requeue(connection: Connection, task: Row[Any], at: int, actor: Actor) -> TaskState:
+    note(connection, at, AuditKind.REQUEUED, task.game_id, task.words or "", actor=actor)
     return give_back(connection, task, at, failures=0)
 
 

@@ -276,7 +276,9 @@ class Ratings(StorePart):
                 update(schema.seasons).where(schema.seasons.c.id == season.id).values(method=METHOD)
             )
             words = f"{number} games, by {METHOD}"
-            note(connection, now(connection), AuditKind.REWRITTEN, season.name, words, by=MACHINE)
+            note(
+                connection, now(connection), AuditKind.REWRITTEN, season.name, words, actor=MACHINE
+            )
         return number
 
 

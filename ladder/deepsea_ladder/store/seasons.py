@@ -76,7 +76,7 @@ class Seasons(StorePart):
         seed: bytes,
         tournament: str | None = None,
         submissions_until: int | None = None,
-        by: Actor = MACHINE,
+        actor: Actor = MACHINE,
         entrants: Sequence[int] = (),
     ) -> StoredSeason:
         """Add a season; `seed` is 32 bytes of true randomness that nobody else knows.
@@ -115,12 +115,12 @@ class Seasons(StorePart):
                 )
             )
             words = f"opened; commitment {commitment(seed)}"
-            note(connection, at, AuditKind.SEASON, season.name, words, by=by)
+            note(connection, at, AuditKind.SEASON, season.name, words, actor=actor)
             stored = _get(connection, season.name)
             _leave_out(connection, stored, entrants)
             return stored
 
-    def end_submissions(self, name: str, by: Actor = MACHINE) -> tuple[list[str], int]:
+    def end_submissions(self, name: str, actor: Actor = MACHINE) -> tuple[list[str], int]:
         """Take in no more bots while an open season goes on; what is to be played and checked yet.
 
         The bots whose former versions would have ranks if the season were closed now, since the
@@ -137,11 +137,11 @@ class Seasons(StorePart):
                 ends = update(table).where(table.c.id == stored.id).values(submissions_until=at)
                 connection.execute(ends)
             if _end_extensions(connection, stored.id) or goes_on:
-                note(connection, at, AuditKind.SEASON, name, "takes in no more bots", by=by)
+                note(connection, at, AuditKind.SEASON, name, "takes in no more bots", actor=actor)
             opened = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
             return _provisional(connection, stored), connection.execute(opened).scalar_one()
 
-    def set_deadline(self, name: str, until: int | None, by: Actor) -> StoredSeason:
+    def set_deadline(self, name: str, until: int | None, actor: Actor) -> StoredSeason:
         """Take in bots until this time, in milliseconds since 1970; None: until it is closed."""
         table = schema.seasons
         with self._database.write() as connection:
@@ -151,10 +151,10 @@ class Seasons(StorePart):
             if until is None:
                 _end_extensions(connection, stored.id)
             words = f"takes in bots until {_shown(until)}"
-            note(connection, at, AuditKind.SEASON, name, words, by=by)
+            note(connection, at, AuditKind.SEASON, name, words, actor=actor)
             return _get(connection, name)
 
-    def extend(self, name: str, author: str, until: int | None, by: Actor) -> None:
+    def extend(self, name: str, author: str, until: int | None, actor: Actor) -> None:
         """Let an author submit after the deadline, until this time; None: no longer than others."""
         table = schema.extensions
         with self._database.write() as connection:
@@ -175,7 +175,7 @@ class Seasons(StorePart):
             words = f"may submit to season {name} until {_shown(until)}"
             if until is None:
                 words = f"may submit to season {name} no longer than others"
-            note(connection, at, AuditKind.SEASON, "", words, author_id=author_id, by=by)
+            note(connection, at, AuditKind.SEASON, "", words, author_id=author_id, actor=actor)
 
     def extensions(self) -> dict[int, list[Extension]]:
         """The authors with more time, by name, of each season by its id."""
@@ -208,7 +208,7 @@ class Seasons(StorePart):
         with self._database.read() as connection:
             return submission_window(connection, now(connection), author_id)
 
-    def set_paused(self, name: str, by: Actor, *, paused: bool) -> None:
+    def set_paused(self, name: str, actor: Actor, *, paused: bool) -> None:
         """Start no more games, or start them again. Games that are being played count."""
         table = schema.seasons
         with self._database.write() as connection:
@@ -220,9 +220,9 @@ class Seasons(StorePart):
             since = at if paused else None
             connection.execute(update(table).where(table.c.id == stored.id).values(paused_at=since))
             words = "paused" if paused else "resumed"
-            note(connection, at, AuditKind.SEASON, name, words, by=by)
+            note(connection, at, AuditKind.SEASON, name, words, actor=actor)
 
-    def close(self, name: str, by: Actor = MACHINE) -> tuple[str | None, int]:
+    def close(self, name: str, actor: Actor = MACHINE) -> tuple[str | None, int]:
         """Close a season; its seed in hex, and how many games are being played.
 
         Those still count: until they have ended the seed is None, and `close` is to be called
@@ -241,7 +241,7 @@ class Seasons(StorePart):
                 _end_extensions(connection, stored.id)
                 ours = tasks.c.season_id == stored.id
                 GAMES.cancel_waiting(connection, at, "the season was closed", ours)
-                note(connection, at, AuditKind.SEASON, name, "closed", by=by)
+                note(connection, at, AuditKind.SEASON, name, "closed", actor=actor)
             in_play = 0
             for task in connection.execute(_leased_games(stored.id)).all():
                 if task.until > at:
@@ -421,7 +421,7 @@ class Settings(StorePart):
         """The limits in force; `usual` has the defaults."""
         return limits_in_force(self.changed(), usual)
 
-    def change(self, name: str, value: int | None, by: Actor) -> None:
+    def change(self, name: str, value: int | None, actor: Actor) -> None:
         """Set a setting; None: its default again. `SeasonError` for what cannot be."""
         check_setting(name, value)
         with self._database.write() as connection:
@@ -433,7 +433,7 @@ class Settings(StorePart):
                 connection.execute(insert(_rows).values(name=name, value=value))
             new, old = ("the default" if one is None else f"{one}" for one in (value, before))
             words = f"{new}, was {old}"
-            note(connection, now(connection), AuditKind.SETTING, name, words, by=by)
+            note(connection, now(connection), AuditKind.SETTING, name, words, actor=actor)
 
 
 def limits_now(connection: Connection) -> RemoteLimits:
