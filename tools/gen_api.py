@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from deepsea_arena.api.ladder_api import METHODS
-from deepsea_arena.api.openapi import summary as described
-from deepsea_arena.api.openapi import who
+from deepsea_arena.api.openapi import callers_in_words, method_summary
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "docs" / "api"
@@ -91,7 +90,8 @@ def main() -> int:
 def methods() -> str:
     """The table of the ladder's API."""
     rows = [
-        f"| `{method.verb} {method.path}` | {who(method)} | {described(method)} |\n"
+        f"| `{method.verb} {method.path}` | {callers_in_words(method)} "
+        f"| {method_summary(method)} |\n"
         for method in METHODS.values()
     ]
     return "".join(["| below `/api/v1` | for | what it does |\n|---|---|---|\n", *rows])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from deepsea_arena.api.errors import INVALID, ApiError, RefusalKind, refusal_of
+from deepsea_arena.api.errors import INVALID_TOKEN, ApiError, RefusalKind, refusal_of
 from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE, LadderService, visitor
@@ -188,7 +188,7 @@ def test_wrong_codes_and_tokens_keep_no_writer_waiting(played: Store) -> None:
         assert (
             refused(service, visitor(HERE), "redeem", code=code).kind is RefusalKind.UNAUTHENTICATED
         )
-        with pytest.raises(ApiError, match=INVALID):
+        with pytest.raises(ApiError, match=INVALID_TOKEN):
             service.log_in(token, HERE)
 
 

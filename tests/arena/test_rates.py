@@ -32,4 +32,4 @@ def test_a_rate_is_kept_however_it_is_spread() -> None:
     assert [take("a") for _ in range(4)] == [0, 0, 0, 20]
     for key in range(100):
         take(str(key))
-    assert len(rate._full_us) <= 4
+    assert len(rate._full_at_us) <= 4

@@ -23,7 +23,7 @@ from sqlalchemy import event
 from sqlalchemy import text as sql
 
 from deepsea_arena.api.declarations import Flow
-from deepsea_arena.api.errors import ENDED, INVALID, ApiError, RefusalKind
+from deepsea_arena.api.errors import INVALID_TOKEN, SESSION_ENDED, ApiError, RefusalKind
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE
@@ -349,7 +349,9 @@ def test_a_call_whose_right_ends_before_it_writes(world: World, how: str) -> Non
         fields = [WRITES[name].fields(world) for _ in range(2)]
         ENDS[how](world, author)
         before = world.state()
-        for one, given, words in zip((caller, session), fields, (INVALID, ENDED), strict=True):
+        for one, given, words in zip(
+            (caller, session), fields, (INVALID_TOKEN, SESSION_ENDED), strict=True
+        ):
             found = _refusal(world, one, name, given)
             assert found == (None if how == "nothing" else (RefusalKind.UNAUTHENTICATED, words)), (
                 name
@@ -387,7 +389,7 @@ def test_a_right_that_ends_while_its_write_waits_for_another_one(world: World) -
         assert waits.wait(60)
         connection.execute(sql("UPDATE secrets SET ended_at = 1"))
     writing.join(60)
-    assert refused == [(RefusalKind.UNAUTHENTICATED, INVALID)]
+    assert refused == [(RefusalKind.UNAUTHENTICATED, INVALID_TOKEN)]
 
 
 def test_a_code_or_token_that_ends_while_its_form_is_sent_opens_nothing(

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import event
 from starlette.requests import Request
 
-from deepsea_arena.api.errors import INVALID, ApiError
+from deepsea_arena.api.errors import INVALID_TOKEN, ApiError
 from deepsea_arena.api.ladder_api import METHODS, ROOT
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE
@@ -150,7 +150,7 @@ def test_what_is_no_valid_token_is_refused(played: Store, who: str) -> None:
             "Bearer " + "x" * 5_000,
         ):
             answer = there.call(who, headers=[("authorization", value)])
-            assert (answer.code, answer.message) == ("UNAUTHENTICATED", INVALID), value
+            assert (answer.code, answer.message) == ("UNAUTHENTICATED", INVALID_TOKEN), value
             there.server.jump(3600 * 1_000_000)  # else they would have to wait
         twice = [("authorization", f"Bearer {token}")] * 2
         assert there.call(who, headers=twice).code == "UNAUTHENTICATED"

@@ -41,7 +41,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deepsea_arena.api.declarations import Flow, Method
 from deepsea_arena.api.errors import (
-    INVALID,
+    INVALID_TOKEN,
     MINUTE_US,
     MOST_KEYS,
     ApiError,
@@ -223,7 +223,7 @@ class Gateway:
             raise ApiError(RefusalKind.UNAUTHENTICATED, PLAIN)
         try:
             if not digest:
-                raise ApiError(RefusalKind.UNAUTHENTICATED, INVALID)
+                raise ApiError(RefusalKind.UNAUTHENTICATED, INVALID_TOKEN)
             caller = await self.in_thread(lambda: self.service.caller_of(token, address))
         except ApiError as error:
             if error.kind is RefusalKind.UNAUTHENTICATED:
@@ -340,7 +340,7 @@ class Gateway:
         if now - checked < RECHECK_US:
             return checked
         if not await self.in_thread(lambda: self.service.still_valid(caller)):
-            raise ApiError(RefusalKind.UNAUTHENTICATED, INVALID)
+            raise ApiError(RefusalKind.UNAUTHENTICATED, INVALID_TOKEN)
         return now
 
     async def _rest(self, until: int) -> None:

@@ -1,9 +1,10 @@
-"""Declarations of the API's methods: the verb, the path, and who may call each; and the base of the
-classes that have the methods.
+"""Declarations of the API's methods: the verb, the path, and the callers of each.
 
-Invariants: whatever a method takes and returns stands in its signature alone; routes, rights, the
-OpenAPI document, the table in docs/api.md and the client are made from declarations, so that none
-of them can know a method that another does not.
+LadderPart is the base of the classes that have the methods.
+
+Invariants: the parameters and the response of a method stand in its signature alone; routes,
+rights, the OpenAPI document, the table in docs/api.md and the client are made from declarations, so
+that none of them can know a method that another does not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from deepsea_bundle import names
 from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_referee.errors import UserError
 
-if TYPE_CHECKING:  # a client has neither
+if TYPE_CHECKING:  # a client loads no database
     from deepsea_arena.api.service import LadderService
     from deepsea_ladder.limits import RemoteLimits
     from deepsea_ladder.store import Store
@@ -41,10 +42,9 @@ class Flow(Enum):
     FILE = auto()
     """A file, in parts of bytes."""
     LINES = auto()
-    """Lines, one document each, of an iterator that ends by itself."""
+    """Lines, one document each, from an iterator that ends by itself."""
     EVENTS = auto()
-    """Events, one document each, of an iterator that yields None when there is nothing new at the
-    moment, to be asked again after a while."""
+    """Events, one document each, from an iterator that yields None while there is nothing new."""
 
 
 MEDIA_TYPES = {
@@ -61,21 +61,21 @@ class Method:
 
     function: Callable[..., Any]
     verb: str
-    """GET and DELETE take their parameters from the address, POST takes an object of JSON."""
+    """The HTTP verb: GET and DELETE have parameters in the address, POST in an object of JSON."""
     path: str
-    """Below /api/v1; names in braces are parameters."""
+    """The path below /api/v1; names in braces are parameters."""
     role: Role
-    """The least role that may call it."""
+    """The lowest role that may call the method."""
     scope: Scope | None
-    """The scope that a token needs, too."""
+    """The scope that the caller's token needs; None if every token will do."""
     always: bool
-    """True if visitors may call it on a private ladder, too."""
+    """True if visitors may call the method even on a private ladder."""
     key: str
     """The key of the response in an object of JSON; "" if the response is the document itself."""
 
     @property
     def name(self) -> str:
-        """The name of the Python method, and the operation's in the OpenAPI document."""
+        """The name of the Python method and of the operation in the OpenAPI document."""
         return self.function.__name__
 
     @property
@@ -85,64 +85,65 @@ class Method:
 
     @cached_property
     def _hints(self) -> Mapping[str, Any]:
+        """The types of the parameters by name, and of the response under "return"."""
         return typing.get_type_hints(self.function)
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The parameters of a request, by name, with their types resolved."""
-        found = inspect.signature(self.function).parameters.values()
         return {
-            one.name: one.replace(annotation=self._hints[one.name])
-            for one in found
-            if one.name != "self"
+            name: parameter.replace(annotation=self._hints[name])
+            for name, parameter in inspect.signature(self.function).parameters.items()
+            if name != "self"
         }
 
     @cached_property
     def flow(self) -> Flow:
-        """The form of the response."""
-        declared = self._hints["return"]
-        if typing.get_origin(declared) is not Iterator:
+        """The form of the response, which follows from the declared return type."""
+        returned = self._hints["return"]
+        if typing.get_origin(returned) is not Iterator:
             return Flow.ONE
         if self.response is bytes:
             return Flow.FILE
-        return (
-            Flow.EVENTS if NoneType in typing.get_args(*typing.get_args(declared)) else Flow.LINES
-        )
+        (item,) = typing.get_args(returned)
+        # An iterator of `Document | None` yields None when there is nothing new.
+        return Flow.EVENTS if NoneType in typing.get_args(item) else Flow.LINES
 
     @property
     def is_endless(self) -> bool:
-        """True if its events never end: `after` has it go on after one that the reader has."""
+        """True if the events never end; a reader resumes after an event with `after`."""
         return self.flow is Flow.EVENTS and "after" in self.parameters
 
     @cached_property
     def response(self) -> Any:
-        """The type of the response, of each event, or bytes."""
-        declared = self._hints["return"]
-        if typing.get_origin(declared) is not Iterator:
-            return declared
-        (item,) = typing.get_args(declared)
-        kinds = [one for one in typing.get_args(item) if one is not NoneType]
-        return kinds[0] if kinds else item
+        """The type of the one document, of each line or event, or bytes for a file."""
+        returned = self._hints["return"]
+        if typing.get_origin(returned) is not Iterator:
+            return returned
+        (item,) = typing.get_args(returned)
+        # An event's type is declared as `Document | None`; a plain type has no arguments.
+        documents = [kind for kind in typing.get_args(item) if kind is not NoneType]
+        return documents[0] if documents else item
 
     @cached_property
     def document(self) -> Any:
-        """The type of the document that is sent."""
+        """The type of the document that is sent, in which `key`, if any, holds the response."""
         if not self.key:
             return self.response
         return defstruct(f"{self.name}_document", [(self.key, self.response)], frozen=True)
 
     def document_of(self, response: object) -> object:
-        """The document that is sent for a response."""
+        """Return the document that is sent for a response of this method."""
         return {self.key: response} if self.key else response
 
     def response_of(self, document: object) -> Any:
-        """The response in a document that came."""
+        """Return the response in a document that was received and read as `document`."""
         return getattr(document, self.key) if self.key else document
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Empty response."""
+    """An empty response."""
 
 
 def method(
@@ -154,7 +155,7 @@ def method(
     always: bool = False,
     key: str = "",
 ) -> Callable[[F], F]:
-    """Declare a method; the parameters are the fields of `Method`."""
+    """Declare a method of the API, as a decorator; the arguments are the fields of `Method`."""
 
     def declare(function: F) -> F:
         function.declared = Method(function, verb, path, role, scope, always, key)  # type: ignore[attr-defined]
@@ -164,17 +165,18 @@ def method(
 
 
 def methods_of(api: type) -> Mapping[str, Method]:
-    """The methods that a class and its bases declare, by name, in the order of the declarations."""
-    found = {
-        name: getattr(member, "declared", None)
-        for part in api.__mro__
-        for name, member in vars(part).items()
-    }
-    return {name: declared for name, declared in found.items() if declared is not None}
+    """Return the methods that a class and its bases declare, by name, in declaration order."""
+    methods = {}
+    for part in api.__mro__:
+        for name, member in vars(part).items():
+            declared = getattr(member, "declared", None)
+            if declared is not None:
+                methods[name] = declared
+    return methods
 
 
 class LadderPart:
-    """Some methods of `LadderApi`, as one caller calls them on the ladder's machine."""
+    """The base of a part of `LadderApi`, with the caller for whom its methods run."""
 
     service: LadderService
     caller: Caller
@@ -183,16 +185,16 @@ class LadderPart:
 
     @property
     def own_id(self) -> int:
-        """The caller's author. Raises UserError for a caller without an account."""
+        """The id of the caller's author. Raises UserError for a caller without an account."""
         if not self.caller.author_id:
             raise UserError("this is about one's own account, and the machine has none")
         return self.caller.author_id
 
     def is_own(self, author: str) -> bool:
-        """True if this is the name of the caller's author."""
+        """Return True if this is the name of the caller's author."""
         return bool(self.caller.author) and names.same(author, self.caller.author)
 
     def check_admin(self) -> None:
-        """Raise ApiError for callers who are no admins."""
+        """Raise ApiError unless the caller is an admin with the scope admin."""
         if not self.caller.is_admin:
             raise ApiError(RefusalKind.DENIED, "this needs an admin's token with the scope admin")

@@ -1,12 +1,12 @@
-"""Refusals of the API: a kind, which HTTP has a status for, and one sentence.
+"""Refusals of the API, and the rates beyond which callers are refused.
 
-Invariants: somebody else's things are refused with the same words as things that are not there; a
-sentence names no file, no SQL, no secret and nothing of this program's inside.
+A refusal has a kind, which stands for an HTTP status, and one sentence. Start reading at ApiError
+and `refusal_of`, which turns the errors of all layers below into refusals.
 
-Rates: at most so many requests of a caller in a period.
-
-Invariants: a caller within the rate is never refused; memory is bounded, whatever keys come, and a
-forgotten key counts as a new one.
+Invariants: somebody else's things are refused with the same words as things that do not exist; a
+sentence names no file, no SQL, no secret and nothing internal to this program; a caller within a
+rate is never refused; the memory of a rate is bounded, whatever keys come, and a forgotten key
+counts as a new one.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.errors import InvalidTimeControl
 from deepsea_rules.printable import one_line
 
-LONGEST = 300
-"""Characters of a sentence."""
+LONGEST_SENTENCE = 300
+"""Maximum characters of a refusal's sentence."""
 LASTING_S = 60
-"""The seconds after which to come back if somebody has to do something first."""
+"""Seconds after which to try again when an operator has to act first."""
 BUSY = "the ladder's store is busy; try again"
 FAILED = "the ladder cannot do this; the operator's log says why"
 DAMAGED = "the ladder cannot show this, since {row} is damaged; the operator's log says more"
-INVALID = (
+INVALID_TOKEN = (
     "this token is not valid: it was mistyped, has ended, or its author is blocked; "
     "an admin of the ladder can give you a code for a new one"
 )
-ENDED = "your login has ended; log in again"
+SESSION_ENDED = "your login has ended; log in again"
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class RefusalKind(StrEnum):
-    """Kinds of refusals; each is the machine-readable word of its refusals."""
+    """Kinds of refusals; the value is the machine-readable `code` of the response."""
 
     UNAUTHENTICATED = "UNAUTHENTICATED"
     DENIED = "PERMISSION_DENIED"
     NOT_FOUND = "NOT_FOUND"
     INVALID = "INVALID_ARGUMENT"
     NOT_NOW = "FAILED_PRECONDITION"
-    """The request makes sense, but not in the present state."""
+    """The request makes sense, but not in the present state of the ladder."""
     EXHAUSTED = "RESOURCE_EXHAUSTED"
     UNAVAILABLE = "UNAVAILABLE"
     INTERNAL = "INTERNAL"
@@ -80,11 +80,14 @@ STATUS = {
     RefusalKind.INTERNAL: 500,
     RefusalKind.UNAVAILABLE: 503,
 }
-"""The status of each kind over HTTP; an address that there is not has 404 or 405."""
+"""HTTP status of each kind, except NO_METHOD, which has 404 or 405."""
 
 
 class ApiError(UserError):
-    """A refusal. `retry_after` is in seconds, where waiting helps."""
+    """A refusal of a call: its kind, a sentence for the caller, and when to try again.
+
+    `retry_after` is in seconds; None if waiting does not help.
+    """
 
     def __init__(self, kind: RefusalKind, sentence: str, retry_after: int | None = None) -> None:
         super().__init__(sentence)
@@ -93,13 +96,13 @@ class ApiError(UserError):
 
 
 class RemoteError(Exception):
-    """A ladder on another machine that cannot be used now; the user has done nothing wrong."""
+    """Base of errors of a ladder on another machine that are not the user's fault."""
 
 
 class Unreachable(RemoteError):
-    """Nobody answers, or the connection broke; it is worth trying again.
+    """The ladder did not answer, or the connection broke; another try may succeed.
 
-    `retry_after` is in seconds, where the ladder has named a time.
+    `retry_after` is in seconds; None if the ladder has not named a time.
     """
 
     def __init__(self, sentence: str, retry_after: int | None = None) -> None:
@@ -108,12 +111,11 @@ class Unreachable(RemoteError):
 
 
 class BadServer(RemoteError):
-    """A server that is no ladder, or an answer that makes no sense, is too long, or comes from
-    elsewhere."""
+    """The server is no ladder, or its answer is invalid, too long or a redirection."""
 
 
 class UnknownCertificate(RemoteError):
-    """The system does not trust the ladder's certificate; `why` says what is wrong with it."""
+    """The system does not trust the ladder's certificate, for the reason `why`."""
 
     def __init__(self, url: str, why: str) -> None:
         super().__init__(
@@ -124,8 +126,12 @@ class UnknownCertificate(RemoteError):
 
 
 def refusal_of(error: Exception) -> ApiError:
-    """The refusal that an exception of a method stands for."""
-    text = one_line(str(error), LONGEST)
+    """Return the refusal that a caller gets for an exception of an API method.
+
+    An ApiError is returned as it is. Errors that the caller can understand keep their own sentence;
+    all others become INTERNAL with a sentence that tells nothing about the inside of the program.
+    """
+    text = one_line(str(error), LONGEST_SENTENCE)
     match error:
         case ApiError():
             return error
@@ -133,7 +139,7 @@ def refusal_of(error: Exception) -> ApiError:
             return ApiError(RefusalKind.NOT_FOUND, text)
         case StoreUnavailable(reason=reason):
             return ApiError(RefusalKind.UNAVAILABLE, reason or BUSY, LASTING_S if reason else 1)
-        case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):  # of temporary files
+        case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):  # while writing an upload
             return ApiError(RefusalKind.UNAVAILABLE, DISK_FULL, LASTING_S)
         case CodeRefused():
             return ApiError(RefusalKind.UNAUTHENTICATED, text)
@@ -151,19 +157,22 @@ def refusal_of(error: Exception) -> ApiError:
 
 
 def refused_as_api_error(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function, whose exceptions are refusals."""
+    """Wrap a function so that every exception it raises is an ApiError (see `refusal_of`)."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            refused = refusal_of(error)
-            if refused is error:
+            refusal = refusal_of(error)
+            if refusal is error:
                 raise
-            raise refused from error
+            raise refusal from error
 
     return call
+
+
+# ------------------------------------------------------------------------------------------ rates
 
 
 MINUTE_US = 60_000_000
@@ -173,44 +182,48 @@ MOST_KEYS = 20_000
 
 
 class Rate:
-    """At most `most()` at once for each key, and as many in each period that follows.
+    """A rate limit by key: `maximum()` requests at once, then as many in each period.
 
-    A period has less than twice as many, right after a time in which the key did not ask. Threads
-    may share one.
+    The allowance of a key refills evenly (a token bucket), so that within one period it may make
+    nearly twice `maximum()` requests if it has made none before. Threads may share a Rate.
+
     now_us  the time, in microseconds since any moment
     """
 
     def __init__(
         self,
-        most: Callable[[], int],
+        maximum: Callable[[], int],
         period_us: int,
         now_us: Callable[[], int],
         most_keys: int = MOST_KEYS,
     ) -> None:
-        self._most = most
+        self._maximum = maximum
         self._period_us = period_us
         self._now_us = now_us
         self._most_keys = most_keys
         self.refused = 0
-        self._full_us: dict[Hashable, int] = {}
-        """The time when each key has its whole allowance again."""
+        """Number of requests that were refused."""
+        self._full_at_us: dict[Hashable, int] = {}
+        """The time when each key has its whole allowance again, latest request last."""
         self._lock = Lock()
 
     def take(self, key: Hashable, sentence: str) -> None:
-        """Count one more. Raises ApiError instead, with this sentence, if there were too many."""
-        now, most = self._now_us(), self._most()
-        each_us = self._period_us // most
+        """Count a request of a key. Raises ApiError with the sentence if the rate is exceeded."""
+        now_us, maximum = self._now_us(), self._maximum()
+        refill_us = self._period_us // maximum  # the time in which one request is regained
         with self._lock:
-            full = max(self._full_us.get(key, now), now) + each_us
-            if (over := full - each_us * most - now) > 0:
+            full_at_us = max(self._full_at_us.get(key, now_us), now_us) + refill_us
+            wait_us = full_at_us - refill_us * maximum - now_us
+            if wait_us > 0:
                 self.refused += 1
-                raise ApiError(RefusalKind.EXHAUSTED, sentence, -(-over // _SECOND_US))
-            self._full_us.pop(key, None)  # to the end
-            self._full_us[key] = full
-            if len(self._full_us) > self._most_keys:
-                self._forget(now)
+                wait_s = -(-wait_us // _SECOND_US)  # rounded up
+                raise ApiError(RefusalKind.EXHAUSTED, sentence, wait_s)
+            self._full_at_us.pop(key, None)  # so that the key moves to the end of the dict
+            self._full_at_us[key] = full_at_us
+            if len(self._full_at_us) > self._most_keys:
+                self._forget_keys(now_us)
 
-    def _forget(self, now: int) -> None:
-        """Forget those who have everything again, else those who asked longest ago."""
-        left = [(key, full) for key, full in self._full_us.items() if full > now]
-        self._full_us = dict(left[-(self._most_keys // 2) :])
+    def _forget_keys(self, now_us: int) -> None:
+        """Keep only keys with a reduced allowance, and of these at most the latest half."""
+        limited = [(key, full_us) for key, full_us in self._full_at_us.items() if full_us > now_us]
+        self._full_at_us = dict(limited[-(self._most_keys // 2) :])

@@ -1,8 +1,8 @@
-"""The ladder's API: for pages and commands on its machine, and for programs from afar.
+"""The ladder's API: for pages and commands on its machine, and for programs on other machines.
 
-Invariants: nothing here loads the store, so that a client imports no database; what is not a
-parameter's default is never left out of a call on purpose; a name that is "" stands for the usual
-one, a number that is 0 for the usual number.
+Invariants: nothing here loads the store, so that a client imports no database; only arguments that
+equal their parameter's default are left out of a request; the name "" stands for the default name,
+and the number 0 for the default number.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from deepsea_arena.api.reads import ReadMethods
 from deepsea_arena.api.submissions import SubmissionMethods
 
 ROOT = "/api/v1"
-"""The path below which the methods are."""
+"""The path below which the methods are served."""
 SHA256 = "x-content-sha256"
+"""The header of an upload with the SHA-256 of the archive, in hex."""
 KEY = "idempotency-key"
-"""The headers of an upload."""
+"""The header of an upload with the sender's key: the same key is the same submission."""
 
 
 class LadderApi(ReadMethods, PersonGameMethods, AccountMethods, SubmissionMethods, AdminMethods):
-    """A ladder, here or elsewhere, as somebody with certain rights may use it.
+    """A ladder, on this machine or another one, as a caller with certain rights may use it.
 
-    Every method raises ApiError for what is refused. The bodies are those of `LocalLadder`, which
-    checks the caller before each; `RemoteLadder` sends a request in place of each.
+    Every method raises ApiError for what is refused. The bodies of the methods are for
+    `LocalLadder`, which checks the caller before each; `RemoteLadder` sends a request instead.
     """
 
 

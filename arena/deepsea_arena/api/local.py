@@ -1,10 +1,10 @@
-"""A ladder on this machine, as one caller may use it.
+"""A ladder on this machine, as one caller may use it. Start reading at LocalLadder.
 
 Invariants: nobody calls a method without the role and the scope of its declaration; every write of
 a call begins, in its own transaction, with a check that the caller's token or session still gives
-both; bodies check only what depends on the arguments of a call. What a method raises is a refusal;
-one that is not declared cannot be called from afar; one that returns a document and changes nothing
-reads a single state of the ladder.
+both; the bodies of methods check only what depends on the arguments of a call. Every exception of a
+method is a refusal; a method that is not declared cannot be called over HTTP; a method that returns
+a document and changes nothing reads a single state of the ladder.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ T = TypeVar("T", bound=type)
 
 
 def check_call(service: LadderService, caller: Caller, method: Method) -> None:
-    """Raise ApiError if the caller may not call the method."""
-    least = Role.AUTHOR if service.private and not method.always else method.role
-    role = max(least, method.role)
+    """Raise ApiError if the caller does not have the role and the scope that a method needs."""
+    role = method.role
+    if service.private and not method.always:
+        role = max(role, Role.AUTHOR)  # visitors of a private ladder may read nothing
     if caller.may(role, method.scope):
         return
     if caller.role is Role.VISITOR:
@@ -43,7 +44,11 @@ def check_call(service: LadderService, caller: Caller, method: Method) -> None:
 
 
 def _checked_writes(store: Store, caller: Caller) -> AbstractContextManager[None]:
-    """Check the caller's rights at the beginning of each write of this thread meanwhile."""
+    """Return a context in which each write of this thread first checks the caller's rights.
+
+    The check is part of the write's transaction, so that a token that was revoked meanwhile
+    changes nothing.
+    """
 
     def check(holder: Caller | None) -> None:
         if not caller.is_proved_by(holder):
@@ -55,13 +60,18 @@ def _checked_writes(store: Store, caller: Caller) -> AbstractContextManager[None
 
 
 def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
-    one_state = snapshot if method.flow is Flow.ONE and not method.changes else nullcontext
+    """Wrap the body of an API method: check the caller's rights, and turn errors into refusals.
+
+    A method that returns one document and changes nothing reads a snapshot of the store.
+    """
+    reads_snapshot = method.flow is Flow.ONE and not method.changes
+    state_of_store = snapshot if reads_snapshot else nullcontext
 
     @wraps(body)
     def call(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
         try:
             check_call(ladder.service, ladder.caller, method)
-            with _checked_writes(ladder.store, ladder.caller), one_state():
+            with _checked_writes(ladder.store, ladder.caller), state_of_store():
                 return body(ladder, *args, **fields)
         except Exception as error:
             # On the ladder's machine the operator reads the error, and may know where the store is.
@@ -74,6 +84,7 @@ def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _all_checked(ladder: T) -> T:
+    """Decorate a class of ladder: replace each declared method by its checked form."""
     for name, declared in METHODS.items():
         setattr(ladder, name, _checked(declared, getattr(ladder, name)))
     return ladder
@@ -81,7 +92,7 @@ def _all_checked(ladder: T) -> T:
 
 @_all_checked
 class LocalLadder(LadderApi):
-    """The ladder as one caller may use it; made for each call or visit."""
+    """The ladder as one caller may use it; a new one is made for each call or visit."""
 
     def __init__(self, service: LadderService, caller: Caller) -> None:
         self.service = service
@@ -91,9 +102,9 @@ class LocalLadder(LadderApi):
 
 
 def ladder_of(store: Store, author: str | None = None) -> LocalLadder:
-    """A ladder for commands on its machine.
+    """Return the ladder for a command on its machine, which has every right.
 
-    author  whose account it is about, if it is about one
+    author  the author on whose account the command acts; None if it acts on none
     """
     caller = MACHINE
     if author is not None:
@@ -102,6 +113,7 @@ def ladder_of(store: Store, author: str | None = None) -> LocalLadder:
 
 
 def _fresh_seed() -> bytes:
-    from deepsea_sdk.entropy import fresh_seed  # the whole SDK comes with it
+    """Return 32 unpredictable bytes."""
+    from deepsea_sdk.entropy import fresh_seed  # here, since it loads the whole SDK
 
     return fresh_seed()

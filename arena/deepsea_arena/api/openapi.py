@@ -1,6 +1,8 @@
 """The OpenAPI document of the API, made from the declarations, their types and docstrings.
 
-Invariant: nothing is described here by the name of a method or a type.
+Start reading at `openapi`.
+
+Invariant: no text here belongs to one method or type; those stand beside their declarations.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import textwrap
 import typing
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -32,9 +35,9 @@ class Refused(Struct, frozen=True, kw_only=True):
 
     code: RefusalKind
     message: str
-    """One sentence."""
+    """The reason, in one sentence."""
     retry_after: int | None = None
-    """Seconds after which another try may succeed."""
+    """Seconds after which another try may succeed; left out if waiting does not help."""
 
 
 class Refusal(Struct, frozen=True):
@@ -43,35 +46,40 @@ class Refusal(Struct, frozen=True):
     error: Refused
 
 
-def who(method: Method) -> str:
-    """The callers of a method, in words."""
+def callers_in_words(method: Method) -> str:
+    """Return the callers that a method is for, such as "authors, scope `read`"."""
     names = {Role.VISITOR: "everybody", Role.AUTHOR: "authors", Role.ADMIN: "admins"}
     scope = "" if method.scope is None else f", scope `{method.scope}`"
     return names[method.role] + scope
 
 
-def summary(method: Method) -> str:
-    """The first words of a method's docstring."""
+def method_summary(method: Method) -> str:
+    """Return the docstring of a method as one line."""
     return " ".join((inspect.getdoc(getattr(LadderApi, method.name)) or "").split())
 
 
 @cache
 def openapi() -> Mapping[str, Any]:
-    """The document; its server's address is the one that it was read from."""
-    kinds = [Refusal, *(one.response for one in METHODS.values() if one.flow is not Flow.FILE)]
-    refs, schemas = msgspec.json.schema_components(kinds, schema_hook=_int64, ref_template=REF)
-    for kind in _structs(kinds):
-        _describe(schemas[kind.__name__], kind)
+    """Return the OpenAPI document of all methods, as a tree of JSON values.
+
+    Its server is a relative address, so that it holds wherever the document was read from.
+    """
+    responses = [method.response for method in METHODS.values() if method.flow is not Flow.FILE]
+    types = [Refusal, *responses]
+    refs, schemas = msgspec.json.schema_components(types, schema_hook=_int64, ref_template=REF)
+    for struct in _reachable_structs(types):
+        _describe(schemas[struct.__name__], struct)
+    refusal_schema = refs[0]
     paths: dict[str, dict[str, Any]] = {}
     for method in METHODS.values():
-        schema = None if method.flow is Flow.FILE else refs[kinds.index(method.response)]
+        schema = None if method.flow is Flow.FILE else refs[types.index(method.response)]
         if schema is not None and method.key:
             schema = {
                 "type": "object",
                 "properties": {method.key: schema},
                 "required": [method.key],
             }
-        operation = _operation(method, schema, refs[0])
+        operation = _operation(method, schema, refusal_schema)
         paths.setdefault(method.path, {})[method.verb.lower()] = operation
     return {
         "openapi": "3.1.0",
@@ -90,10 +98,16 @@ def openapi() -> Mapping[str, Any]:
 
 
 def _operation(method: Method, response: Any, refusal: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    """Return the OpenAPI operation of a method.
+
+    response  the schema of the response, or of each line or event; None for a file
+    refusal   the schema of a refusal
+    """
+    operation: dict[str, Any] = {
         "operationId": method.name,
-        "summary": summary(method),
-        "description": f"For {who(method)}.",
+        "summary": method_summary(method),
+        "description": f"For {callers_in_words(method)}.",
+        # An empty requirement means that no token is needed; one that is sent is used.
         "security": [{"token": []}] if method.role is not Role.VISITOR else [{}, {"token": []}],
         "parameters": _parameters(method),
         "responses": {
@@ -105,46 +119,54 @@ def _operation(method: Method, response: Any, refusal: Any) -> dict[str, Any]:
         },
     }
     if method.verb == "POST":
-        rest = [one for one in method.parameters if f"{{{one}}}" not in method.path]
+        in_body = [name for name in method.parameters if f"{{{name}}}" not in method.path]
         schema = {
             "type": "object",
-            "properties": {name: _schema(method, name) for name in rest},
+            "properties": {name: _schema(method, name) for name in in_body},
             "additionalProperties": False,
         }
-        found["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
     if method.verb == "PUT":
         archive = {"type": "string", "contentMediaType": "application/zip"}
-        found["requestBody"] = {
+        operation["requestBody"] = {
             "required": True,
             "content": {"application/zip": {"schema": archive}},
         }
-    return found
+    return operation
 
 
 def _parameters(method: Method) -> list[dict[str, Any]]:
-    if method.verb == "PUT":
+    """Return the OpenAPI parameters of a method: those of its path, query and headers.
+
+    The parameters in the body of a POST are part of its request body instead.
+    """
+    if method.verb == "PUT":  # an upload, whose one argument is made of the path and the headers
         return [
             _parameter("bot", "path", {"type": "string"}, "The bot's name."),
             _parameter(SHA256, "header", {"type": "string"}, "SHA-256 of the zip, in hex."),
             _parameter(KEY, "header", {"type": "string"}, "Yours: the same key, one submission."),
         ]
-    found = []
+    parameters = []
     for name in method.parameters:
         if f"{{{name}}}" in method.path:
-            found.append(_parameter(name, "path", _schema(method, name)))
+            parameters.append(_parameter(name, "path", _schema(method, name)))
         elif method.verb != "POST":
-            found.append(_parameter(name, "query", _schema(method, name)))
-    return found
+            parameters.append(_parameter(name, "query", _schema(method, name)))
+    return parameters
 
 
 def _parameter(
-    name: str, place: str, schema: Mapping[str, Any], description: str = ""
+    name: str, location: str, schema: Mapping[str, Any], description: str = ""
 ) -> dict[str, Any]:
-    found = {"name": name, "in": place, "required": place != "query", "schema": schema}
-    return found | ({"description": description} if description else {})
+    """Return an OpenAPI parameter; its location is path, query or header."""
+    parameter = {"name": name, "in": location, "required": location != "query", "schema": schema}
+    if description:
+        parameter["description"] = description
+    return parameter
 
 
 def _schema(method: Method, name: str) -> dict[str, Any]:
+    """Return the JSON schema of a parameter of a method, with its default."""
     parameter = method.parameters[name]
     schema = msgspec.json.schema(parameter.annotation, schema_hook=_int64)
     if parameter.default is not inspect.Parameter.empty and parameter.default is not None:
@@ -153,51 +175,61 @@ def _schema(method: Method, name: str) -> dict[str, Any]:
 
 
 def _content(method: Method, schema: Any) -> dict[str, Any]:
-    kind = MEDIA_TYPES[method.flow]
+    """Return the OpenAPI content of a response, by its media type."""
+    media_type = MEDIA_TYPES[method.flow]
     match method.flow:
         case Flow.ONE:
-            return {kind: {"schema": schema}}
+            return {media_type: {"schema": schema}}
         case Flow.FILE:
-            return {kind: {"schema": {"type": "string", "contentMediaType": kind}}}
-    # What stands in each line, or in the data of each event.
-    return {kind: {"schema": {"type": "string"}, "x-item-schema": schema}}
+            return {media_type: {"schema": {"type": "string", "contentMediaType": media_type}}}
+    # OpenAPI 3.1 cannot describe lines or events; this schema is that of each one's document.
+    return {media_type: {"schema": {"type": "string"}, "x-item-schema": schema}}
 
 
-def _int64(kind: type) -> dict[str, Any]:
-    if kind is not Int64:
-        raise NotImplementedError(kind)
+def _int64(struct_type: type) -> dict[str, Any]:
+    """Return the schema of an Int64: a string, since JSON readers lose digits of large numbers.
+
+    msgspec calls it for every type that it does not know.
+    """
+    if struct_type is not Int64:
+        raise NotImplementedError(struct_type)
     return {"type": "string", "pattern": "^-?[0-9]{1,19}$"}
 
 
-def _structs(kinds: Iterable[Any]) -> Iterable[type]:
-    """The structs that the fields of these lead to."""
-    left, seen = list(kinds), set()
-    while left:
-        kind = left.pop()
-        left += typing.get_args(kind)
-        if isinstance(kind, type) and issubclass(kind, Struct) and kind not in seen:
-            seen.add(kind)
-            left += typing.get_type_hints(kind).values()
-    return seen
+def _reachable_structs(types: Iterable[Any]) -> Iterable[type]:
+    """Return the structs among these types, their type arguments and the types of their fields."""
+    unvisited, structs = list(types), set()
+    while unvisited:
+        current = unvisited.pop()
+        unvisited += typing.get_args(current)
+        if isinstance(current, type) and issubclass(current, Struct) and current not in structs:
+            structs.add(current)
+            unvisited += typing.get_type_hints(current).values()
+    return structs
 
 
-def _describe(schema: dict[str, Any], kind: type) -> None:
-    """Add what docstrings say of a type and of its fields."""
-    schema["description"] = " ".join((inspect.getdoc(kind) or "").split())
-    for base in reversed(kind.__mro__):
+def _describe(schema: dict[str, Any], struct: type) -> None:
+    """Add the docstrings of a struct and of its fields to its schema.
+
+    The docstring of a field is a string below it, which only the source code has. Fields of base
+    classes are described too; a class describes its own after those of its bases.
+    """
+    schema["description"] = " ".join((inspect.getdoc(struct) or "").split())
+    for base in reversed(struct.__mro__):
         if not issubclass(base, Struct) or base is Struct:
             continue
-        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for field, text in zip(body.body, body.body[1:], strict=False):
+        definition = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(definition, ast.ClassDef)
+        statements = definition.body
+        for statement, following in pairwise(statements):
             if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
+                isinstance(statement, ast.AnnAssign)
+                and isinstance(statement.target, ast.Name)
+                and isinstance(following, ast.Expr)
+                and isinstance(following.value, ast.Constant)
             ):
-                words = " ".join(str(text.value.value).split())
-                described = schema["properties"][field.target.id]
-                if "$ref" in described:
-                    described = schema["properties"][field.target.id] = {"allOf": [described]}
-                described["description"] = words
+                field, text = statement.target.id, str(following.value.value)
+                field_schema = schema["properties"][field]
+                if "$ref" in field_schema:  # a reference has no description of its own
+                    field_schema = schema["properties"][field] = {"allOf": [field_schema]}
+                field_schema["description"] = " ".join(text.split())

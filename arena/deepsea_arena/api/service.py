@@ -1,8 +1,8 @@
-"""The service: callers, the state that all calls share, and logins.
+"""The service of a ladder: the state that all API calls share, its callers, and logins to pages.
 
-Invariants: who calls is proved by a token or a session, never by the caller's word; a text that has
-not the form of a secret is refused before the store is asked; every refusal has the same words,
-whether a token never was, has ended, or is of somebody who is blocked.
+Invariants: a caller is identified by a token or a session, never by what it claims; a text that
+does not have the form of a secret is refused before the store is asked; every refusal has the same
+words, whether a token never existed, has ended, or belongs to an author who is blocked.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from deepsea_arena.api.errors import (
-    ENDED,
     HOUR_US,
-    INVALID,
+    INVALID_TOKEN,
+    SESSION_ENDED,
     ApiError,
     Rate,
     RefusalKind,
@@ -36,50 +36,54 @@ from deepsea_ladder.store import Store
 from deepsea_referee.clock import Clock, SystemClock
 
 MACHINE = Caller(role=Role.ADMIN, scopes=frozenset(Scope), is_machine=True)
-"""Commands on the ladder's machine, which may do everything."""
+"""The caller of commands on the ladder's machine, which may do everything."""
 READER = Caller(role=Role.AUTHOR)
-"""Everybody who may read what is public, also on a private ladder."""
+"""A caller without an account that may read everything public, also on a private ladder."""
 
 
 def visitor(address: str = "") -> Caller:
-    """Somebody without a token."""
+    """Return a caller without a token, at a network address if it is known."""
     return Caller(address=address)
 
 
 class NewSession(NamedTuple):
-    """A session of the pages that was opened."""
+    """A session of the pages that has just been opened."""
 
     session: str
-    """Its secret, for a cookie; shown this one time."""
+    """The session's secret, for a cookie; it is not stored and cannot be shown again."""
     caller: Caller
+    """The author who has logged in."""
 
 
 class SeatHost(Protocol):
-    """The server in which the games of people are played, where no runner plays them."""
+    """The player of people's games within the server, on a ladder without a runner."""
 
     def fields(self, game_id: str) -> Mapping[str, Any]:
-        """Fields of the seat's document beside what is stored; none of a game that is past."""
+        """Return fields for the seat's document that are not stored; empty for a past game."""
 
     def request(self, game_id: str, what: str) -> None:
-        """Request a "hint" or the "next" game. Raises PersonGameError."""
+        """Request a "hint" or the "next" game. Raises PersonGameError if neither can be had."""
 
     def settle(self) -> None:
-        """Go on with what was answered, and return soon."""
+        """Continue the game with the answers that are stored now, until the next question.
+
+        Returns after a short time in any case.
+        """
 
 
 class LadderService:
-    """The state that all calls share. Threads may share one.
+    """The state that all API calls share. Threads may share one service.
 
     store     the ladder
-    entropy   32 unpredictable bytes at each call
-    is_local  whether everybody who can reach the ladder is on its own machine: the server listens
-              on loopback, has no public address, and trusts no proxy. Else a season without a
-              sandbox gets no uploads
-    private   whether visitors may read nothing
-    install   the line that installs the program for authors; "": from the package index
+    entropy   returns 32 unpredictable bytes at each call
+    is_local  True if only callers on the ladder's machine can reach it: the server listens on
+              loopback, has no public address, and trusts no proxy. If False, a season without a
+              sandbox takes no uploads
+    private   True if visitors may read nothing
+    install   the command that installs the program for authors; "": from the package index
     limits    the defaults of the ladder's settings
-    clock     of failures
-    host      who plays the games of people, if that is this process; None: a runner
+    clock     the clock for the rate of failed logins
+    host      plays the games of people within this process; None if a runner plays them
     """
 
     def __init__(
@@ -101,33 +105,36 @@ class LadderService:
         self.private = private
         self.install = install
         self.host = host
-        self._usual = limits
+        self._default_limits = limits
         self.limits: RemoteLimits
-        """The limits, from the settings when they were last read."""
+        """The limits in force when the settings were last read."""
         self.read_settings()
         self.url = ""
-        """Of its pages and its HTTP API, set by the server once it listens."""
+        """The address of the pages and of the HTTP API, set by the server once it listens."""
         self._failures = Rate(lambda: self.limits.failures_per_hour, HOUR_US, clock.now_us)
 
     def read_settings(self) -> None:
-        """Read the limits again: what begins from now on has these."""
-        self.limits = self.store.settings.limits(self._usual)
+        """Read the limits from the store again; they hold for every call that begins afterwards."""
+        self.limits = self.store.settings.limits(self._default_limits)
 
     # ------------------------------------------------------------------------------ logins
 
     @refused_as_api_error
     def caller_of(self, secret: str, address: str, kind: SecretKind = SecretKind.TOKEN) -> Caller:
-        """The holder of a token, or of a session. Raises ApiError if it is not valid."""
-        digest = secret_digest(kind, secret)
+        """Return the author who holds a token or session, as a caller at a network address.
+
+        Raises ApiError if the secret is not valid.
+        """
+        digest = secret_digest(kind, secret)  # None if the text does not have a secret's form
         holder = None if digest is None else self.store.accounts.proven(kind, digest)
-        return _at(holder, address, kind)
+        return _caller_at(address, holder, kind)
 
     @refused_as_api_error
     def log_in(self, token: str, address: str) -> NewSession:
-        """Open a session of the pages with a token; a failure is counted by address.
+        """Open a session of the pages for the author who holds a token.
 
-        Raises ApiError if the token is not valid. The holder of a valid token is not kept out by
-        others at the same address.
+        Raises ApiError if the token is not valid, or if too many logins from the address have
+        failed. A valid token is accepted however many others at the same address have failed.
         """
         token_digest = secret_digest(SecretKind.TOKEN, token)
         session, digest = new_secret(SecretKind.SESSION, self.entropy())
@@ -139,18 +146,19 @@ class LadderService:
             )
         if holder is None:
             self.count_failure(address)
-        return NewSession(session, _at(holder, address, SecretKind.TOKEN))
+        return NewSession(session, _caller_at(address, holder, SecretKind.TOKEN))
 
     def count_failure(self, address: str) -> None:
-        """Count a wrong code, token or login of an address. Raises ApiError if there were too many.
+        """Count a wrong code, token or login from an address. Raises ApiError beyond the rate.
 
-        Never called for a valid one, so that nobody is kept out by others behind the same address.
+        Call it only after a secret proved to be wrong, so that the holder of a valid secret is
+        not locked out by others behind the same address.
         """
         self._failures.take(source(address), "too many wrong codes or tokens from your address")
 
     @refused_as_api_error
     def log_out(self, caller: Caller) -> None:
-        """End the session that the caller uses, if it has not ended."""
+        """End the caller's session of the pages; does nothing for a token or an ended session."""
         if caller.secret_kind is SecretKind.SESSION and self.still_valid(caller):
             self.store.accounts.revoke(
                 SecretKind.SESSION, caller.secret_id, caller.by, caller.author_id
@@ -158,22 +166,27 @@ class LadderService:
 
     @refused_as_api_error
     def still_valid(self, caller: Caller) -> bool:
-        """True if the caller's token or session is still what it was when the call began.
+        """Return True if the caller's token or session still gives the same rights as before.
 
-        Ask it every few seconds for everything that lasts: what is false here has to end.
+        Long calls such as streams check this every few seconds, and end when it is False.
         """
-        if not caller.secret_id:
+        if not caller.secret_id:  # a visitor or the ladder's machine has no secret that could end
             return True
         return caller.is_proved_by(self.store.accounts.still(caller.secret_id))
 
 
 def invalid_secret(kind: SecretKind | None) -> ApiError:
-    """The refusal of a token or session, in the same words whatever the reason is."""
-    return ApiError(RefusalKind.UNAUTHENTICATED, ENDED if kind is SecretKind.SESSION else INVALID)
+    """Return the refusal of a token or session, in the same words for every reason."""
+    return ApiError(
+        RefusalKind.UNAUTHENTICATED, SESSION_ENDED if kind is SecretKind.SESSION else INVALID_TOKEN
+    )
 
 
-def _at(holder: Caller | None, address: str, kind: SecretKind) -> Caller:
-    """The holder of a secret, at an address; raises ApiError if there is none."""
+def _caller_at(address: str, holder: Caller | None, kind: SecretKind) -> Caller:
+    """Return the holder of a secret with the network address of its call.
+
+    Raises ApiError if there is no holder, which means that the secret is not valid.
+    """
     if holder is None:
         raise invalid_secret(kind)
     return replace(holder, address=address)
